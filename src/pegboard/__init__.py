@@ -1,0 +1,3 @@
+"""Pegboard: the tool runtime for AI agents."""
+
+from __future__ import annotations

@@ -1,0 +1,1 @@
+"""core: values and pure logic; imports nothing else of Pegboard."""

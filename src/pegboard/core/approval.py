@@ -1,0 +1,151 @@
+"""Approvals: what is asked, what may be answered, who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from pegboard.core.call import ToolCall
+from pegboard.core.effects import Change, Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """One call that may run only after a yes.
+
+    Attributes:
+        id: the approval's id.
+        call: the call as it will run (canonical name, decoded arguments).
+        tool: the tool's canonical name.
+        effects: the exact effects; the ones that asked stand in `asking`.
+        changes: the exact file changes, with diffs.
+        reason: which rule or default asks, one sentence.
+        digest: what a yes is bound to (decisions 5).
+        session, agent, run: where the call runs.
+    """
+
+    id: str
+    call: ToolCall
+    tool: str
+    effects: tuple[Effect, ...]
+    asking: tuple[Effect, ...] = ()
+    changes: tuple[Change, ...] = ()
+    reason: str = ""
+    digest: str = ""
+    session: str = ""
+    agent: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    """A yes.
+
+    Attributes:
+        scope: once, session, or always (decisions 5: these targets, this tool, this workspace).
+        expires_s: seconds until a session or always grant ends; None = 30 days for always.
+        uses: how often the grant may be used, None = no limit.
+        by: who said so.
+    """
+
+    scope: Literal["once", "session", "always"] = "once"
+    expires_s: float | None = None
+    uses: int | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A no; the model sees the reason."""
+
+    reason: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nobody can answer now: the question is kept and the call is suspended.
+
+    Attributes:
+        kind: approval, question, subagent, message.
+        key: id under which the answer will come.
+        deadline: seconds since the epoch at which it lapses, None = never.
+        detail: what is asked, JSON-able.
+    """
+
+    kind: str
+    key: str
+    deadline: float | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Answer: TypeAlias = Approved | Refused | Waiting
+AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session"]
+
+
+class Approver(Protocol):
+    """Whoever answers approval requests."""
+
+    async def decide(self, request: ApprovalRequest) -> Answer | AnswerWord | str:
+        """Answer one request; the words `allow`, `session`, `always`, `deny` are accepted."""
+        ...
+
+
+def answer_of(value: object) -> Answer:
+    """The Answer that a word or value means; anything else is a refusal that says so."""
+    match value:
+        case Approved() | Refused() | Waiting():
+            return value
+        case "allow" | "once" | "yes" | True:
+            return Approved()
+        case "session":
+            return Approved(scope="session")
+        case "always":
+            return Approved(scope="always")
+        case "deny" | "no" | False | None:
+            return Refused()
+        case _:
+            return Refused(f"the approver answered {value!r}, which is none of allow, session, always, deny")
+
+
+class DenyAll:
+    """Nobody is there: every request is refused (decisions 6)."""
+
+    def __init__(self, reason: str = "nobody is there to approve it") -> None:
+        self._reason = reason
+
+    async def decide(self, request: ApprovalRequest) -> Refused:
+        """Refuse."""
+        return Refused(self._reason)
+
+
+class AllowOnce:
+    """`--yes`: every request is approved once; never lifts a deny (decisions 6)."""
+
+    def __init__(self, by: str = "--yes") -> None:
+        self._by = by
+
+    async def decide(self, request: ApprovalRequest) -> Approved:
+        """Approve once."""
+        return Approved(by=self._by)
+
+
+class SuspendAll:
+    """Every request is kept for a later answer (`--on-ask suspend`)."""
+
+    async def decide(self, request: ApprovalRequest) -> Waiting:
+        """Keep it waiting under its own id."""
+        return Waiting("approval", request.id)
+
+
+class CallbackApprover:
+    """Asks a function, sync or async, that returns any accepted answer."""
+
+    def __init__(self, function: Callable[[ApprovalRequest], Any | Awaitable[Any]]) -> None:
+        self._function = function
+
+    async def decide(self, request: ApprovalRequest) -> Any:
+        """The function's answer."""
+        answer = self._function(request)
+        return await answer if isinstance(answer, Awaitable) else answer

@@ -1,0 +1,30 @@
+"""Clock: the two times that Pegboard reads, injected everywhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> float:
+        """Seconds since the epoch (wall clock)."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; only differences mean something."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        """`time.time()`."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """`time.monotonic()`."""
+        return time.monotonic()

@@ -1,0 +1,124 @@
+"""Content blocks: what a result, a message or a prompt is made of."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text."""
+
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{type: text, text}`."""
+        return {"type": "text", "text": self.text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image, whole.
+
+    Attributes:
+        data: the encoded file (PNG, JPEG, GIF, WebP).
+        mime_type: for example `image/png`.
+        label: a short name for people, may be empty.
+    """
+
+    data: bytes
+    mime_type: str
+    label: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{type: image, mime_type, data}` with base64 data."""
+        return {"type": "image", "mime_type": self.mime_type, "data": _b64(self.data), "label": self.label}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audio:
+    """A sound, whole."""
+
+    data: bytes
+    mime_type: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{type: audio, mime_type, data}` with base64 data."""
+        return {"type": "audio", "mime_type": self.mime_type, "data": _b64(self.data)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file handed on as it is (PDF, archive), or a reference where `data` is None."""
+
+    name: str
+    mime_type: str
+    data: bytes | None = None
+    uri: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{type: file, name, mime_type, uri, data}`; base64 data or None."""
+        return {
+            "type": "file",
+            "name": self.name,
+            "mime_type": self.mime_type,
+            "uri": self.uri,
+            "data": None if self.data is None else _b64(self.data),
+        }
+
+
+Block: TypeAlias = Text | Image | Audio | File
+
+
+def block_from_dict(value: Mapping[str, Any]) -> Block:
+    """The block that `to_dict` wrote.
+
+    Raises:
+        ValueError: an unknown `type`.
+    """
+    match value.get("type"):
+        case "text":
+            return Text(value["text"])
+        case "image":
+            return Image(data=_raw(value["data"]), mime_type=value["mime_type"], label=value.get("label", ""))
+        case "audio":
+            return Audio(data=_raw(value["data"]), mime_type=value["mime_type"])
+        case "file":
+            data = value.get("data")
+            return File(
+                name=value["name"],
+                mime_type=value["mime_type"],
+                data=None if data is None else _raw(data),
+                uri=value.get("uri", ""),
+            )
+        case other:
+            raise ValueError(f"unknown content block type {other!r}")
+
+
+def text_of(blocks: tuple[Block, ...]) -> str:
+    """The text of some blocks; a block that is no text becomes one line that names it."""
+    return "\n".join(b.text if isinstance(b, Text) else describe(b) for b in blocks)
+
+
+def describe(block: Block) -> str:
+    """One line that names a block: `[image image/png, 512 bytes]`."""
+    match block:
+        case Text(text):
+            return text
+        case Image(data=data, mime_type=mime):
+            return f"[image {mime}, {len(data)} bytes]"
+        case Audio(data=data, mime_type=mime):
+            return f"[audio {mime}, {len(data)} bytes]"
+        case File(name=name, mime_type=mime, data=data):
+            return f"[file {name} {mime}, {len(data or b'')} bytes]"
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _raw(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

@@ -1,0 +1,91 @@
+"""Context: where a call runs, reachable as `current_context()` too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from pegboard.core.errors import BuildError
+
+T = TypeVar("T")
+
+
+def _discard(_: Any) -> None:
+    """Where a tool's partial updates go when nobody listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Where one call runs. Read-only.
+
+    Attributes:
+        session: session key, `cli` and the like outside a conversation.
+        agent: the agent's id.
+        run: the run's id.
+        call_id: the id of the call that is running, empty outside one.
+        model: the model that asked, empty where none did.
+        origin: `{channel, chat_id, sender, account_id, message_id}` of the message that
+            started the run, as far as known.
+        workspace: the workspace's real path, None where a kit has no files.
+        depth: 0 for the main agent, +1 for each subagent level.
+        deadline: event-loop time at which the call must end, None = no deadline.
+        cancelled: set when the caller has given up; long tools look at it.
+        emit: gives a partial update to whoever listens (ledger M-44).
+        labels: taint labels of the run so far.
+        ports: what `Inject[...]` is filled from, by port type.
+    """
+
+    session: str = "local"
+    agent: str = "main"
+    run: str = ""
+    call_id: str = ""
+    model: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict[str, str])
+    workspace: Path | None = None
+    depth: int = 0
+    deadline: float | None = None
+    cancelled: asyncio.Event | None = None
+    emit: Callable[[Any], None] = _discard
+    labels: frozenset[str] = frozenset()
+    ports: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+
+    def port(self, wanted: type[T]) -> T:
+        """The provided object for a port type.
+
+        Raises:
+            BuildError: nothing was provided for it.
+        """
+        try:
+            return cast(T, self.ports[wanted])
+        except KeyError:
+            name = getattr(wanted, "__name__", str(wanted))
+            raise BuildError(f"nothing provides {name}; pass it in provide=[…] of the Executor or Agent") from None
+
+
+_current: ContextVar[Context | None] = ContextVar("pegboard_context", default=None)
+
+
+def current_context() -> Context:
+    """The context of the call that is running (ledger C-45).
+
+    Raises:
+        LookupError: no call is running here.
+    """
+    context = _current.get()
+    if context is None:
+        raise LookupError("no tool call is running here; current_context() works inside a tool only")
+    return context
+
+
+def enter(context: Context) -> Token[Context | None]:
+    """Make `context` the current one; give the token back to `leave`."""
+    return _current.set(context)
+
+
+def leave(token: Token[Context | None]) -> None:
+    """Undo one `enter`."""
+    _current.reset(token)

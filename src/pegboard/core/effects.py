@@ -1,0 +1,160 @@
+"""Effects: what a call will do to the world, known before it runs (DESIGN 1)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+EffectKind: TypeAlias = Literal[
+    "read", "write", "delete", "exec", "connect", "send", "spawn", "schedule", "spend", "control", "call"
+]
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+EFFECT_KINDS: Final[tuple[EffectKind, ...]] = (
+    "read", "write", "delete", "exec", "connect", "send", "spawn", "schedule", "spend", "control", "call",
+)  # fmt: skip
+
+_STRICTNESS: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The strictest of some verdicts; `allow` when there are none."""
+    return max(verdicts, key=_STRICTNESS.__getitem__, default="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing that a call does.
+
+    Attributes:
+        kind: one of EFFECT_KINDS.
+        target: what it is done to. Paths are resolved: relative to the workspace
+            with `/` where inside (`.` is the workspace itself), absolute where outside.
+            exec: the command segment as text. connect: `host` or `host:port`.
+            send: `channel:chat`. call: `server/tool`.
+        argv: exec only: program and arguments as parsed; None = not analysable.
+        read_only: exec only: the segment stands in the read-only table (decisions 13).
+        at_least: the tool's own judgement of this effect (the shell guard's verdict);
+            a policy may be stricter, and only a grant, an allow rule or an override is milder.
+        reason: why `at_least` says so, one clause for people and models.
+    """
+
+    kind: EffectKind
+    target: str
+    argv: tuple[str, ...] | None = None
+    read_only: bool = False
+    at_least: Verdict | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.target}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{kind, target}`, the shape that outside scripts read."""
+        return {"kind": self.kind, "target": self.target}
+
+
+PURE: Final[tuple[Effect, ...]] = ()
+"""Declares a tool that touches nothing: no effects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One file that a ChangeSet creates, modifies, deletes or moves.
+
+    Attributes:
+        path: workspace-relative with `/`, or absolute where outside.
+        kind: create, modify, delete or move.
+        before: the whole file before, None when it did not exist.
+        after: the whole file afterwards, None when it is deleted.
+        moved_to: the new path of a move, else None.
+        mode: permission bits to give a created file, None = the default.
+        diff: unified diff for people; for binary content one line that says so.
+    """
+
+    path: str
+    kind: Literal["create", "modify", "delete", "move"]
+    before: bytes | None
+    after: bytes | None
+    moved_to: str | None = None
+    mode: int | None = None
+    diff: str = ""
+
+    def digest(self) -> str:
+        """SHA-256 (hex) over path, kind and both contents' hashes."""
+        return _digest([self.path, self.kind, self.moved_to, _sha(self.before), _sha(self.after), self.mode])
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{path, kind, diff}`, and `moved_to` for a move."""
+        out: dict[str, Any] = {"path": self.path, "kind": self.kind, "diff": self.diff}
+        if self.moved_to is not None:
+            out["moved_to"] = self.moved_to
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """All file changes of one call, computed first, then previewed or committed as a whole.
+
+    Attributes:
+        changes: the changes, in commit order.
+        note: what a person or model should know about how they were found
+            (for example `matched after ignoring indentation`), may be empty.
+    """
+
+    changes: tuple[Change, ...] = ()
+    note: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def effects(self) -> tuple[Effect, ...]:
+        """The write and delete effects of these changes."""
+        out: list[Effect] = []
+        for change in self.changes:
+            if change.kind == "delete":
+                out.append(Effect("delete", change.path))
+            elif change.kind == "move":
+                out.append(Effect("delete", change.path))
+                out.append(Effect("write", change.moved_to or change.path))
+            else:
+                out.append(Effect("write", change.path))
+        return tuple(out)
+
+
+NO_CHANGES: Final = ChangeSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one call will do: its effects and, for file tools, its exact changes.
+
+    Attributes:
+        effects: every effect, in the order in which they will happen.
+        changes: the file changes, empty where the tool changes no files or cannot know them.
+        private: the tool's own working value, handed to `run` unchanged and not part of the digest.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    changes: ChangeSet = NO_CHANGES
+    private: Any = None
+
+    def digest(self) -> str:
+        """SHA-256 (hex) over effects and changes; what an approval is bound to (decisions 5)."""
+        return _digest(
+            [[e.kind, e.target, e.argv] for e in self.effects] + [c.digest() for c in self.changes.changes]
+        )
+
+
+EMPTY_PLAN: Final = Plan()
+
+
+def _sha(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,207 @@
+"""The error tree.
+
+PegboardError
+├── ToolError                what a model may read: code, message, hint, retryable, details
+│   ├── InvalidArguments     invalid_arguments
+│   ├── UnknownTool          unknown_tool
+│   ├── PermissionDenied     permission_denied
+│   ├── NotFound             not_found
+│   ├── NotUnique            not_unique
+│   ├── Conflict             conflict
+│   ├── TooLarge             too_large
+│   ├── OutsideWorkspace     outside_workspace
+│   ├── Unsupported          unsupported
+│   ├── Unavailable          unavailable
+│   ├── TimedOut             timeout
+│   ├── CallCancelled        cancelled
+│   ├── Interrupted          interrupted (nobody knows whether it happened)
+│   ├── SuspendedCall        suspended (waits for a person; details: pending)
+│   └── InternalError        internal_error
+├── BuildError               what a developer reads when a tool, kit, policy or config is made
+│   ├── ToolNotFoundError    a kit or registry was asked for a name that it lacks
+│   └── ConfigError          a config file, key or reference is wrong
+├── ToolExecutionDenied      only with raise_errors=True
+└── ModelError               what a caller reads when a model cannot be reached or answers garbage
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class PegboardError(Exception):
+    """Any error that Pegboard raises on purpose."""
+
+
+class ToolError(PegboardError):
+    """A failed call, told so that a model can act on it.
+
+    Args:
+        message: what happened, with the values.
+        hint: what to do next, one sentence; empty when there is nothing to say.
+        code: stable snake_case word for programs; the class has a default.
+        retryable: whether the same call may succeed later without a change.
+        details: JSON-able facts for programs.
+    """
+
+    default_code: ClassVar[str] = "tool_error"
+    default_retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        code: str | None = None,
+        retryable: bool | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = self.default_code if code is None else code
+        self.retryable = self.default_retryable if retryable is None else retryable
+        self.details: dict[str, Any] = dict(details or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{code, message, hint, retryable}` and `details` where there are any."""
+        out: dict[str, Any] = {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
+        if self.details:
+            out["details"] = self.details
+        return out
+
+
+class InvalidArguments(ToolError):
+    """The arguments do not fit the tool's signature; nothing ran."""
+
+    default_code = "invalid_arguments"
+
+
+class UnknownTool(ToolError):
+    """No tool of that name in this toolkit; nothing ran."""
+
+    default_code = "unknown_tool"
+
+
+class PermissionDenied(ToolError):
+    """The policy or a person refused; nothing ran."""
+
+    default_code = "permission_denied"
+
+
+class NotFound(ToolError):
+    """The named thing does not exist."""
+
+    default_code = "not_found"
+
+
+class NotUnique(ToolError):
+    """The description fits several things; nothing was changed."""
+
+    default_code = "not_unique"
+
+
+class Conflict(ToolError):
+    """The thing changed since it was read; nothing was changed."""
+
+    default_code = "conflict"
+
+
+class TooLarge(ToolError):
+    """Over a limit; the message names the limit and the size."""
+
+    default_code = "too_large"
+
+
+class OutsideWorkspace(ToolError):
+    """A path leaves the workspace and the folders that were allowed."""
+
+    default_code = "outside_workspace"
+
+
+class Unsupported(ToolError):
+    """The thing is of a kind that this tool cannot handle."""
+
+    default_code = "unsupported"
+
+
+class Unavailable(ToolError):
+    """A needed part is missing on this machine; the hint says how to get it."""
+
+    default_code = "unavailable"
+
+
+class TimedOut(ToolError):
+    """The deadline passed; what was started has been ended."""
+
+    default_code = "timeout"
+    default_retryable = True
+
+
+class CallCancelled(ToolError):
+    """The call was cancelled before it finished."""
+
+    default_code = "cancelled"
+
+
+class Interrupted(ToolError):
+    """The process ended while the call ran: nobody knows whether it took effect."""
+
+    default_code = "interrupted"
+
+
+class SuspendedCall(ToolError):
+    """The call waits for a person; `details["pending"]` is the id to answer."""
+
+    default_code = "suspended"
+
+
+class InternalError(ToolError):
+    """A tool raised something that it should not have; the type is named, no system detail."""
+
+    default_code = "internal_error"
+
+
+class BuildError(PegboardError):
+    """A tool, toolkit, policy or config is wrong; raised to the developer at build time."""
+
+
+class ToolNotFoundError(BuildError, LookupError):
+    """A registry or toolkit was asked for a tool that it lacks (ledger D-05)."""
+
+
+class ConfigError(BuildError):
+    """A config file, key, value or reference is wrong; the message names file and key."""
+
+
+class ToolExecutionDenied(PegboardError):
+    """A denied call, raised only where the caller asked for exceptions (ledger X-26)."""
+
+
+class ModelError(PegboardError):
+    """A model could not be used.
+
+    Args:
+        message: what happened, with the values.
+        hint: what to do next.
+        retryable: whether trying again may help (rate limit, overload, connection).
+        status: the HTTP status, where there was one.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", retryable: bool = False, status: int | None = None
+    ) -> None:
+        super().__init__(f"{message} {hint}" if hint else message)
+        self.message = message
+        self.hint = hint
+        self.retryable = retryable
+        self.status = status

@@ -1,0 +1,77 @@
+"""Parameter markers: types that carry description, aliases and effect; and `Inject[Port]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pegboard.core.effects import EffectKind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectMarker:
+    """In `Annotated[...]`: the parameter's value is the target of an effect.
+
+    Attributes:
+        kind: the effect's kind.
+        description: used where the docstring says nothing about the parameter.
+        aliases: other spellings of the parameter name that are accepted, not advertised.
+    """
+
+    kind: EffectKind
+    description: str
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InjectMarker:
+    """In `Annotated[...]`: the runtime fills the parameter; the schema does not show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """In `Annotated[...]`: further spellings of a parameter's name, accepted but not advertised."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """In `Annotated[...]`: an example value, shown in schemas and prompts."""
+
+    value: object
+
+
+_PATH_ALIASES: Final = ("file_path", "filePath", "filename", "file")
+
+ReadPath: TypeAlias = Annotated[
+    str, EffectMarker("read", "Path of the file, relative to the workspace.", _PATH_ALIASES)
+]
+"""A path that the tool reads (effect `read`)."""
+
+WritePath: TypeAlias = Annotated[
+    str, EffectMarker("write", "Path of the file, relative to the workspace.", _PATH_ALIASES)
+]
+"""A path that the tool writes (effect `write`)."""
+
+DeletePath: TypeAlias = Annotated[
+    str, EffectMarker("delete", "Path of the file, relative to the workspace.", _PATH_ALIASES)
+]
+"""A path that the tool deletes (effect `delete`)."""
+
+Url: TypeAlias = Annotated[str, EffectMarker("connect", "An http or https URL.", ("uri", "link"))]
+"""A URL that the tool connects to (effect `connect host`)."""
+
+Command: TypeAlias = Annotated[str, EffectMarker("exec", "The shell command to run.", ("cmd",))]
+"""A command that the tool runs (effect `exec`)."""
+
+Recipient: TypeAlias = Annotated[str, EffectMarker("send", "Whom the message goes to.", ("target", "to"))]
+"""Whom the tool sends to (effect `send`)."""
+
+Inject: TypeAlias = Annotated[T, InjectMarker()]
+"""`files: Inject[Files]`: filled by the runtime, absent from the schema."""

@@ -1,0 +1,117 @@
+"""ToolResult: exactly one for each call id, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pegboard.core.content import Block, Text, text_of
+from pegboard.core.errors import ToolError
+
+HINT = "\n\n[Analyze the error above and try a different approach.]"
+"""What stands behind every error that a model reads (ledger N-24)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """What happened around a call.
+
+    Attributes:
+        duration_s: seconds from decode to shaped result.
+        truncated: whether the model sees less than the tool returned.
+        spill: `spill:ID` of the whole text, or None.
+        labels: taint labels of the content (`private`, `untrusted`).
+        repairs: what was repaired in the arguments.
+        extra: what else the tool wants known, JSON-able.
+    """
+
+    duration_s: float = 0.0
+    truncated: bool = False
+    spill: str | None = None
+    labels: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{duration_s, truncated, spill, labels, repairs}` and the extras."""
+        return {
+            **self.extra,
+            "duration_s": round(self.duration_s, 6),
+            "truncated": self.truncated,
+            "spill": self.spill,
+            "labels": list(self.labels),
+            "repairs": list(self.repairs),
+        }
+
+
+NO_NOTES = Notes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The outcome of one call.
+
+    Attributes:
+        content: blocks for the model. For a failed call the rendered error.
+        data: the value for programs; never cut.
+        error: why it failed, None where it did not.
+        notes: duration, truncation, spill, labels, repairs.
+        call_id, tool: which call this answers; empty outside an executor.
+    """
+
+    content: tuple[Block, ...] = ()
+    data: Any = None
+    error: ToolError | None = None
+    notes: Notes = NO_NOTES
+    call_id: str = ""
+    tool: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.error is None
+
+    @property
+    def success(self) -> bool:
+        """The same as `ok` (ledger X-04)."""
+        return self.error is None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The notes as a dict (ledger A-09)."""
+        return self.notes.to_dict()
+
+    @property
+    def text(self) -> str:
+        """The content as text."""
+        return text_of(self.content)
+
+    def __str__(self) -> str:
+        """The text that the model reads (ledger X-04: 000's view)."""
+        return text_of(self.content)
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{success, data, error, metadata}` (ledger A-10); `error` is text or None."""
+        return {
+            "success": self.ok,
+            "data": self.data if self.data is not None or not self.ok else self.text,
+            "error": None if self.error is None else self.error.message,
+            "metadata": self.notes.to_dict(),
+        }
+
+    @classmethod
+    def from_text(cls, text: str, *, data: Any = None) -> ToolResult:
+        """A successful result of one text block."""
+        return cls(content=(Text(text),), data=data)
+
+    @classmethod
+    def failed(cls, error: ToolError, *, notes: Notes = NO_NOTES) -> ToolResult:
+        """A failed result: `Error: …`, the error's hint, and the standing hint (ledger N-29)."""
+        return cls(content=(Text(render_error(error)),), error=error, notes=notes)
+
+
+def render_error(error: ToolError) -> str:
+    """The text of an error for a model (ledger X-05)."""
+    message = error.message if error.message.startswith("Error") else f"Error: {error.message}"
+    return f"{message} {error.hint}{HINT}" if error.hint else message + HINT

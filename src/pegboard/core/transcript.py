@@ -1,0 +1,114 @@
+"""The canonical transcript: what dialects translate to and from each provider's wire form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from pegboard.core.call import ToolCall
+from pegboard.core.content import Block, Text, text_of
+from pegboard.core.result import ToolResult
+
+StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one model turn or of a run; money in US dollars where a price is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    requests: int = 0
+    cost_usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [c for c in (self.cost_usd, other.cost_usd) if c is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            requests=self.requests + other.requests,
+            cost_usd=sum(costs) if costs else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields by name."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+            "requests": self.requests,
+            "cost_usd": self.cost_usd,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning text of a model, with the provider's opaque signature kept verbatim."""
+
+    text: str
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A provider's own item (reasoning, server tool) that must be sent back verbatim.
+
+    Attributes:
+        dialect: the dialect that made it; others drop it.
+        value: the item as JSON-able value.
+    """
+
+    dialect: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What a person (or the runtime in their place) said."""
+
+    content: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, text: str) -> UserMessage:
+        """A message of one text block."""
+        return cls((Text(text),))
+
+    @property
+    def text(self) -> str:
+        """The content as text."""
+        return text_of(self.content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMessage:
+    """One model turn: text, thinking, opaque items and calls, in the order in which they came."""
+
+    content: tuple[Text | Thinking | Opaque | ToolCall, ...] = ()
+    stop: StopReason = "end"
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text blocks joined."""
+        return "".join(b.text for b in self.content if isinstance(b, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls in order."""
+        return tuple(b for b in self.content if isinstance(b, ToolCall))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsMessage:
+    """The results of one turn's calls, in call order, one for each id."""
+
+    results: tuple[ToolResult, ...]
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ResultsMessage
