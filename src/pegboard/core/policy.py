@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
@@ -120,6 +121,12 @@ class Policy:
             raise ConfigError(f"unknown mode {self.mode!r}; use {', '.join(MODES)}")
         before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
         object.__setattr__(self, "_all", before + tuple(self.rules))
+
+    @property
+    def revision(self) -> str:
+        """A short digest of mode, rules and sandbox; part of what an approval is bound to."""
+        text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod
     def of(cls, rules: Iterable[str | Rule] = (), *, mode: str = "workspace", sandboxed: bool = True) -> Policy:
