@@ -42,26 +42,39 @@ def event_to_dict(event: Event) -> dict[str, Any]:
     match event:
         case RunStarted():
             out |= {
-                "run": event.run, "session": event.session, "agent": event.agent, "model": event.model,
-                "task": event.task, "detail": to_data(event.detail),
-            }  # fmt: skip
+                "run": event.run,
+                "session": event.session,
+                "agent": event.agent,
+                "model": event.model,
+                "task": event.task,
+                "detail": to_data(event.detail),
+            }
         case UserSaid(message) | ModelReplied(message):
             out["message"] = message_to_dict(message)
         case TextPiece(text) | ThinkingPiece(text):
             out["text"] = text
         case CallStarted():
             out |= {
-                "call_id": event.call_id, "tool": event.tool, "arguments": to_data(dict(event.arguments)),
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "arguments": to_data(dict(event.arguments)),
                 "effects": [_effect_to_dict(e) for e in event.effects],
-                "changes": [_change_to_dict(c) for c in event.changes], "decision": event.decision,
-                "rule": event.rule, "reason": event.reason, "approver": event.approver, "digest": event.digest,
-            }  # fmt: skip
+                "changes": [_change_to_dict(c) for c in event.changes],
+                "decision": event.decision,
+                "rule": event.rule,
+                "reason": event.reason,
+                "approver": event.approver,
+                "digest": event.digest,
+            }
         case PermissionRequested():
             out |= {
-                "approval": event.approval, "call_id": event.call_id, "tool": event.tool,
+                "approval": event.approval,
+                "call_id": event.call_id,
+                "tool": event.tool,
                 "effects": [_effect_to_dict(e) for e in event.effects],
-                "changes": [_change_to_dict(c) for c in event.changes], "reason": event.reason,
-            }  # fmt: skip
+                "changes": [_change_to_dict(c) for c in event.changes],
+                "reason": event.reason,
+            }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
         case CallFinished(result):
@@ -70,9 +83,12 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out |= {"text": event.text, "detail": to_data(event.detail)}
         case RunFinished():
             out |= {
-                "run": event.run, "status": event.status, "answer": event.answer,
-                "pending": [to_data(p) for p in event.pending], "usage": event.usage.to_dict(),
-            }  # fmt: skip
+                "run": event.run,
+                "status": event.status,
+                "answer": event.answer,
+                "pending": [to_data(p) for p in event.pending],
+                "usage": event.usage.to_dict(),
+            }
             if event.error:
                 out["error"] = event.error
             if event.output is not None:
@@ -89,9 +105,13 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
     match value["type"]:
         case "run.started":
             return RunStarted(
-                run=value["run"], session=value["session"], agent=value["agent"], model=value["model"],
-                task=value["task"], detail=value.get("detail", {}),
-            )  # fmt: skip
+                run=value["run"],
+                session=value["session"],
+                agent=value["agent"],
+                model=value["model"],
+                task=value["task"],
+                detail=value.get("detail", {}),
+            )
         case "message.user":
             return UserSaid(cast(UserMessage, message_from_dict(value["message"])))
         case "model.replied":
@@ -102,17 +122,26 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
             return ThinkingPiece(value["text"])
         case "call.started":
             return CallStarted(
-                call_id=value["call_id"], tool=value["tool"], arguments=value["arguments"],
+                call_id=value["call_id"],
+                tool=value["tool"],
+                arguments=value["arguments"],
                 effects=tuple(map(_effect_from_dict, value["effects"])),
-                changes=tuple(map(_change_from_dict, value["changes"])), decision=value["decision"],
-                rule=value["rule"], reason=value["reason"], approver=value["approver"], digest=value["digest"],
-            )  # fmt: skip
+                changes=tuple(map(_change_from_dict, value["changes"])),
+                decision=value["decision"],
+                rule=value["rule"],
+                reason=value["reason"],
+                approver=value["approver"],
+                digest=value["digest"],
+            )
         case "permission.request":
             return PermissionRequested(
-                approval=value["approval"], call_id=value["call_id"], tool=value["tool"],
+                approval=value["approval"],
+                call_id=value["call_id"],
+                tool=value["tool"],
                 effects=tuple(map(_effect_from_dict, value["effects"])),
-                changes=tuple(map(_change_from_dict, value["changes"])), reason=value["reason"],
-            )  # fmt: skip
+                changes=tuple(map(_change_from_dict, value["changes"])),
+                reason=value["reason"],
+            )
         case "call.update":
             return CallUpdate(call_id=value["call_id"], tool=value["tool"], update=value["update"])
         case "call.finished":
@@ -121,10 +150,14 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
             return Notice(text=value["text"], detail=value["detail"])
         case "run.finished":
             return RunFinished(
-                run=value["run"], status=value["status"], answer=value["answer"],
-                pending=tuple(value["pending"]), usage=Usage(**value["usage"]), error=value.get("error", ""),
+                run=value["run"],
+                status=value["status"],
+                answer=value["answer"],
+                pending=tuple(value["pending"]),
+                usage=Usage(**value["usage"]),
+                error=value.get("error", ""),
                 output=value.get("output"),
-            )  # fmt: skip
+            )
         case other:
             raise ValueError(f"unknown event type {other!r}")
 
@@ -136,9 +169,12 @@ def message_to_dict(message: Message) -> dict[str, Any]:
             return {"role": "user", "content": [b.to_dict() for b in content]}
         case AssistantMessage():
             return {
-                "role": "assistant", "content": [_part_to_dict(p) for p in message.content],
-                "stop": message.stop, "usage": message.usage.to_dict(), "model": message.model,
-            }  # fmt: skip
+                "role": "assistant",
+                "content": [_part_to_dict(p) for p in message.content],
+                "stop": message.stop,
+                "usage": message.usage.to_dict(),
+                "model": message.model,
+            }
         case ResultsMessage(results):
             return {"role": "results", "results": [result_to_dict(r) for r in results]}
 
@@ -154,9 +190,11 @@ def message_from_dict(value: Mapping[str, Any]) -> Message:
             return UserMessage(tuple(block_from_dict(b) for b in value["content"]))
         case "assistant":
             return AssistantMessage(
-                content=tuple(_part_from_dict(p) for p in value["content"]), stop=value["stop"],
-                usage=Usage(**value["usage"]), model=value["model"],
-            )  # fmt: skip
+                content=tuple(_part_from_dict(p) for p in value["content"]),
+                stop=value["stop"],
+                usage=Usage(**value["usage"]),
+                model=value["model"],
+            )
         case "results":
             return ResultsMessage(tuple(result_from_dict(r) for r in value["results"]))
         case other:
@@ -173,10 +211,14 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
             return {"type": "opaque", "dialect": dialect, "value": value}
         case ToolCall(call_id, name, arguments, raw):
             return {
-                "type": "call", "id": call_id, "name": name,
-                "arguments": arguments if arguments is None or isinstance(arguments, str) else to_data(dict(arguments)),
+                "type": "call",
+                "id": call_id,
+                "name": name,
+                "arguments": arguments
+                if arguments is None or isinstance(arguments, str)
+                else to_data(dict(arguments)),
                 "raw": raw,
-            }  # fmt: skip
+            }
 
 
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
@@ -194,10 +236,13 @@ def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | Tool
 def result_to_dict(result: ToolResult) -> dict[str, Any]:
     """A result whole: content blocks, data, error, notes, call id and tool."""
     return {
-        "call_id": result.call_id, "tool": result.tool, "content": [b.to_dict() for b in result.content],
-        "data": to_data(result.data), "error": None if result.error is None else result.error.to_dict(),
+        "call_id": result.call_id,
+        "tool": result.tool,
+        "content": [b.to_dict() for b in result.content],
+        "data": to_data(result.data),
+        "error": None if result.error is None else result.error.to_dict(),
         "notes": result.notes.to_dict(),
-    }  # fmt: skip
+    }
 
 
 def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
@@ -209,20 +254,27 @@ def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
         data=value["data"],
         error=None if error is None else error_from_dict(error),
         notes=Notes(
-            duration_s=notes.pop("duration_s"), truncated=notes.pop("truncated"), spill=notes.pop("spill"),
-            labels=tuple(notes.pop("labels")), repairs=tuple(notes.pop("repairs")), extra=notes,
+            duration_s=notes.pop("duration_s"),
+            truncated=notes.pop("truncated"),
+            spill=notes.pop("spill"),
+            labels=tuple(notes.pop("labels")),
+            repairs=tuple(notes.pop("repairs")),
+            extra=notes,
         ),
         call_id=value["call_id"],
         tool=value["tool"],
-    )  # fmt: skip
+    )
 
 
 def error_from_dict(value: Mapping[str, Any]) -> ToolError:
     """The ToolError that `to_dict` wrote."""
     return ToolError(
-        value["message"], hint=value["hint"], code=value["code"], retryable=value["retryable"],
+        value["message"],
+        hint=value["hint"],
+        code=value["code"],
+        retryable=value["retryable"],
         details=value.get("details"),
-    )  # fmt: skip
+    )
 
 
 def _effect_to_dict(effect: Effect) -> dict[str, Any]:
@@ -241,9 +293,13 @@ def _effect_to_dict(effect: Effect) -> dict[str, Any]:
 def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
     argv = value.get("argv")
     return Effect(
-        value["kind"], value["target"], None if argv is None else tuple(argv), value.get("read_only", False),
-        value.get("at_least"), value.get("reason", ""),
-    )  # fmt: skip
+        value["kind"],
+        value["target"],
+        None if argv is None else tuple(argv),
+        value.get("read_only", False),
+        value.get("at_least"),
+        value.get("reason", ""),
+    )
 
 
 def _change_to_dict(change: Change) -> dict[str, Any]:
@@ -253,6 +309,10 @@ def _change_to_dict(change: Change) -> dict[str, Any]:
 
 def _change_from_dict(value: Mapping[str, Any]) -> Change:
     return Change(
-        path=value["path"], kind=value["kind"], before=None, after=None, moved_to=value["moved_to"],
+        path=value["path"],
+        kind=value["kind"],
+        before=None,
+        after=None,
+        moved_to=value["moved_to"],
         diff=value["diff"],
-    )  # fmt: skip
+    )

@@ -27,9 +27,15 @@ def tool_digest(tool: Tool) -> str:
 
 
 def approval_digest(
-    tool: Tool, arguments: Mapping[str, Any], plan: Plan, *, session: str, workspace: str, policy: str,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    plan: Plan,
+    *,
+    session: str,
+    workspace: str,
+    policy: str,
     environment: tuple[str, ...] = (),
-) -> str:  # fmt: skip
+) -> str:
     """SHA-256 (hex) over the tool's definition, canonical arguments, effects, changes with
     before-hashes, workspace, session, policy revision and environment (sandbox backend and
     variable names). Two calls with one digest do the same thing to the same state.

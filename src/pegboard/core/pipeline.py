@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,9 +31,16 @@ from pegboard.core.errors import (
     ToolError,
     UnknownTool,
 )
-from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested, Recorder
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    CallUpdate,
+    MemoryRecorder,
+    PermissionRequested,
+    Recorder,
+)
 from pegboard.core.policy import ALLOWED, Decision, Policy
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper
 from pegboard.core.signature import Parameter
@@ -231,7 +239,7 @@ class Pipeline:
             ready.decision = self._decide(ready, context)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # The boundary of a preview: a failed plan is its answer.
+        except Exception as error:  # noqa: BLE001  The boundary of a preview: a failed plan is its answer.
             return Preview(decision="deny", error=as_tool_error(error), reason=str(as_tool_error(error)))
         decision = ready.decision
         return Preview(
@@ -250,6 +258,12 @@ class Pipeline:
             return (await self._plan(ready, context)).effects
         except (ToolError, BuildError):
             return None
+
+    def recording(self, recorder: Recorder) -> Pipeline:
+        """The same pipeline with another recorder, for one run; cheap."""
+        twin = copy.copy(self)
+        twin.recorder = recorder
+        return twin
 
     def close(self) -> None:
         """Let the threads end."""
@@ -342,9 +356,13 @@ class Pipeline:
         request = self._request(ready, context)
         self.recorder.record(
             PermissionRequested(
-                approval=request.id, call_id=ready.call.id, tool=ready.tool.name, effects=request.effects,
-                changes=request.changes, reason=request.reason,
-            )  # fmt: skip
+                approval=request.id,
+                call_id=ready.call.id,
+                tool=ready.tool.name,
+                effects=request.effects,
+                changes=request.changes,
+                reason=request.reason,
+            )
         )
         answer = answer_of(await self.approver.decide(request))
         match answer:
@@ -388,9 +406,13 @@ class Pipeline:
 
     def _digest(self, ready: _Planned, context: Context) -> str:
         return approval_digest(
-            ready.tool, _sent(ready.call), ready.plan, session=context.session,
-            workspace=str(context.workspace or ""), policy=self.policy.revision,
-        )  # fmt: skip
+            ready.tool,
+            _sent(ready.call),
+            ready.plan,
+            session=context.session,
+            workspace=str(context.workspace or ""),
+            policy=self.policy.revision,
+        )
 
     async def _run(self, ready: _Planned, context: Context) -> Any:
         """Run the function under its deadline, with the middleware around it."""
@@ -488,10 +510,17 @@ class Pipeline:
         decision = ready.decision
         self.recorder.record(
             CallStarted(
-                call_id=ready.call.id, tool=ready.tool.name, arguments=_lazy(ready.call),
-                effects=ready.plan.effects, changes=ready.plan.changes.changes, decision=decision.verdict,
-                rule=decision.rule, reason=decision.reason, approver=ready.approver, digest=ready.digest,
-            )  # fmt: skip
+                call_id=ready.call.id,
+                tool=ready.tool.name,
+                arguments=_lazy(ready.call),
+                effects=ready.plan.effects,
+                changes=ready.plan.changes.changes,
+                decision=decision.verdict,
+                rule=decision.rule,
+                reason=decision.reason,
+                approver=ready.approver,
+                digest=ready.digest,
+            )
         )
 
     def _failed(
@@ -499,15 +528,20 @@ class Pipeline:
     ) -> ToolResult:
         data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
         shaped = self.shaper.shape(
-            ToolResult.failed(error), call_id=call_id, tool=ready.tool.name if ready else call.name,
-            repairs=ready.call.repairs if ready else (), duration_s=self._now() - started,
-        )  # fmt: skip
+            ToolResult.failed(error),
+            call_id=call_id,
+            tool=ready.tool.name if ready else call.name,
+            repairs=ready.call.repairs if ready else (),
+            duration_s=self._now() - started,
+        )
         if isinstance(error, PermissionDenied) and ready is not None:
             self._record_denied(ready)
         return replace(shaped, data=data)
 
     def _record_denied(self, ready: _Planned) -> None:
-        decision = replace(ready.decision, verdict="deny") if ready.decision.verdict == "ask" else ready.decision
+        decision = (
+            replace(ready.decision, verdict="deny") if ready.decision.verdict == "ask" else ready.decision
+        )
         ready.decision = decision
         self._record_start(ready)
 
@@ -605,7 +639,12 @@ def _suspended(waiting: Waiting) -> SuspendedCall:
     return SuspendedCall(
         f"the call waits for {waiting.kind} {waiting.key}",
         hint="It goes on when the answer comes.",
-        details={"pending": waiting.key, "kind": waiting.kind, "deadline": waiting.deadline, **waiting.detail},
+        details={
+            "pending": waiting.key,
+            "kind": waiting.kind,
+            "deadline": waiting.deadline,
+            **waiting.detail,
+        },
     )
 
 
@@ -614,7 +653,7 @@ def _sent(call: ValidCall) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", getattr(sent, "sent", sent))
 
 
-class _lazy(Mapping[str, Any]):  # noqa: N801  (reads as a function where it is used)
+class _lazy(Mapping[str, Any]):
     """The sent arguments of a call, parsed when somebody looks: most calls are never looked at."""
 
     __slots__ = ("_call",)
@@ -632,4 +671,13 @@ class _lazy(Mapping[str, Any]):  # noqa: N801  (reads as a function where it is 
         return len(_sent(self._call))
 
 
-__all__ = ["InvalidArguments", "Invocation", "Middleware", "Pipeline", "Preview", "Turn", "as_tool_error", "new_id"]
+__all__ = [
+    "InvalidArguments",
+    "Invocation",
+    "Middleware",
+    "Pipeline",
+    "Preview",
+    "Turn",
+    "as_tool_error",
+    "new_id",
+]

@@ -20,6 +20,22 @@ PlanFunction: TypeAlias = Callable[[ValidCall, Context], Plan | Awaitable[Plan]]
 Effects: TypeAlias = Iterable[Effect] | EffectsFunction
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}\Z")
+_FIELDS: Final = (
+    "name",
+    "_description",
+    "effects",
+    "level",
+    "limits",
+    "idempotent",
+    "hints",
+    "aliases",
+    "example",
+    "parameters",
+    "plan",
+    "signature",
+    "function",
+    "is_async",
+)
 _LEVELS: Final = ("auto", "confirm", "deny")
 
 
@@ -209,15 +225,7 @@ class Tool:
     def copy(self, **changes: Any) -> Tool:
         """The same tool with other attributes, for example `name`."""
         twin = object.__new__(Tool)
-        twin.__dict__.update(
-            {
-                key: getattr(self, key)
-                for key in (
-                    "name _description effects level limits idempotent hints aliases example parameters plan "
-                    "signature function is_async"
-                ).split()
-            }
-        )
+        twin.__dict__.update({key: getattr(self, key) for key in _FIELDS})
         # The docstring stays the description whatever the new name.
         twin.__dict__.update(changes)
         return twin
@@ -246,7 +254,9 @@ def tool(
     parameters: Mapping[str, Any] | None = None,
     example: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function, sync or async.
 
     The docstring's first paragraph is what the model reads; Google, NumPy and Sphinx

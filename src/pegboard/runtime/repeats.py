@@ -25,7 +25,9 @@ class RepeatGuard:
         self._turns.append(key)
         same = _tail(self._turns, 1)
         if same >= _SAME:
-            return f"[The same call was made {same} times in a row with the same arguments. Try something else.]"
+            return (
+                f"[The same call was made {same} times in a row with the same arguments. Try something else.]"
+            )
         pairs = _tail(self._turns, 2)
         if pairs >= _SAME:
             return f"[The same two calls alternate for the {pairs}th time. Try something else.]"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.content import Text
 from pegboard.core.context import Context
-from pegboard.core.errors import ModelError, SuspendedCall
+from pegboard.core.errors import ModelError, PermissionDenied, SuspendedCall
 from pegboard.core.events import (
     CallFinished,
     Event,
@@ -40,7 +40,7 @@ _BUDGET_NOTE: Final = (
 )
 _CUT_NOTE: Final = "Your answer was cut off by the output limit. Go on where it stopped, in smaller pieces."
 _EMPTY_NOTE: Final = "Your answer was empty. Answer in text, or call a tool."
-_MODEL_TRIES: Final = 3
+_NUDGES: Final = 2
 
 
 @dataclass(slots=True)
@@ -92,19 +92,18 @@ class Loop:
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
-    ) -> AsyncIterator[Event]:
-        """Run `task` to its end, yielding events as they happen; the last is RunFinished.
+    ) -> RunFinished:
+        """Run `task` to its end; every event goes to the recorder, the last is the one returned.
 
         With a `history` the conversation goes on from there; with an empty `task` an unfinished run
         is taken up again: open calls that had started are answered as interrupted unless their tool
         is idempotent, the others run now.
         """
         talk = self.model.converse(
-            instructions=self.instructions, tools=self.executor.pipeline.toolkit, output_schema=self.output_schema
+            instructions=self.instructions,
+            tools=self.executor.pipeline.toolkit,
+            output_schema=self.output_schema,
         )
-        started = self.clock.monotonic()
-        status: Status = "failed"
-        answer, error, output = "", "", None
         try:
             if history is not None:
                 for message in history.messages:
@@ -112,86 +111,65 @@ class Loop:
                 state.usage, state.turns = history.usage, history.turns
             if task:
                 state.usage, state.turns = Usage(), 0
-                yield self._record(
-                    RunStarted(run=state.id, session=state.session, agent=context.agent, model=self.model.name, task=task)
+                self._record(
+                    RunStarted(
+                        run=state.id,
+                        session=state.session,
+                        agent=context.agent,
+                        model=self.model.name,
+                        task=task,
+                    )
                 )
-                said = UserMessage.of(task)
-                talk.append(said)
-                yield self._record(UserSaid(said))
+                self._say(talk, UserMessage.of(task))
             elif history is not None and history.open_calls:
-                async for event in self._take_up(talk, history, state, context):
-                    yield event
-            async with aclosing(self._turns(talk, state, context, started)) as turns:
-                async for event in turns:
-                    if isinstance(event, _Ended):
-                        status, answer, error, output = event.status, event.answer, event.error, event.output
-                    else:
-                        yield event
+                await self._take_up(talk, history, state, context)
+            ended = _Ended("suspended", "") if state.pending else await self._turns(talk, state, context)
         except asyncio.CancelledError:
-            self.recorder.record(self._finished(state, "failed", answer, "cancelled", None))
+            self._record(self._finished(state, _Ended("failed", "", "cancelled")))
             raise
-        yield self._record(self._finished(state, status, answer, error, output))
+        finished = self._finished(state, ended)
+        self._record(finished)
+        return finished
 
     # -- turns --------------------------------------------------------------------------------
 
-    async def _turns(
-        self, talk: Conversation, state: RunState, context: Context, started: float
-    ) -> AsyncIterator[Event | _Ended]:
+    async def _turns(self, talk: Conversation, state: RunState, context: Context) -> _Ended:
+        started = self.clock.monotonic()
         repeats = RepeatGuard()
         nudges = 0
         last_text = ""
         while True:
-            for said in _drain(state.inbox):
-                talk.append(said)
-                yield self._record(UserSaid(said))
+            while state.inbox:
+                self._say(talk, state.inbox.pop(0))
             over = self._over(state, started)
             if over:
-                async for event in self._last_word(talk, state, over):
-                    yield event
-                return
-            message: AssistantMessage | None = None
+                return await self._last_word(talk, state, over)
             try:
-                async for event in self._model_turn(talk, state):
-                    if isinstance(event, ModelReplied):
-                        message = event.message
-                    yield event
+                message = await self._model_turn(talk, state)
             except ModelError as failure:
-                yield _Ended("failed", last_text, str(failure))
-                return
-            assert message is not None
+                return _Ended("failed", last_text, str(failure))
             last_text = message.text or last_text
             if message.calls:
-                results: tuple[ToolResult, ...] = ()
-                async for event in self._calls(message.calls, state, context, repeats):
-                    if isinstance(event, _Results):
-                        results = event.results
-                    else:
-                        yield event
+                results = await self._calls(message.calls, state, context, repeats)
                 if state.pending:
-                    yield _Ended("suspended", message.text, "")
-                    return
+                    return _Ended("suspended", message.text)
                 talk.append(ResultsMessage(results))
-                continue
-            if state.inbox:
-                continue
-            ended, note = self._judge(message, nudges)
-            if ended is not None:
-                yield ended
-                return
-            nudges += 1
-            said = UserMessage.of(note)
-            talk.append(said)
-            yield self._record(UserSaid(said))
+            elif not state.inbox:
+                ended, note = self._judge(message, nudges)
+                if ended is not None:
+                    return ended
+                nudges += 1
+                self._say(talk, UserMessage.of(note))
 
     def _judge(self, message: AssistantMessage, nudges: int) -> tuple[_Ended | None, str]:
         """What a turn without calls means: the end, or a note to the model and another turn."""
         text = message.text
         if message.stop in ("refusal", "filtered"):
             return _Ended("done", text or "The model declined to answer.", f"stop: {message.stop}"), ""
-        if nudges < 2 and message.stop == "length":
+        if nudges < _NUDGES and message.stop == "length":
             return None, _CUT_NOTE
         if not text.strip():
-            if nudges < 2:
+            if nudges < _NUDGES:
                 return None, _EMPTY_NOTE
             return _Ended("failed", "", "the model answered nothing, three times"), ""
         if self.read_output is None:
@@ -199,43 +177,48 @@ class Loop:
         try:
             return _Ended("done", text, "", self.read_output(text)), ""
         except ValueError as wrong:
-            if nudges < 2:
-                return None, f"Your answer does not fit the wanted output: {wrong}. Answer again with JSON only."
+            if nudges < _NUDGES:
+                return (
+                    None,
+                    f"Your answer does not fit the wanted output: {wrong}. Answer again with JSON only.",
+                )
             return _Ended("failed", text, f"the answer does not fit the wanted output: {wrong}"), ""
 
     async def _model_turn(
         self, talk: Conversation, state: RunState, *, allow_tools: bool = True
-    ) -> AsyncIterator[Event]:
+    ) -> AssistantMessage:
         """One model turn: pieces as they stream, then ModelReplied, appended to the talk."""
         message: AssistantMessage | None = None
-        async with aclosing(_generator(talk.reply(allow_tools=allow_tools))) as stream:
-            async for event in stream:
-                match event:
-                    case TextDelta(text):
-                        yield TextPiece(text)
-                    case ThinkingDelta(text):
-                        yield ThinkingPiece(text)
-                    case CallDelta():
-                        pass
-                    case Replied(message):
-                        pass
+        record = self.recorder.record
+        async for event in talk.reply(allow_tools=allow_tools):
+            match event:
+                case TextDelta(text):
+                    record(TextPiece(text))
+                case ThinkingDelta(text):
+                    record(ThinkingPiece(text))
+                case Replied(replied):
+                    message = replied
+                case CallDelta():
+                    pass
         if message is None:
             raise ModelError(f"{self.model.name} ended its stream without an answer", retryable=True)
-        calls = distinct_calls(message.calls)
-        if calls != message.calls:
-            message = replace(message, content=_with_calls(message, calls))
+        if message.calls:
+            calls = distinct_calls(message.calls)
+            if calls != message.calls:
+                message = replace(message, content=_with_calls(message, calls))
         cost = self.price(message.model or self.model.name, message.usage) if self.price else None
         if cost is not None:
             message = replace(message, usage=replace(message.usage, cost_usd=cost))
         state.turns += 1
         state.usage += message.usage
         talk.append(message)
-        yield self._record(ModelReplied(message))
+        record(ModelReplied(message))
+        return message
 
     async def _calls(
         self, calls: Sequence[ToolCall], state: RunState, context: Context, repeats: RepeatGuard
-    ) -> AsyncIterator[Event | _Results]:
-        """Carry out the calls of one turn; CallFinished events, then the results."""
+    ) -> tuple[ToolResult, ...]:
+        """Carry out the calls of one turn; the executor records them."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
         warning = repeats.warning(calls)
         results = await self.executor.turn(calls, context)
@@ -243,15 +226,12 @@ class Loop:
             state.labels.update(result.notes.labels)
             if isinstance(result.error, SuspendedCall):
                 state.pending.append({**result.error.details, "call_id": result.call_id, "tool": result.tool})
-            yield CallFinished(result)
         if warning:
-            results = (*results[:-1], _noted(results[-1], warning))
-            yield self._record(Notice(text=warning))
-        yield _Results(results)
+            self._record(Notice(text=warning))
+            return (*results[:-1], replace(results[-1], content=(*results[-1].content, Text(warning))))
+        return results
 
-    async def _take_up(
-        self, talk: Conversation, history: History, state: RunState, context: Context
-    ) -> AsyncIterator[Event]:
+    async def _take_up(self, talk: Conversation, history: History, state: RunState, context: Context) -> None:
         """Answer the calls that an ended process left open (ledger G-10)."""
         kit = self.executor.pipeline.toolkit
         again: list[ToolCall] = []
@@ -259,65 +239,64 @@ class Loop:
         for call in history.open_calls:
             found = kit.resolve(call.name)
             if call.id in history.started and not (found is not None and found.idempotent):
-                result = interrupted(call, history.started)
-                done[call.id or ""] = result
-                yield self._record(CallFinished(result))
+                result = done[call.id or ""] = interrupted(call, history.started)
+                self._record(CallFinished(result))
             else:
                 again.append(call)
         if again:
-            async for event in self._calls(again, state, context, RepeatGuard()):
-                if isinstance(event, _Results):
-                    done.update({r.call_id: r for r in event.results})
-                else:
-                    yield event
-        last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-        talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
+            results = await self._calls(again, state, context, RepeatGuard())
+            done.update({r.call_id: r for r in results})
+        if not state.pending:
+            last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
+            talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
 
-    async def _last_word(self, talk: Conversation, state: RunState, over: str) -> AsyncIterator[Event | _Ended]:
+    async def _last_word(self, talk: Conversation, state: RunState, over: str) -> _Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""
-        said = UserMessage.of(_BUDGET_NOTE.format(what=over))
-        talk.append(said)
-        yield self._record(UserSaid(said))
-        text = ""
+        self._say(talk, UserMessage.of(_BUDGET_NOTE.format(what=over)))
         try:
-            async for event in self._model_turn(talk, state, allow_tools=False):
-                if isinstance(event, ModelReplied):
-                    text = event.message.text
-                    if event.message.calls:
-                        for call in event.message.calls:
-                            yield self._record(CallFinished(_not_run(call, over)))
-                yield event
+            message = await self._model_turn(talk, state, allow_tools=False)
         except ModelError as failure:
-            yield _Ended("limit", text, f"{over}; then: {failure}")
-            return
-        yield _Ended("limit", text, over)
+            return _Ended("limit", "", f"{over}; then: {failure}")
+        for call in message.calls:
+            # A model may call in spite of being told not to; the call still gets its one result.
+            self._record(CallFinished(_not_run(call, over)))
+        return _Ended("limit", message.text, over)
 
     def _over(self, state: RunState, started: float) -> str:
         """Which budget is used up, with its figures; empty while none is."""
         limits, usage = self.limits, state.usage
-        tokens = usage.input_tokens + usage.output_tokens
         if state.turns >= limits.turns:
             return f"{state.turns} of {limits.turns} turns"
+        tokens = usage.input_tokens + usage.output_tokens
         if limits.tokens is not None and tokens >= limits.tokens:
             return f"{tokens} of {limits.tokens} tokens"
         if limits.money is not None and (usage.cost_usd or 0.0) >= limits.money:
-            return f"${usage.cost_usd:.4f} of ${limits.money:.4f}"
-        spent = self.clock.monotonic() - started
-        if limits.wall_s is not None and spent >= limits.wall_s:
-            return f"{spent:.0f} of {limits.wall_s:.0f} s"
+            return f"${usage.cost_usd or 0.0:.4f} of ${limits.money:.4f}"
+        if limits.wall_s is not None:
+            spent = self.clock.monotonic() - started
+            if spent >= limits.wall_s:
+                return f"{spent:.0f} of {limits.wall_s:.0f} s"
         return ""
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _record(self, event: Event) -> Event:
+    def _record(self, event: Event) -> None:
         self.recorder.record(event)
-        return event
 
-    def _finished(self, state: RunState, status: Status, answer: str, error: str, output: Any) -> RunFinished:
+    def _say(self, talk: Conversation, message: UserMessage) -> None:
+        talk.append(message)
+        self.recorder.record(UserSaid(message))
+
+    def _finished(self, state: RunState, ended: _Ended) -> RunFinished:
         return RunFinished(
-            run=state.id, status=status, answer=answer, pending=tuple(state.pending), usage=state.usage,
-            error=error, output=output,
-        )  # fmt: skip
+            run=state.id,
+            status=ended.status,
+            answer=ended.answer,
+            pending=tuple(state.pending),
+            usage=state.usage,
+            error=ended.error,
+            output=ended.output,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,36 +307,12 @@ class _Ended:
     output: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Results:
-    results: tuple[ToolResult, ...]
-
-
-def _drain(inbox: list[UserMessage]) -> list[UserMessage]:
-    taken = inbox[:]
-    inbox.clear()
-    return taken
-
-
 def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple[Any, ...]:
     """The content with its calls replaced, in order, by the distinct ones."""
     others = [p for p in message.content if not isinstance(p, ToolCall)]
     return (*others, *calls)
 
 
-def _noted(result: ToolResult, note: str) -> ToolResult:
-    from pegboard.core.content import Text
-
-    return replace(result, content=(*result.content, Text(note)))
-
-
 def _not_run(call: ToolCall, over: str) -> ToolResult:
-    from pegboard.core.errors import PermissionDenied
-
     failed = ToolResult.failed(PermissionDenied(f"{call.name} did not run: the budget is used up ({over})"))
     return replace(failed, call_id=call.id or "", tool=call.name)
-
-
-async def _generator(stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    async for event in stream:
-        yield event

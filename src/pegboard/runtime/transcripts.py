@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import Interrupted
-from pegboard.core.events import CallFinished, CallStarted, Event, ModelReplied, RunFinished, RunStarted, UserSaid
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    Event,
+    ModelReplied,
+    RunFinished,
+    RunStarted,
+    UserSaid,
+)
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message, ResultsMessage, Usage
 
@@ -77,7 +85,9 @@ def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
     """Append the results of `calls`; one that has none is interrupted: nobody knows what it did."""
     if calls:
         history.messages.append(
-            ResultsMessage(tuple(history.done.get(c.id or "") or interrupted(c, history.started) for c in calls))
+            ResultsMessage(
+                tuple(history.done.get(c.id or "") or interrupted(c, history.started) for c in calls)
+            )
         )
     history.started, history.done = set(), {}
 
