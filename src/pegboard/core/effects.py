@@ -27,7 +27,7 @@ EFFECT_KINDS: Final[tuple[EffectKind, ...]] = (
     "call",
 )
 
-_STRICTNESS: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+_STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:

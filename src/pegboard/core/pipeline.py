@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -198,7 +199,7 @@ class Pipeline:
         ready: _Planned | None = None
         try:
             ready = self._decode(call, call_id)
-            if ready.tool.effects or ready.tool.plan or ready.tool.signature.markers:
+            if ready.tool.effects or ready.tool.plan or ready.tool.markers:
                 ready.plan = await self._plan(ready, context)
             await self._authorise(ready, context, turn)
             self._record_start(ready)
@@ -224,10 +225,10 @@ class Pipeline:
                 error = CallCancelled("the call was cancelled before it finished")
                 self._finish(self._failed(error, call, call_id, ready, started))
                 raise cancelled from None
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        except BaseException as raised:
+            if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
-            result = self._failed(as_tool_error(error), call, call_id, ready, started)
+            result = self._failed(as_tool_error(raised), call, call_id, ready, started)
         self._finish(result)
         return result
 
@@ -305,7 +306,7 @@ class Pipeline:
             effects = tuple(declared(ready.call.arguments))
         elif declared:
             effects = tuple(declared)
-        marked = await self._marked(tool.signature.markers, ready.call.arguments)
+        marked = await self._marked(tool.markers, ready.call.arguments)
         return Plan(effects + marked) if effects or marked else EMPTY_PLAN
 
     async def _marked(self, markers: Sequence[Parameter], arguments: Mapping[str, Any]) -> tuple[Effect, ...]:
@@ -392,7 +393,7 @@ class Pipeline:
         decision = ready.decision
         return ApprovalRequest(
             id=new_id("ap"),
-            call=ToolCall(ready.call.id, ready.tool.name, dict(_sent(ready.call))),
+            call=ToolCall(ready.call.id, ready.tool.name, dict(ready.call.sent)),
             tool=ready.tool.name,
             effects=ready.plan.effects,
             asking=tuple(e.effect for e in decision.effects if e.verdict == "ask"),
@@ -407,7 +408,7 @@ class Pipeline:
     def _digest(self, ready: _Planned, context: Context) -> str:
         return approval_digest(
             ready.tool,
-            _sent(ready.call),
+            ready.call.sent,
             ready.plan,
             session=context.session,
             workspace=str(context.workspace or ""),
@@ -482,13 +483,13 @@ class Pipeline:
     def _ports_of(self, tool: Tool) -> tuple[tuple[str, Any], ...]:
         """What fills each injected parameter; found once, when the kit is built."""
         out: list[tuple[str, Any]] = []
-        for name, need in tool.signature.inject.items():
-            if need.port in (Plan, Context):
-                out.append((name, need.port))
-            elif need.port in self.provide:
-                out.append((name, self.provide[need.port]))
-            elif not need.optional:
-                wanted = getattr(need.port, "__name__", str(need.port))
+        for name, port in tool.signature.inject.items():
+            if port in (Plan, Context):
+                out.append((name, port))
+            elif port in self.provide:
+                out.append((name, self.provide[port]))
+            elif name not in tool.signature.optional_inject:
+                wanted = getattr(port, "__name__", str(port))
                 raise BuildError(
                     f"tool {tool.name!r} needs {wanted} for its parameter {name!r}, and nothing provides it; "
                     f"pass provide=[…] with a {wanted} to the Executor or Agent, or leave the tool out with "
@@ -497,14 +498,26 @@ class Pipeline:
         return tuple(out)
 
     def _within(self, context: Context, call_id: str, tool: str = "") -> Context:
-        emit = context.emit
-        record = self.recorder.record
+        # Built by hand: dataclasses.replace costs more than everything else on the path of a call.
+        return Context(
+            session=context.session,
+            agent=context.agent,
+            run=context.run,
+            call_id=call_id,
+            model=context.model,
+            origin=context.origin,
+            workspace=context.workspace,
+            depth=context.depth,
+            deadline=context.deadline,
+            cancelled=context.cancelled,
+            emit=partial(self._update, context.emit, call_id, tool),
+            labels=context.labels,
+            ports=self.provide,
+        )
 
-        def update(value: Any) -> None:
-            record(CallUpdate(call_id=call_id, tool=tool, update=value))
-            emit(value)
-
-        return replace(context, call_id=call_id, ports=self.provide, emit=update)
+    def _update(self, emit: Callable[[Any], None], call_id: str, tool: str, value: Any) -> None:
+        self.recorder.record(CallUpdate(call_id=call_id, tool=tool, update=value))
+        emit(value)
 
     def _record_start(self, ready: _Planned) -> None:
         decision = ready.decision
@@ -648,11 +661,6 @@ def _suspended(waiting: Waiting) -> SuspendedCall:
     )
 
 
-def _sent(call: ValidCall) -> Mapping[str, Any]:
-    sent = call.sent
-    return cast("Mapping[str, Any]", getattr(sent, "sent", sent))
-
-
 class _lazy(Mapping[str, Any]):
     """The sent arguments of a call, parsed when somebody looks: most calls are never looked at."""
 
@@ -662,13 +670,13 @@ class _lazy(Mapping[str, Any]):
         self._call = call
 
     def __getitem__(self, key: str) -> Any:
-        return _sent(self._call)[key]
+        return self._call.sent[key]
 
     def __iter__(self) -> Any:
-        return iter(_sent(self._call))
+        return iter(self._call.sent)
 
     def __len__(self) -> int:
-        return len(_sent(self._call))
+        return len(self._call.sent)
 
 
 __all__ = [

@@ -89,7 +89,7 @@ class Rule:
         if kind is None and not any(c in options for c in CONDITIONS):
             raise ConfigError(f"rule {line!r} names neither KIND:TARGET nor a condition such as tool=NAME")
         return cls(
-            verdict=cast(Verdict, verdict),
+            verdict=verdict,
             kind=kind or "*",
             target=target,
             unless=tuple(_unprefixed(u) for u in options.get("unless", "").split(",") if u.strip()),
@@ -168,7 +168,7 @@ def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
         return ("*" if head else None), "*"
     kind, colon, target = head.partition(":")
     if kind == "*" or kind in EFFECT_KINDS:
-        return cast("EffectKind | Literal['*']", kind), (target.strip() or "*") if colon else "*"
+        return kind, (target.strip() or "*") if colon else "*"
     raise ConfigError(f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *")
 
 
