@@ -41,6 +41,7 @@ from pegboard.core.events import (
     Recorder,
 )
 from pegboard.core.policy import ALLOWED, Decision, Policy
+from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper
@@ -178,7 +179,7 @@ class Pipeline:
         self.approver: Approver = approver or DenyAll()
         self.recorder: Recorder = recorder or MemoryRecorder()
         self.shaper = shaper or Shaper()
-        self.provide: dict[Any, Any] = dict(provide or {})
+        self.provide = provide if isinstance(provide, Provided) else Provided(provide)
         self.middleware = tuple(middleware)
         self.grants = grants
         self.clock = clock or SystemClock()
@@ -486,8 +487,8 @@ class Pipeline:
         for name, port in tool.signature.inject.items():
             if port in (Plan, Context):
                 out.append((name, port))
-            elif port in self.provide:
-                out.append((name, self.provide[port]))
+            elif (given := self.provide.find(port)) is not None:
+                out.append((name, given))
             elif name not in tool.signature.optional_inject:
                 wanted = getattr(port, "__name__", str(port))
                 raise BuildError(
