@@ -164,7 +164,7 @@ def problems_of(error: ValidationError, value: Any) -> list[Problem]:
 
 _WORDS: Final[dict[str, str]] = {
     "missing": "is required but missing",
-        "extra_forbidden": "is no field of this object",
+    "extra_forbidden": "is no field of this object",
     "int_type": "must be an integer",
     "float_type": "must be a number",
     "string_type": "must be a string",
