@@ -40,13 +40,13 @@ class Named:
 class Tools:
     """What is known of the tools while reading: their schemas by name; None where nothing is."""
 
-    schemas: dict[str, Mapping[str, Any]] | None = None
-    _properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    schemas: Mapping[str, Mapping[str, Any]] | None = None
+    guess: Callable[[str], Any] = guessed
 
     @classmethod
-    def of(cls, toolkit: ToolkitView | None) -> Tools:
+    def of(cls, toolkit: ToolkitView | None, guess: Callable[[str], Any] = guessed) -> Tools:
         """The schemas of a toolkit."""
-        return cls() if toolkit is None else cls({tool.name: tool.schema for tool in toolkit})
+        return cls(None if toolkit is None else {tool.name: tool.schema for tool in toolkit}, guess)
 
     def knows(self, name: str) -> bool:
         """Whether a tool of this name is surely there."""
@@ -56,9 +56,17 @@ class Tools:
         """A bare text typed by the tool's schema; by its looks where there is none."""
         schema = None if self.schemas is None else self.schemas.get(tool)
         if schema is None:
-            return guessed(text)
+            return self.guess(text)
         sub = property_schema(schema, parameter)
         return text if sub is None else typed(text, sub, schema)
+
+    def element(self, tool: str, element: Element) -> Any:
+        """A parameter's element typed by the tool's schema."""
+        schema = None if self.schemas is None else self.schemas.get(tool)
+        sub = None if schema is None else property_schema(schema, element.tag)
+        if schema is not None and sub is None:
+            return element.text
+        return element_value(element, sub, schema, self.guess)
 
 
 def calls_of(value: Any, tools: Tools, *, marked: bool) -> list[Named]:
