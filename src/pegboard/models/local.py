@@ -77,7 +77,7 @@ class LocalConversation:
             yield event
 
     def _turn(self, allow_tools: bool) -> AssistantMessage:
-        first, rest = first_step(self._request[:READ_CHARACTERS])
+        first, rest = first_step(self._request.strip()[:READ_CHARACTERS])
         request = read_request(first)
         if self._results is not None:
             return _said(answer(request, self._results, rest))

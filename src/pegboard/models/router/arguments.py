@@ -8,12 +8,12 @@ from typing import Final
 
 from pegboard.models.router.places import FILE, IN, NAME, PATH, QUOTE, SCOPE, body_of, folders
 from pegboard.models.router.request import Request
-from pegboard.models.router.vocabulary import HERE, NO_NAMES, PROGRAMS, PROSE_PROGRAMS
+from pegboard.models.router.vocabulary import EXTENSIONS, HERE, NO_NAMES, PROGRAMS, PROSE_PROGRAMS
 
 _I: Final = re.IGNORECASE | re.DOTALL
 _TAIL: Final = rf"(?:\s+{IN}\s+{SCOPE})?[\s?.!。？！,]*$"
 _NOUN: Final = (
-    r"(?:(?:the|a|an|any|all|every|each|some|exact|literal|whole|our|my|its)\s+)*"
+    r"(?:(?:the|a|an|any|all|every|each|some|exact|literal|whole|our|my|its|where|that|which)\s+)*"
     r"(?:(?:strings?|words?|text|terms?|phrases?|patterns?|regex(?:p|es)?|regular expressions?|expressions?|symbols?|names?|identifiers?|keywords?"
     r"|functions?|methods?|class(?:es)?|variables?|constants?|lines?|occurrences?|uses?|usages?|references?|instances?|mentions?"
     r"|places?|calls?|callers?|definitions?|imports|files?|type|struct|interface|decorator|macro|module|setting|option|flag|error|message)\s+"
@@ -102,6 +102,8 @@ def _clean_pattern(request: Request, start: int, end: int) -> Copied | None:
     if plural is not None:
         text = plural[1]
     words = text.lower().split()
+    if re.search("[\u3400-\u9fff]", text) and (len(text) > 8 or re.search(r"一[家个些种位]|什么|怎么", text)):
+        return None
     if not text or all(word in NO_NAMES or word in HERE for word in words):
         return None
     # "find me a good restaurant" is no search in files.
@@ -113,6 +115,12 @@ def _clean_pattern(request: Request, start: int, end: int) -> Copied | None:
 def scope_of(request: Request, pattern: Copied | None) -> Copied | None:
     """Where a search looks: a file or folder outside the pattern."""
     outside = None if pattern is None or pattern.start < 0 else (pattern.start, pattern.end)
+    if pattern is not None and outside is not None:
+        # As the program takes it: grep PATTERN PLACE.
+        last = re.fullmatch(rf"\s+(?P<place>{PATH}|[\w~-]+)\s*", request.masked[pattern.end :])
+        if last is not None and re.search(r"\b(?:grep|rg|ag|ack)\b", request.masked[: pattern.start], re.IGNORECASE):
+            first, end = (pattern.end + place for place in last.span("place"))
+            return Copied(request.copy(first, end), first, end)
     for span in request.of("file"):
         start = request.origin.index(span.start)
         if outside is None or start >= outside[1] or start + span.end - span.start <= outside[0]:
@@ -158,10 +166,18 @@ def file_of(request: Request, *, writing: bool = False) -> Copied | None:
         if text.lower() not in NO_NAMES and text.lower() not in HERE and not re.search(r"\s", text):
             return Copied(text, *match.span("p"))
     for span in request.of("quoted"):
-        if re.fullmatch(r"[\w./~-]+\.[A-Za-z]\w{0,9}|\.?[\w.~-]*/[\w./-]+", span.text):
+        if looks_like_path(span.text):
             start = request.origin.index(span.start)
             return Copied(span.text, start, start + span.end - span.start)
     return None
+
+
+def looks_like_path(text: str) -> bool:
+    """Whether quoted text is a path: it ends like a file or has a slash inside."""
+    ending = re.fullmatch(r"[\w ./~-]*[\w~/]\.([A-Za-z]\w{0,9})", text)
+    if ending is not None and ending[1].lower() in EXTENSIONS:
+        return True
+    return re.fullmatch(r"[\w.~-]*/[\w./-]+", text) is not None
 
 
 _CONTENTS: Final = tuple(
@@ -174,7 +190,7 @@ _CONTENTS: Final = tuple(
         r"\b(?:contents?|text|body)\s*(?:should be|is|=|:|：)\s*[:：]?\s*(?P<p>.+?)$",
         rf"(?:write|put|save|store|add|echo|insert|record|append|note|jot down|dump|place|enter)\s+(?:down\s+)?(?:(?:the|this|a|an)\s+)?(?:(?:following\s+)?(?:text|line|word|words|number|string|sentence|phrase|message|content|value|note|code)\s+)?[:：]?\s*(?P<p>.+?)"
         rf"\s+(?:to|into|in|as|inside|at)\s+(?:the\s+|a\s+|my\s+)?(?:new\s+)?(?:text\s+)?(?:file\s+)?(?:called\s+|named\s+)?{FILE}",
-        rf"\b(?:in|into|to|inside)\s+(?:the\s+)?(?:file\s+)?{FILE}\s*,?\s*(?:write|put|save|store|add|insert|record|note|enter)\s+(?:down\s+)?(?:the\s+)?(?:(?:text|line|word|words|number|string)\s+)?[:：]?\s*(?P<p>.+?)$",
+        rf"\b(?:in|into|to|inside)\s+(?:the\s+)?(?:file\s+)?{FILE}\s*,?\s*(?:write|put|save|store|add|insert|record|note|enter)\s*(?:down\s+)?(?:the\s+)?(?:(?:text|line|word|words|number|string)\s+)?[:：]?\s*(?P<p>.+?)$",
         rf"{FILE}\s+with\s+(?P<p>.+?)(?:\s+(?:in|inside)(?:\s+(?:it|there))?)?$",
         rf"{FILE}\s*[:：]\s*(?P<p>.+?)$",
         rf"(?:把|将)\s*(?P<p>.+?)\s*(?:这(?:句|行|段)话?|几个字)?\s*(?:写入|写到|写进|写在|保存到|保存为|保存进|存到|存入|存进|存为|放到|放进|放入|添加到|加到|记到|记在|输入到)\s*(?:文件)?\s*{PATH}",
@@ -192,12 +208,14 @@ def content_of(request: Request) -> Copied | None:
     start, end = body_of(request.masked)
     target = file_of(request, writing=True)
     quoted = [span for span in request.of("quoted") if target is None or span.text != target.value]
+    quoted = [span for span in quoted if not _inside_code(request.text, span.start, span.end)]
     if quoted:
         longest = max(quoted, key=lambda span: len(span.text))
         first = request.origin.index(longest.start)
         return Copied(longest.text, first, first + longest.end - longest.start)
     # A closing mark belongs to the content: "with the text Hello, world!".
-    body = request.masked[: max(end, len(request.masked.rstrip()) if end >= len(request.masked.rstrip(" ?.!。！？")) else end)]
+    whole = len(request.masked.rstrip())
+    body = request.masked[: whole if not request.masked[end:whole].strip(" ?.!。！？") else end]
     for pattern in _CONTENTS:
         match = pattern.search(body, start)
         if match is None or not match["p"].strip():
@@ -214,10 +232,17 @@ def content_of(request: Request) -> Copied | None:
     return Copied("") if _EMPTY.search(request.masked) else None
 
 
+def _inside_code(text: str, start: int, end: int) -> bool:
+    """Whether quotes are part of a longer piece: print('hi'), {"a": 1}."""
+    return re.match(r"[^\s,.;:!?。，；：！？\u3400-\u9fff]", text[end : end + 1]) is not None or (
+        re.search(r"[(\[{=:]$", text[:start]) is not None or re.match(r"\s*:\s*[^\s].*[}\]]", text[end:]) is not None
+    )
+
+
 _COMMAND_CUES: Final = tuple(
     re.compile(pattern, _I)
     for pattern in (
-        r"\b(?:run|execute|exec|start|launch|invoke|running|executing)\s+(?:(?:the|this|a|following|shell|bash|terminal|command|cmd|program|script|line)\s+)*[:：]?\s*(?P<p>.+?)$",
+        r"\b(?:run|execute|exec|start|launch|invoke|running|executing|kick off|fire up|spin up|trigger)\s+(?:(?:the|this|a|following|shell|bash|terminal|command|cmd|program|script|line)\s+)*[:：]?\s*(?P<p>.+?)$",
         r"\b(?:use|using|with|via|by|through|do|try|type|perform|call|issue)\s+(?:the\s+)?(?:command\s+)?[:：]?\s*(?P<p>.+?)$",
         r"\bcommand\s*[:：]\s*(?P<p>.+?)$",
         r"\$\s+(?P<p>.+?)$",
@@ -241,6 +266,7 @@ def command_of(request: Request) -> Copied | None:
     bare = _command_at(request, start, end, need_program=True)
     if bare is not None:
         return bare
+    weak: Copied | None = None
     for number, cue in enumerate(_COMMAND_CUES):
         for match in cue.finditer(body, start):
             literal = re.match(rf"(?:the\s+)?({QUOTE})", match["p"])
@@ -249,8 +275,16 @@ def command_of(request: Request) -> Copied | None:
                 last = match.start("p") + literal.end(1)
                 return Copied(request.copy(first, last), first, last)
             found = _command_at(request, match.start("p"), match.end("p"), need_program=number == 1)
-            if found is not None:
+            if found is None:
+                continue
+            program = found.value.split()[0]
+            if program in PROGRAMS or "/" in program or "." in program:
                 return found
+            # "start the server with npm start": an unknown word counts only where nothing better comes.
+            if weak is None and not re.search(r"\s(?:the|a|my|our)\s+$", body[: match.start("p")], re.IGNORECASE):
+                weak = found
+    if weak is not None:
+        return weak
     for span in request.of("quoted"):
         program = span.text.split()[0] if span.text.split() else ""
         if program in PROGRAMS or program.startswith("./"):
@@ -266,7 +300,7 @@ def _command_at(request: Request, start: int, end: int, *, need_program: bool) -
     text = request.copy(start, end).strip().rstrip("。，,")
     first = text.split()[0] if text.split() else ""
     if need_program:
-        known = first in PROGRAMS and (first not in PROSE_PROGRAMS or re.match(r"\S+\s+-", text) is not None or start > 0 and first == "make")
+        known = first in PROGRAMS and (first not in PROSE_PROGRAMS or re.match("\\S+\\s+[-\ue000-\ue006]", request.masked[start:end].strip()) is not None or start > 0 and first == "make")
         if not known and not first.startswith("./"):
             return None
         if re.search(r"\b(?:the|a|an|my|is|are|for|all|please|does)\b", text) and not re.search(r"[\"'`]", text):

@@ -16,11 +16,12 @@ from pegboard.models.router.arguments import (
     file_of,
     folder_of,
     glob_of,
+    looks_like_path,
     pattern_of,
     scope_of,
     url_of,
 )
-from pegboard.models.router.places import body_of
+from pegboard.models.router.places import body_of, folders
 from pegboard.models.router.request import Request
 from pegboard.models.router.vocabulary import ACTIONS, VERBS
 
@@ -63,6 +64,9 @@ class Choice:
     score: float
 
 
+LEAST: Final = 0.5
+"""A tool whose action the request points to less than this is not considered."""
+
 THRESHOLD: Final = 1.0
 """Below this score the router makes no call."""
 
@@ -85,6 +89,10 @@ def choices(request: Request, tools: Iterable[ToolView]) -> list[Choice]:
         arguments = _fill(request, tool, profile)
         if arguments is None:
             continue
+        if profile and not any(actions.get(name, 0.0) >= LEAST for name in profile):
+            continue
+        if profile == ("list",) and not _asks_for_listing(request):
+            continue
         agreement = sum(actions.get(name, 0.0) for name in profile)
         score = agreement + ranked.get(index, 0.0) / best + _evidence(request, tool, arguments)
         if not profile:
@@ -92,6 +100,18 @@ def choices(request: Request, tools: Iterable[ToolView]) -> list[Choice]:
             score = 3 * ranked.get(index, 0.0) / best if _overlap(request, tool) >= 2 else 0.0
         out.append(Choice(tool.name, arguments, score))
     return sorted(out, key=lambda choice: -choice.score)
+
+
+_LISTED: Final = re.compile(
+    r"\b(?:files?|folders?|director(?:y|ies)|dir|ls|entries|everything|here|subfolders?|subdirectories|contents?|listing|structure|tree|cwd|workspace)\b"
+    r"|文件|目录|这里|有什么|有哪些|有啥",
+    re.IGNORECASE,
+)
+
+
+def _asks_for_listing(request: Request) -> bool:
+    """Whether files are what is to be listed: three fruits are not."""
+    return bool(_LISTED.search(request.masked)) or any(place.sure for place in folders(request)) or bool(request.of("file"))
 
 
 _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
@@ -109,10 +129,13 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"\b(?:who|what)\s+(?:calls?|uses?|imports?|references?|defines?)\b", "search", 4.0),
         (r"\bhow\s+(?:often|many times)\b", "search", 3.0),
         (r"\b(?:occurrences?|usages?|references?|mentions?|instances?)\s+(?:of|to)\b", "search", 3.0),
-        (r"\b(?:lines?|places?|files?)\s+(?:that|which|where|with|containing|mentioning|matching|using)\b", "search", 2.0),
+        (r"\b(?:lines?|places?|files?)\s+(?:(?:that|which|where|with)\s+)*(?:contain|mention|match|us(?:e|ing)|ha(?:s|ve)|includ|import|call|where)", "search", 5.0),
+        (r"^(?:a\s+)?(?:new\s+)?(?:text\s+)?file\b.*\b(?:with|containing|saying)\b|\bnew\s+(?:text\s+)?file\b", "write", 4.0),
+        (r"[\ue001]\s+with\s+(?:the\s+)?(?:text|contents?|line)\b", "write", 2.0),
         (r"\b(?:look|looking|search|grep|scan|check|hunt|searching)\b.*\bfor\b", "search", 3.0),
         (r"\bhow many\b.*\b(?:files|folders|directories|entries|items)\b", "list", 3.0),
         (r"\b(?:contents?|listing)\s+of\b.*\b(?:folder|directory|dir)\b", "list", 3.0),
+        (r"\b(?:listing|structure|layout|tree)\s+of\b", "list", 4.0),
         (r"\b(?:folder|directory|dir)\b", "list", 1.0),
         (r"[\ue002]", "list", 1.5),
         (r"\b(?:list|show|see|give|display|print|enumerate|view|get)\b.*\b(?:files|folders|everything|subfolders|directories|entries)\b(?!\s+(?:that|which|where|with|containing|mention))", "list", 3.0),
@@ -131,7 +154,7 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"(?:运行|执行|跑一下|启动)", "run", 3.0),
         (r"(?:列出|罗列|列一下|有哪些(?:文件|东西|目录)|有什么(?:文件|东西)?|有啥)", "list", 4.0),
         (r"(?:目录|文件夹)", "list", 1.0),
-        (r"(?:搜索|搜一下|搜|查找|寻找|检索|查一下|找一下|找出|找到|哪些(?:文件|地方)(?:里|中)?(?:包含|含|提到|用|调用|使用|引用|出现|导入)|在哪(?:里|儿)?|什么地方)", "search", 4.0),
+        (r"(?:搜索|搜一下|搜|查找|寻找|检索|查一下|找一下|找出|找到|[里中下内]找|找.*[\ue004\ue006]|哪些(?:文件|地方)(?:里|中)?(?:包含|含|提到|用|调用|使用|引用|出现|导入)|在哪(?:里|儿)?|什么地方)", "search", 4.0),
         (r"(?:读取|阅读|读一下|读|打开|查看|看看|看一下|显示|展示|总结|概括|说了什么|写了什么|内容)", "read", 2.0),
         (r"(?:抓取|下载|访问|获取|网页|网址|网站)", "fetch", 2.0),
     )
@@ -151,12 +174,14 @@ def intent(request: Request) -> dict[str, float]:
         if pattern.search(body):
             found[action] += weight
     later = set(re.findall(r"[a-z]+", body.lower()))
-    for action, verbs in VERBS.items():
+    for action, verbs in VERBS.items() if not request.chinese else ():
         if any(word in later and word != verb for word in verbs.split()):
             found[action] += 0.5
     if re.match(r"(?:who|what|why|when|how|whose|whom)\b", body, re.IGNORECASE):
         # "Who wrote Hamlet?" asks; it does not order.
         found["write"] = min(found["write"], 0.5)
+    if any(looks_like_path(span.text) for span in request.of("quoted")):
+        found["read"] += 1.0
     if command_of(request) is not None:
         found["run"] += _command_weight(request, body)
     return {name: weight for name, weight in found.items() if weight}
@@ -177,6 +202,8 @@ def _first_verb(body: str) -> str:
     lead = re.match(r"(?:(?:in|inside|under|from|within)\s+(?:the\s+)?\S+(?:\s+(?:folder|directory|file))?\s*,?\s*)?([a-z]+)", body, re.IGNORECASE)
     if lead is not None and lead[1].lower() in known:
         return lead[1].lower()
+    if re.search("[\u3400-\u9fff]", body):
+        return ""
     if lead is not None and lead[1].lower() in ("where", "what", "which", "who", "is", "are", "how", "does", "do", "why", "when"):
         return ""
     for word in re.findall(r"[a-z]+", body.lower())[:8]:
@@ -384,7 +411,7 @@ def _evidence(request: Request, tool: ToolView, arguments: Mapping[str, Any]) ->
     for span in request.spans:
         if span.kind == "name":
             continue
-        taken = any(span.text in value or (value and value in span.text) for value in used)
-        weight = 2.0 if span.kind == "url" else 1.0
+        taken = any(span.text in value or (len(value) > 2 and value in span.text) for value in used)
+        weight = 6.0 if span.kind == "url" else 1.0
         score += 0.25 * weight if taken else -weight
     return score

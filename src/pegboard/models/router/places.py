@@ -23,9 +23,9 @@ SCOPE: Final = rf"{_ARTICLES}(?P<place>{NAME}|code base)(?:\s+{_KIND}s?)?"
 IN: Final = r"(?:in|inside|under|within|across|throughout|through|from|into|below|beneath|of|over|at|on|below)"
 
 _POLITE: Final = re.compile(
-    r"(?:[\s,;.!?]+(?:please|pls|plz|thanks|thank you|thx|cheers|for me|now|right now|again|if you can|would you|will you"
+    r"(?:(?:(?<=\w)[,;.!?]+)?\s+(?:please|pls|plz|thanks|thank you|thx|cheers|for me|now|right now|again|if you can|would you|will you"
     r"|could you|can you|ok|okay|quickly))+[\s.!?]*$"
-    r"|(?:[\s,;.]+(?:and|then|and then|so)\s+(?:then\s+)?(?:please\s+)?(?:tell|show|report|give|let|print|say|explain|summari[sz]e|return"
+    r"|(?:(?:(?<=\w)[,;.]+)?\s+(?:and|then|and then|so)\s+(?:then\s+)?(?:please\s+)?(?:tell|show|report|give|let|print|say|explain|summari[sz]e|return"
     r"|describe|list|display|see|check|paste|send|post|answer|share|what|how|which|whether|why|where|who)\b.*)$"
     r"|\s*(?:谢谢|吧|好吗|可以吗|一下|给我看看?|并告诉我.*|然后告诉我.*|[，,]\s*(?:并|然后)?告诉我.*)\s*[。！？]*$",
     re.IGNORECASE | re.DOTALL,
@@ -66,8 +66,16 @@ def body_of(masked: str) -> tuple[int, int]:
     while True:
         tail = _POLITE.search(masked, start, end)
         if tail is None or tail.start() <= start:
-            return start, len(masked[:end].rstrip(" \t\n?.!。！？"))
+            return start, _closed(masked, start, end)
         end = tail.start()
+
+
+def _closed(masked: str, start: int, end: int) -> int:
+    """The end without closing marks; a dot that stands alone or ends a path is an argument."""
+    text = masked[start:end].rstrip(" \t\n?!。！？")
+    if re.search(r"[^\s./]\.$", text):
+        text = text[:-1].rstrip(" \t\n?!。！？")
+    return start + len(text)
 
 
 _SCOPES: Final = (
