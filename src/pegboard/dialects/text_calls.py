@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal, skip_space
@@ -123,7 +123,7 @@ def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named],
     while not text.startswith(close, pos):
         opened = open_form.match(text, pos)
         if opened is None:
-            if pos >= len(text) or text[pos] == "<" and ">" not in text[pos : pos + 200]:
+            if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 200]):
                 raise CutOff(len(text))
             raise Unreadable(pos)
         key = opened["k1"] or opened["k2"]
@@ -246,9 +246,7 @@ def _pairs(text: str, pos: int, name: str, tools: Tools) -> tuple[list[Named], i
     return [Named(name, arguments)], pos
 
 
-def _behind(
-    text: str, found: tuple[list[Named], int], closers: tuple[str, ...]
-) -> tuple[list[Named], int]:
+def _behind(text: str, found: tuple[list[Named], int], closers: tuple[str, ...]) -> tuple[list[Named], int]:
     calls, pos = found
     ahead = skip_space(text, pos)
     if text.startswith("```", ahead):

@@ -222,10 +222,10 @@ def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None
 
 def _whole(body: str, tools: Tools) -> list[Named]:
     """The calls that a text consists of; none where there is anything else in it."""
-    if not body or body[0] not in "{[" and not (body[-1] == ")" and tools.schemas):
+    if not body or (body[0] not in "{[" and not (body[-1] == ")" and tools.schemas)):
         return []
     try:
-        if body[0] == "{" or '"' in body[:40].lstrip("[ \n") [:3]:
+        if body[0] == "{" or '"' in body[:40].lstrip("[ \n")[:3]:
             calls: list[Named] = []
             pos = 0
             while pos < len(body):

@@ -80,9 +80,7 @@ def read_element(text: str, opened: re.Match[str], work: Work, depth: int = 0) -
     return _plain(text, pos, element, work)
 
 
-def _children(
-    text: str, pos: int, tag: str, work: Work, depth: int
-) -> tuple[list[Element], int] | None:
+def _children(text: str, pos: int, tag: str, work: Work, depth: int) -> tuple[list[Element], int] | None:
     """The elements up to the closing tag, None where there is anything else between them."""
     start, children, close = pos, list[Element](), f"</{tag}>"
     while not text.startswith(close, pos):

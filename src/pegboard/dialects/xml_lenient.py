@@ -15,7 +15,9 @@ from pegboard.dialects.xml_elements import OPEN, Element, Work, read_element, un
 
 CALL: Final = "<tool_call>"
 CALL_END: Final = "</tool_call>"
-_NAME = re.compile(r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?")
+_NAME = re.compile(
+    r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?"
+)
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
 _PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*>")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
@@ -67,7 +69,9 @@ class _Reader:
         text = self.text
         while True:
             pos = skip_space(text, pos)
-            if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 300] and len(text) < pos + 300):
+            if pos >= len(text) or (
+                text[pos] == "<" and ">" not in text[pos : pos + 300] and len(text) < pos + 300
+            ):
                 raise CutOff(len(text))
             if text.startswith(CALL_END, pos):
                 return self._ended(pos + len(CALL_END))

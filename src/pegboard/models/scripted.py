@@ -40,7 +40,10 @@ class Request:
 
 
 ScriptedTurn: TypeAlias = (
-    Mapping[str, Any] | AssistantMessage | Exception | Callable[[Request], Mapping[str, Any] | AssistantMessage]
+    Mapping[str, Any]
+    | AssistantMessage
+    | Exception
+    | Callable[[Request], Mapping[str, Any] | AssistantMessage]
 )
 """One turn: `{"text", "thinking", "calls": [{"id", "name", "arguments"}], "stop", "usage", "error"}`
 (every key optional), a whole message, an exception to raise, or a function of the request."""
@@ -90,7 +93,7 @@ class ScriptedModel:
             except ValueError as error:
                 raise ConfigError(f"{where}: no JSON: {error}") from error
             if not isinstance(turn, dict):
-                raise ConfigError(f"{where}: a turn is an object like {{\"text\": …}}, not {line[:60]!r}")
+                raise ConfigError(f'{where}: a turn is an object like {{"text": …}}, not {line[:60]!r}')
             turns.append(_check(cast(dict[str, Any], turn), where))
         return cls(turns, name=f"scripted:{path}")
 
@@ -210,7 +213,9 @@ def _check(turn: Mapping[str, Any], where: str) -> Mapping[str, Any]:
             raise ConfigError(f'{where}: a call is {{"name": …, "arguments": …}}, not {call!r}')
         unknown = [key for key in cast(Mapping[str, Any], call) if key not in _CALL_KEYS]
         if unknown:
-            raise ConfigError(f"{where}: unknown key {unknown[0]!r} in a call; it has {', '.join(sorted(_CALL_KEYS))}")
+            raise ConfigError(
+                f"{where}: unknown key {unknown[0]!r} in a call; it has {', '.join(sorted(_CALL_KEYS))}"
+            )
     return turn
 
 
