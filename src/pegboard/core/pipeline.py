@@ -89,7 +89,7 @@ class Resolver(Protocol):
 class GrantBook(Protocol):
     """Where yeses are remembered."""
 
-    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> None:
+    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
         """Remember a `session` or `always` answer for exactly the effects that asked."""
         ...
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.grants import GrantBook
 from pegboard.core.pipeline import PATH_RESOLVER
-from pegboard.core.policy import MODES, Mode, Policy
+from pegboard.core.policy import MODES, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.rules import Rule
 from pegboard.core.shaping import Shaper, Spills
@@ -80,7 +80,7 @@ class Wiring:
         root = Path.cwd() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
             raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")
-        from pegboard.assembly import assemble
+        from pegboard.app.assembly import assemble
 
         assemble(self, needs, root.resolve(), implicit=workspace is None)
 
@@ -89,9 +89,9 @@ def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> P
     if mode is not None and mode not in MODES:
         raise ConfigError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
     if policy is None:
-        return Policy(mode=cast(Mode, mode or "workspace"))
+        return Policy(mode=mode or "workspace")
     if isinstance(policy, Policy):
-        return policy if mode is None else replace(policy, mode=cast(Mode, mode))
+        return policy if mode is None else replace(policy, mode=mode)
     return Policy.of(policy, mode=mode or "workspace")
 
 
