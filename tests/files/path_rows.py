@@ -7,7 +7,7 @@ import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +105,8 @@ def racing(race: list[Any] | None) -> Iterator[None]:
 
 
 def try_quietly(function: Callable[..., object], *args: str) -> None:
-    try:
+    with suppress(OSError):
         function(*args)
-    except OSError:
-        pass
 
 
 def act(jail: Jail, op: str, path: str) -> str:

@@ -19,7 +19,9 @@ from tests.files.path_rows import run_row
 from tests.ledger import SHARED, owes
 
 ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (SHARED / "security/paths.jsonl").read_text(encoding="utf-8").split("\n") if line
+    json.loads(line)
+    for line in (SHARED / "security/paths.jsonl").read_text(encoding="utf-8").split("\n")
+    if line
 ]
 OPENERS: list[type[Opener]] = [KernelOpener, WalkOpener]
 

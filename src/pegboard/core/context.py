@@ -63,7 +63,9 @@ class Context:
             return cast(T, self.ports[wanted])
         except KeyError:
             name = getattr(wanted, "__name__", str(wanted))
-            raise BuildError(f"nothing provides {name}; pass it in provide=[…] of the Executor or Agent") from None
+            raise BuildError(
+                f"nothing provides {name}; pass it in provide=[…] of the Executor or Agent"
+            ) from None
 
 
 _current: ContextVar[Context | None] = ContextVar("pegboard_context", default=None)

@@ -157,4 +157,6 @@ def _sha(data: bytes | None) -> str | None:
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    ).hexdigest()

@@ -7,7 +7,7 @@ import os
 import stat
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -18,15 +18,14 @@ from pegboard.core.errors import (
     NotFound,
     OutsideWorkspace,
     PermissionDenied,
-    ToolError,
     TooLarge,
-    Unsupported,
+    ToolError,
 )
+from pegboard.files.jailglob import glob_regex
 from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
 from pegboard.files.openat import FOLDER_FLAGS, O_PATH, READ_FLAGS, Opener, best_opener, real_path
-from pegboard.files.patterns import glob_regex
 from pegboard.files.refusals import is_folder, no_regular_file, outside, refusal
-from pegboard.files.staging import Staged, place, stage
+from pegboard.files.staging import place, stage
 
 Access: TypeAlias = Literal["read", "write", "delete"]
 Deny: TypeAlias = Callable[[Access, str], str | None]
@@ -77,6 +76,17 @@ class Written:
     target: str
     created: bool
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """As Spot, for looking: `missing` names the folders between `folder` and the name that are not there."""
+
+    folder: int
+    name: str
+    target: str
+    path: str
+    missing: tuple[str, ...] = ()
 
 
 class Jail:
@@ -144,14 +154,7 @@ class Jail:
         most = self._limit if limit is None else limit
         descriptor = self.open_read(path)
         try:
-            size = os.fstat(descriptor).st_size
-            if size > most:
-                raise TooLarge(
-                    f"{shown(path)} is {size} bytes; the limit is {most}.",
-                    hint="Read a part of it by offset and limit, or search in it.",
-                    details={"size": size, "limit": most},
-                )
-            return _read_all(descriptor, size, most, path)
+            return read_descriptor(descriptor, most, path)
         finally:
             os.close(descriptor)
 
@@ -170,7 +173,7 @@ class Jail:
             before = spot.lstat()
             self.check_replaceable(before, path)
             if before is None:
-                self.check_new(spot, path)
+                self.check_new(spot.folder, spot.name, path)
             try:
                 place(stage(spot.folder, data, like=before), spot.folder, spot.name)
             except OSError as error:
@@ -298,12 +301,25 @@ class Jail:
             access: write or delete; checked against roots, protected names and `deny`.
             make_parents: missing folders are made, after every check.
             follow: a link in the last place is followed to its target inside.
+
+        Raises:
+            NotFound: a folder is missing and `make_parents` is False.
         """
-        spot = self._find_spot(path, access, make_parents, follow)
+        aim = self._aim(path, access, follow, make_parents)
+        folder = self._make(aim.folder, aim.missing, path)
         try:
-            yield spot
+            yield Spot(folder, aim.name, aim.target, aim.path)
         finally:
-            os.close(spot.folder)
+            os.close(folder)
+
+    @contextmanager
+    def aim(self, path: str, access: Access, *, follow: bool = True) -> Iterator[Aim]:
+        """As `spot`, but nothing is made: folders that are missing are named."""
+        aim = self._aim(path, access, follow, missing_ok=True)
+        try:
+            yield aim
+        finally:
+            os.close(aim.folder)
 
     def target(self, absolute: str) -> str:
         """An absolute real path as effects name it: workspace-relative inside, else absolute."""
@@ -316,6 +332,25 @@ class Jail:
         """Whether a real path lies in a folder that is allowed for this access."""
         root = self._root_of(absolute)
         return root is not None and (root.writable or not write) and not self._is_masked(absolute)
+
+    def readable(self, target: str) -> bool:
+        """Whether a target (as effects name it) may be opened or listed: not masked, not denied."""
+        return self._simple or self._visible(os.path.join(self._workspace.path, target))
+
+    def check_readable(self, path: str, *, folder: bool) -> str:
+        """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
+        descriptor = self._open(path, FOLDER_FLAGS if folder else O_PATH | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            real = self.real_path(descriptor, path)
+            self._authorise("read", real, path)
+            return real
+        finally:
+            os.close(descriptor)
+
+    @property
+    def all_readable(self) -> bool:
+        """Whether nothing inside is masked or denied, so that walkers need not ask."""
+        return not self._masked and self._deny is None
 
     def protected_by(self, target: str) -> str | None:
         """The protected name that covers a target, None where none does."""
@@ -334,10 +369,13 @@ class Jail:
                 hint="Ask the person to make it writable.",
             )
 
-    def check_new(self, spot: Spot, path: str) -> None:
-        """Refuse a new name that cannot be seen, or that a neighbour has in another spelling."""
-        check_new_name(spot.name, path)
-        other = twin(spot.name, os.listdir(spot.folder))
+    def check_new(self, folder: int, name: str, path: str, names: Iterable[str] | None = None) -> None:
+        """Refuse a new name that cannot be seen, or that a neighbour has in another spelling.
+
+        `names` are those in the folder, where they are known already.
+        """
+        check_new_name(name, path)
+        other = twin(name, os.listdir(folder) if names is None else names)
         if other is not None:
             raise Conflict(
                 f"{shown(path)} differs from the existing {shown(as_text(other))} by case or Unicode form only.",
@@ -477,7 +515,7 @@ class Jail:
 
     # ------------------------------------------------------------------ places to write
 
-    def _find_spot(self, path: str, access: Access, make: bool, follow: bool) -> Spot:
+    def _aim(self, path: str, access: Access, follow: bool, missing_ok: bool) -> Aim:
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a file.")
         root, relative = self._relative(path)
@@ -486,27 +524,22 @@ class Jail:
             if self._is_escape(root, relative):
                 raise self._leaves(path)
             raise is_folder(path)
-        folder, rest = self._deepest(root, parent, path, make)
+        folder, missing = self._deepest(root, parent, path, missing_ok)
         try:
-            base = self.real_path(folder, path)
-            absolute = os.path.join(base, *rest, name)
-            if follow and not rest and self._is_link(folder, name):
-                real = os.path.realpath(absolute)
-                if self._root_of(real) is None:
-                    raise outside(path)
-                if real == absolute or self._is_link(None, real):
-                    raise refusal(OSError(errno.ELOOP, ""), path)
-                os.close(folder)
-                folder = -1
-                return self._find_spot(real, access, make, follow=False)
-            self._authorise(access, absolute, path)
-            held, folder = folder, -1  # _make closes what it is given
-            folder = self._make(held, rest, path)
-            return Spot(folder, name, self.target(absolute), absolute)
+            absolute = os.path.join(self.real_path(folder, path), *missing, name)
+            if not (follow and not missing and self._is_link(folder, name)):
+                self._authorise(access, absolute, path)
+                return Aim(folder, name, self.target(absolute), absolute, tuple(missing))
+            real = os.path.realpath(absolute)
+            if self._root_of(real) is None:
+                raise outside(path)
+            if real == absolute or self._is_link(None, real):
+                raise refusal(OSError(errno.ELOOP, ""), path)
         except BaseException:
-            if folder >= 0:
-                os.close(folder)
+            os.close(folder)
             raise
+        os.close(folder)
+        return self._aim(real, access, False, missing_ok)
 
     def _is_escape(self, root: Root, relative: str) -> bool:
         return self._root_of(os.path.realpath(f"{root.path}/{relative}")) is None
@@ -549,15 +582,13 @@ class Jail:
             raise outside(path)
         return folder, rest
 
-    def _make(self, folder: int, names: list[str], path: str) -> int:
+    def _make(self, folder: int, names: Iterable[str], path: str) -> int:
         """Make folders one below the other; takes over `folder`, gives the last one."""
         for name in names:
             try:
                 check_new_name(name, path)
-                try:
+                with suppress(FileExistsError):
                     os.mkdir(name, 0o777, dir_fd=folder)
-                except FileExistsError:
-                    pass
                 deeper = self._opener.open(folder, name, FOLDER_FLAGS, links=False)
             except OSError as error:
                 os.close(folder)
@@ -665,8 +696,20 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptors.pop())
 
 
-def _read_all(descriptor: int, size: int, most: int, path: str) -> bytes:
-    """Read to the end; one read suffices where the size is as it was said."""
+def read_descriptor(descriptor: int, most: int, path: str) -> bytes:
+    """A file's bytes from an open descriptor to its end.
+
+    Raises:
+        TooLarge: over `most` bytes.
+    """
+    size = os.fstat(descriptor).st_size
+    if size > most:
+        raise TooLarge(
+            f"{shown(path)} is {size} bytes; the limit is {most}.",
+            hint="Read a part of it by offset and limit, or search in it.",
+            details={"size": size, "limit": most},
+        )
+    # One byte more than the size: a read that ends there needs no second one to see the end.
     data = os.read(descriptor, size + 1)
     if len(data) == size and size:
         return data
@@ -674,7 +717,9 @@ def _read_all(descriptor: int, size: int, most: int, path: str) -> bytes:
     total = len(data)
     while data:
         if total > most:
-            raise TooLarge(f"{shown(path)} is over {most} bytes.", hint="Read a part of it.", details={"limit": most})
+            raise TooLarge(
+                f"{shown(path)} is over {most} bytes.", hint="Read a part of it.", details={"limit": most}
+            )
         data = os.read(descriptor, min(1 << 20, most - total + 1))
         parts.append(data)
         total += len(data)

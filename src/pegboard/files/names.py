@@ -40,7 +40,9 @@ def check_path(path: str) -> None:
         InvalidArguments: a NUL, a lone surrogate, or longer than the system allows.
     """
     if "\0" in path:
-        raise InvalidArguments(f"The path {shown(path)} holds a NUL character.", hint="Send the path without it.")
+        raise InvalidArguments(
+            f"The path {shown(path)} holds a NUL character.", hint="Send the path without it."
+        )
     try:
         size = len(path.encode("utf-8"))
     except UnicodeEncodeError:
@@ -49,7 +51,9 @@ def check_path(path: str) -> None:
             hint="Send the path as ordinary Unicode text.",
         ) from None
     if size > MAX_PATH_BYTES:
-        raise InvalidArguments(f"The path is {size} bytes long; {MAX_PATH_BYTES} is the most.", hint="Shorten it.")
+        raise InvalidArguments(
+            f"The path is {size} bytes long; {MAX_PATH_BYTES} is the most.", hint="Shorten it."
+        )
     if size > MAX_NAME_BYTES:
         for name in path.split("/"):
             if len(name.encode("utf-8")) > MAX_NAME_BYTES:

@@ -149,8 +149,10 @@ class WalkOpener:
         if last and folder_asked:
             wanted |= os.O_DIRECTORY
         try:
-            if last and flags & O_PATH and stat.S_ISLNK(
-                os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            if (
+                last
+                and flags & O_PATH
+                and stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
             ):
                 return None  # O_PATH | O_NOFOLLOW would open the link itself
             return os.open(name, wanted | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

@@ -11,8 +11,8 @@ from pegboard.core.errors import (
     NotFound,
     OutsideWorkspace,
     PermissionDenied,
-    ToolError,
     TooLarge,
+    ToolError,
     Unavailable,
     Unsupported,
 )
@@ -30,7 +30,9 @@ def refusal(error: OSError, path: str, *, noun: str = "File") -> ToolError:
         case errno.ENOTDIR if noun == "Directory":
             return Unsupported(f"{name} is a file, not a folder.", hint="Read it as a file.")
         case errno.ENOTDIR:
-            return NotFound(f"{noun} not found: {name} (a part of the path is a file).", hint="Check the path.")
+            return NotFound(
+                f"{noun} not found: {name} (a part of the path is a file).", hint="Check the path."
+            )
         case errno.EISDIR:
             return is_folder(path)
         case errno.ELOOP:
@@ -46,18 +48,24 @@ def refusal(error: OSError, path: str, *, noun: str = "File") -> ToolError:
         case errno.ENAMETOOLONG:
             return InvalidArguments(f"The path {name} is too long.", hint="Use a shorter name.")
         case errno.ENXIO | errno.ENODEV:
-            return Unsupported(f"{name} is no regular file.", hint="Only regular files can be read or written.")
+            return Unsupported(
+                f"{name} is no regular file.", hint="Only regular files can be read or written."
+            )
         case errno.ENOTEMPTY | errno.EEXIST:
             return Conflict(f"Something is already there: {name}.", hint="Look at it first.")
         case errno.ENOSPC | errno.EDQUOT:
-            return Unavailable(f"There is no space left for {name}; nothing was changed.", hint="Free some space.")
+            return Unavailable(
+                f"There is no space left for {name}; nothing was changed.", hint="Free some space."
+            )
         case errno.EROFS:
             return PermissionDenied(f"{name} lies on a read-only file system.", hint="Write elsewhere.")
         case errno.EFBIG:
             return TooLarge(f"{name} would be larger than this system allows.", hint="Write less.")
         case _:
             code = errno.errorcode.get(error.errno or 0, "unknown error")
-            return Unavailable(f"The operating system failed on {name} ({code}).", hint="Try again or tell the person.")
+            return Unavailable(
+                f"The operating system failed on {name} ({code}).", hint="Try again or tell the person."
+            )
 
 
 def outside(path: str) -> OutsideWorkspace:
@@ -71,7 +79,9 @@ def outside(path: str) -> OutsideWorkspace:
 
 def is_folder(path: str) -> Unsupported:
     """The refusal of a folder where a file is needed."""
-    return Unsupported(f"{shown(path) or '.'} is a folder, not a file.", hint="Name a file; list_dir shows a folder.")
+    return Unsupported(
+        f"{shown(path) or '.'} is a folder, not a file.", hint="Name a file; list_dir shows a folder."
+    )
 
 
 def no_regular_file(mode: int, path: str) -> Unsupported:
@@ -80,4 +90,6 @@ def no_regular_file(mode: int, path: str) -> Unsupported:
         return is_folder(path)
     kinds = ((stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISLNK, "a symbolic link"))
     kind = next((word for test, word in kinds if test(mode)), "a device")
-    return Unsupported(f"{shown(path)} is {kind}, not a regular file.", hint="Only regular files can be used.")
+    return Unsupported(
+        f"{shown(path)} is {kind}, not a regular file.", hint="Only regular files can be used."
+    )
