@@ -53,7 +53,7 @@ class Wiring:
         decided = _policy(policy, mode)
         provided = Provided(objects=provide)
         wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=GrantBook())
-        needs = _needs(kit, provided)
+        needs = needs_of(kit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)
         return wiring
@@ -95,7 +95,7 @@ def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> P
     return Policy.of(policy, mode=mode or "workspace")
 
 
-def _needs(kit: Toolkit, provided: Provided) -> set[str]:
+def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
     """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects."""
     out: set[str] = set()
     for tool in kit:

@@ -16,7 +16,11 @@ def tools(dialect: str | None, *, options: Options) -> int:
         kit = app.toolkit
         if dialect is not None:
             shown = kit.schemas(dialect)
-            say(shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=None if options.json else 2))
+            say(
+                shown
+                if isinstance(shown, str)
+                else json.dumps(shown, ensure_ascii=False, indent=None if options.json else 2)
+            )
         elif options.json:
             print_json([_row(t) for t in kit])
         else:
