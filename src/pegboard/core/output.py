@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections.abc as abc
 import types
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Any, Final, Union, get_args, get_origin
 
 from pegboard.core.annotations import MISSING, Raw, resolve, resolve_nested, unwrap
 from pegboard.core.content import Audio, File, Image, Text
@@ -89,7 +89,7 @@ def _typed(annotation: Any) -> bool:
     if core is Any or core in _UNTYPED or get_origin(core) in _STREAMS or core in _STREAMS:
         return False
     if get_origin(core) in (Union, types.UnionType):
-        return all(m is type(None) or _typed(m) for m in cast("tuple[Any, ...]", get_args(core)))
+        return all(m is type(None) or _typed(m) for m in get_args(core))
     if get_origin(core) in (list, tuple):
         return all(m is Ellipsis or _typed(m) or m is str for m in get_args(core))
     return True

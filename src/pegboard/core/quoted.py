@@ -126,10 +126,10 @@ def ending(text: str, at: int, inside: str) -> Ending:
             if not quotation and _DOUBLE.match(text, after):
                 extra = cast("re.Match[str]", _SPACES.match(text, after))
                 return closed(position, extra.end() + 1, "A doubled quote was read as one.")
-            if not quotation and _STRAY.match(text, after):
-                # In an array a missing comma; in an object only a stray word, never the next text.
-                if inside == "array" or _WORD_AHEAD.match(text, after):
-                    return closed(position, after)
+            # After a stray: in an array a comma is missing; in an object only a word is left out.
+            loose = inside == "array" or _WORD_AHEAD.match(text, after)
+            if not quotation and loose and _STRAY.match(text, after):
+                return closed(position, after)
             if inside == "object" and _KEY_START.match(text, position):
                 comma = _COMMA_BEFORE.search(text, max(start, position - 40), position)
                 if comma is not None:

@@ -307,10 +307,10 @@ class Signature:
         given, notes = read_object(arguments, name=self.name)
         named, problems = name_arguments(given, foreign.names, self.aliases, notes, open_=not foreign.closed)
         sent = named
-        if problems or not foreign.accepts(foreign.filled(named)):
+        if problems or not foreign.accepts(foreign.completed(named)):
             coercion = Coercion(foreign.root, notes)
             sent = cast("dict[str, Any]", coercion.value(named, foreign.schema, ""))
-            problems += [Problem(p.path, p.message) for p in foreign.errors(foreign.filled(sent))]
+            problems += foreign.errors(foreign.completed(sent))
         if problems:
             refuse(problems, name=self.name)
         return Decoded(copy.deepcopy(foreign.filled(sent)), tuple(notes), sent)
