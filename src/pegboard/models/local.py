@@ -105,13 +105,17 @@ def answer(request: Request, results: tuple[ToolResult, ...], rest: str = "") ->
             said = f"{tool} 失败了：" if request.chinese else f"{tool} failed: "
             parts.append(said + text.removeprefix("Error: "))
         elif not text.strip():
-            parts.append(f"{tool} 成功，没有输出。" if request.chinese else f"{tool} is done; it gave no output.")
+            parts.append(
+                f"{tool} 成功，没有输出。" if request.chinese else f"{tool} is done; it gave no output."
+            )
         else:
             said = f"{tool} 返回：" if request.chinese else f"{tool} says:"
             parts.append(f"{said}\n{quote(request, text)}")
     if rest:
         parts.append(
-            f"（只做了第一步；还没有做：{rest}）" if request.chinese else f"(Only the first step was done. Still to do: {rest})"
+            f"（只做了第一步；还没有做：{rest}）"
+            if request.chinese
+            else f"(Only the first step was done. Still to do: {rest})"
         )
     return "\n\n".join([f"[{NOTICE}]", *parts])
 
@@ -132,13 +136,21 @@ def quote(request: Request, text: str) -> str:
     shown = "\n".join(lines[index][:400] for index in sorted(picked))
     head = text[: QUOTED_CHARACTERS // 2].rstrip()
     left = len(text) - len(head)
-    return f"{head}\n[… {left} characters more; the lines closest to the request:]\n{shown}" if shown else f"{head}\n[… {left} characters more]"
+    return (
+        f"{head}\n[… {left} characters more; the lines closest to the request:]\n{shown}"
+        if shown
+        else f"{head}\n[… {left} characters more]"
+    )
 
 
 def _declined(request: Request, tools: Toolkit, allow_tools: bool) -> str:
     names = ", ".join(tool.name for tool in tools)
     if not allow_tools or not names:
-        body = "这里没有可用的工具。" if request.chinese else "No tool may be called here, and without one there is nothing to answer from."
+        body = (
+            "这里没有可用的工具。"
+            if request.chinese
+            else "No tool may be called here, and without one there is nothing to answer from."
+        )
     elif request.chinese:
         body = f"没有看懂要用哪个工具（{names}）。请说得更直接，例如“读取文件 notes.txt”，或者用 --model 指定一个语言模型。"
     else:

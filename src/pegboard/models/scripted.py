@@ -40,7 +40,10 @@ class Request:
 
 
 ScriptedTurn: TypeAlias = (
-    Mapping[str, Any] | AssistantMessage | Exception | Callable[[Request], Mapping[str, Any] | AssistantMessage]
+    Mapping[str, Any]
+    | AssistantMessage
+    | Exception
+    | Callable[[Request], Mapping[str, Any] | AssistantMessage]
 )
 """One turn: `{"text", "thinking", "calls": [{"id", "name", "arguments"}], "stop", "usage", "error"}`
 (every key optional), a whole message, an exception to raise, or a function of the request."""
@@ -67,7 +70,7 @@ class ScriptedModel:
         """What was sent, in order."""
         for number, turn in enumerate(self._turns, 1):
             if isinstance(turn, Mapping):
-                _check(turn, f"turn {number}")
+                _check(cast("Mapping[str, Any]", turn), f"turn {number}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
@@ -90,7 +93,7 @@ class ScriptedModel:
             except ValueError as error:
                 raise ConfigError(f"{where}: no JSON: {error}") from error
             if not isinstance(turn, dict):
-                raise ConfigError(f"{where}: a turn is an object like {{\"text\": …}}, not {line[:60]!r}")
+                raise ConfigError(f'{where}: a turn is an object like {{"text": …}}, not {line[:60]!r}')
             turns.append(_check(cast(dict[str, Any], turn), where))
         return cls(turns, name=f"scripted:{path}")
 
@@ -210,7 +213,9 @@ def _check(turn: Mapping[str, Any], where: str) -> Mapping[str, Any]:
             raise ConfigError(f'{where}: a call is {{"name": …, "arguments": …}}, not {call!r}')
         unknown = [key for key in cast(Mapping[str, Any], call) if key not in _CALL_KEYS]
         if unknown:
-            raise ConfigError(f"{where}: unknown key {unknown[0]!r} in a call; it has {', '.join(sorted(_CALL_KEYS))}")
+            raise ConfigError(
+                f"{where}: unknown key {unknown[0]!r} in a call; it has {', '.join(sorted(_CALL_KEYS))}"
+            )
     return turn
 
 
@@ -226,7 +231,7 @@ def _message(turn: Mapping[str, Any], number: int, model: str) -> AssistantMessa
     for place, call in enumerate(calls, 1):
         content.append(call if isinstance(call, ToolCall) else _call(call, f"call_{number}_{place}"))
     stop: StopReason = turn.get("stop") or ("tools" if calls else "end")
-    usage = turn.get("usage") or {}
+    usage: Mapping[str, Any] = turn.get("usage") or {}
     return AssistantMessage(
         content=tuple(content),
         stop=stop,
@@ -244,6 +249,6 @@ def _message(turn: Mapping[str, Any], number: int, model: str) -> AssistantMessa
 
 def _call(call: Mapping[str, Any], id: str) -> ToolCall:
     # An id that the script gives as "" or null is played as it stands: providers do send that.
-    given: str | None = call["id"] if "id" in call else id
+    given: str | None = call.get("id", id)
     arguments: str | Mapping[str, Any] | None = call.get("arguments", {})
     return ToolCall(given, call["name"], arguments)

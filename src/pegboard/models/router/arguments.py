@@ -107,7 +107,10 @@ def _clean_pattern(request: Request, start: int, end: int) -> Copied | None:
     if not text or all(word in NO_NAMES or word in HERE for word in words):
         return None
     # "find me a good restaurant" is no search in files.
-    if words[0] in ("a", "an", "some", "my", "me", "good", "out", "how", "why", "what", "something") and len(words) > 1:
+    if (
+        words[0] in ("a", "an", "some", "my", "me", "good", "out", "how", "why", "what", "something")
+        and len(words) > 1
+    ):
         return None
     return Copied(text, start, end) if len(words) <= 6 else None
 
@@ -118,7 +121,9 @@ def scope_of(request: Request, pattern: Copied | None) -> Copied | None:
     if pattern is not None and outside is not None:
         # As the program takes it: grep PATTERN PLACE.
         last = re.fullmatch(rf"\s+(?P<place>{PATH}|[\w~-]+)\s*", request.masked[pattern.end :])
-        if last is not None and re.search(r"\b(?:grep|rg|ag|ack)\b", request.masked[: pattern.start], re.IGNORECASE):
+        if last is not None and re.search(
+            r"\b(?:grep|rg|ag|ack)\b", request.masked[: pattern.start], re.IGNORECASE
+        ):
             first, end = (pattern.end + place for place in last.span("place"))
             return Copied(request.copy(first, end), first, end)
     for span in request.of("file"):
@@ -152,7 +157,11 @@ def file_of(request: Request, *, writing: bool = False) -> Copied | None:
     """Which file is meant."""
     spans = request.of("file", "path")
     if writing:
-        target = re.search(rf"\b(?:to|into|in|as|called|named|file|at|inside)\s+(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+)?(?:called\s+|named\s+)?(?P<p>{FILE})", request.masked, _I)
+        target = re.search(
+            rf"\b(?:to|into|in|as|called|named|file|at|inside)\s+(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+)?(?:called\s+|named\s+)?(?P<p>{FILE})",
+            request.masked,
+            _I,
+        )
         if target is not None:
             return Copied(request.copy(*target.span("p")), *target.span("p"))
     for span in spans:
@@ -183,8 +192,8 @@ def looks_like_path(text: str) -> bool:
 _CONTENTS: Final = tuple(
     re.compile(pattern, _I)
     for pattern in (
-        rf"(?:with|containing|contains?|including|holding|whose|having)\s+(?:just\s+|only\s+)?(?:the\s+|a\s+|an\s+|its\s+|this\s+|following\s+|single\s+)*(?:text|contents?|line|lines|body|message|words?|string|sentence|phrase|number|value|data|code|json|snippet|note)"
-        rf"\s*(?:should be|is|are|set to|of|that says|saying|:|：)?\s*[:：]?\s*(?P<p>.+?)$",
+        r"(?:with|containing|contains?|including|holding|whose|having)\s+(?:just\s+|only\s+)?(?:the\s+|a\s+|an\s+|its\s+|this\s+|following\s+|single\s+)*(?:text|contents?|line|lines|body|message|words?|string|sentence|phrase|number|value|data|code|json|snippet|note)"
+        r"\s*(?:should be|is|are|set to|of|that says|saying|:|：)?\s*[:：]?\s*(?P<p>.+?)$",
         r"\b(?:that|which|and it should|it should|should)\s+(?:just\s+|only\s+)?(?:says?|reads?|contains?|states?|holds?|include)\s*[:：]?\s*(?P<p>.+?)$",
         r"\b(?:saying|reading|containing|stating)\s*[:：]?\s*(?P<p>.+?)$",
         r"\b(?:contents?|text|body)\s*(?:should be|is|=|:|：)\s*[:：]?\s*(?P<p>.+?)$",
@@ -221,7 +230,9 @@ def content_of(request: Request) -> Copied | None:
         if match is None or not match["p"].strip():
             continue
         first, last = match.span("p")
-        inside = re.search(r"\s+(?:in|inside)\s+(?:it|there)[.!]?$|\s+(?:里面|在里面)$", match["p"], re.IGNORECASE)
+        inside = re.search(
+            r"\s+(?:in|inside)\s+(?:it|there)[.!]?$|\s+(?:里面|在里面)$", match["p"], re.IGNORECASE
+        )
         if inside is not None:
             last = first + inside.start()
         text = request.copy(first, last).strip()
@@ -235,7 +246,8 @@ def content_of(request: Request) -> Copied | None:
 def _inside_code(text: str, start: int, end: int) -> bool:
     """Whether quotes are part of a longer piece: print('hi'), {"a": 1}."""
     return re.match(r"[^\s,.;:!?。，；：！？\u3400-\u9fff]", text[end : end + 1]) is not None or (
-        re.search(r"[(\[{=:]$", text[:start]) is not None or re.match(r"\s*:\s*[^\s].*[}\]]", text[end:]) is not None
+        re.search(r"[(\[{=:]$", text[:start]) is not None
+        or re.match(r"\s*:\s*[^\s].*[}\]]", text[end:]) is not None
     )
 
 
@@ -281,7 +293,9 @@ def command_of(request: Request) -> Copied | None:
             if program in PROGRAMS or "/" in program or "." in program:
                 return found
             # "start the server with npm start": an unknown word counts only where nothing better comes.
-            if weak is None and not re.search(r"\s(?:the|a|my|our)\s+$", body[: match.start("p")], re.IGNORECASE):
+            if weak is None and not re.search(
+                r"\s(?:the|a|my|our)\s+$", body[: match.start("p")], re.IGNORECASE
+            ):
                 weak = found
     if weak is not None:
         return weak
@@ -300,10 +314,16 @@ def _command_at(request: Request, start: int, end: int, *, need_program: bool) -
     text = request.copy(start, end).strip().rstrip("。，,")
     first = text.split()[0] if text.split() else ""
     if need_program:
-        known = first in PROGRAMS and (first not in PROSE_PROGRAMS or re.match("\\S+\\s+[-\ue000-\ue006]", request.masked[start:end].strip()) is not None or start > 0 and first == "make")
+        known = first in PROGRAMS and (
+            first not in PROSE_PROGRAMS
+            or re.match("\\S+\\s+[-\ue000-\ue006]", request.masked[start:end].strip()) is not None
+            or (start > 0 and first == "make")
+        )
         if not known and not first.startswith("./"):
             return None
-        if re.search(r"\b(?:the|a|an|my|is|are|for|all|please|does)\b", text) and not re.search(r"[\"'`]", text):
+        if re.search(r"\b(?:the|a|an|my|is|are|for|all|please|does)\b", text) and not re.search(
+            r"[\"'`]", text
+        ):
             return None
     elif not first or first.lower() in NO_NAMES or not re.match(r"[\w./~$-]", first, re.ASCII):
         return None
@@ -348,9 +368,14 @@ _KINDS: Final = {
     "text": "txt", "html": "html", "css": "css", "shell": "sh", "ruby": "rb", "csv": "csv", "toml": "toml", "log": "log", "pdf": "pdf",
     "image": "png", "sql": "sql", "xml": "xml", "go": "go", "c": "c",
 }  # fmt: skip
-_ENDING: Final = re.compile(r"(?:ending (?:in|with)|extension|后缀(?:为|是)?)\s*[`'\"]?\.?(\w{1,8})", re.IGNORECASE)
+_ENDING: Final = re.compile(
+    r"(?:ending (?:in|with)|extension|后缀(?:为|是)?)\s*[`'\"]?\.?(\w{1,8})", re.IGNORECASE
+)
 _KIND_FILES: Final = re.compile(rf"\b({'|'.join(_KINDS)})\s*(?:files?|文件|scripts?)", re.IGNORECASE)
-_NAMED: Final = re.compile(rf"\b(?:files?|named|called)\s+(?:called\s+|named\s+)?({FILE})|\bwhere\s+is\s+(?:the\s+file\s+)?({FILE})", re.IGNORECASE)
+_NAMED: Final = re.compile(
+    rf"\b(?:files?|named|called)\s+(?:called\s+|named\s+)?({FILE})|\bwhere\s+is\s+(?:the\s+file\s+)?({FILE})",
+    re.IGNORECASE,
+)
 
 
 def glob_of(request: Request) -> Copied | None:

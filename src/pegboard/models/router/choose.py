@@ -111,7 +111,11 @@ _LISTED: Final = re.compile(
 
 def _asks_for_listing(request: Request) -> bool:
     """Whether files are what is to be listed: three fruits are not."""
-    return bool(_LISTED.search(request.masked)) or any(place.sure for place in folders(request)) or bool(request.of("file"))
+    return (
+        bool(_LISTED.search(request.masked))
+        or any(place.sure for place in folders(request))
+        or bool(request.of("file"))
+    )
 
 
 _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
@@ -192,19 +196,39 @@ def _command_weight(request: Request, body: str) -> float:
     if copied is None:
         return 0.0
     program = copied.value.split()[0]
-    if copied.start >= 0 and request.masked[: copied.start].strip() == "" and program in ("cat", "ls", "grep", "find", "tree", "head"):
+    if (
+        copied.start >= 0
+        and request.masked[: copied.start].strip() == ""
+        and program in ("cat", "ls", "grep", "find", "tree", "head")
+    ):
         return 1.0
     return 2.0 if re.search(r"\b(?:use|using|with|via|by|do|try)\b", body, re.IGNORECASE) else 3.0
 
 
 def _first_verb(body: str) -> str:
     known = set(" ".join(VERBS.values()).split())
-    lead = re.match(r"(?:(?:in|inside|under|from|within)\s+(?:the\s+)?\S+(?:\s+(?:folder|directory|file))?\s*,?\s*)?([a-z]+)", body, re.IGNORECASE)
+    lead = re.match(
+        r"(?:(?:in|inside|under|from|within)\s+(?:the\s+)?\S+(?:\s+(?:folder|directory|file))?\s*,?\s*)?([a-z]+)",
+        body,
+        re.IGNORECASE,
+    )
     if lead is not None and lead[1].lower() in known:
         return lead[1].lower()
     if re.search("[\u3400-\u9fff]", body):
         return ""
-    if lead is not None and lead[1].lower() in ("where", "what", "which", "who", "is", "are", "how", "does", "do", "why", "when"):
+    if lead is not None and lead[1].lower() in (
+        "where",
+        "what",
+        "which",
+        "who",
+        "is",
+        "are",
+        "how",
+        "does",
+        "do",
+        "why",
+        "when",
+    ):
         return ""
     for word in re.findall(r"[a-z]+", body.lower())[:8]:
         if word in known:
@@ -214,7 +238,15 @@ def _first_verb(body: str) -> str:
 
 def _cue(request: Request) -> str:
     """The request without its spans, their kinds named."""
-    names = {"\ue000": " url ", "\ue001": " file ", "\ue002": " folder ", "\ue003": " path ", "\ue004": " ", "\ue005": " glob ", "\ue006": " "}
+    names = {
+        "\ue000": " url ",
+        "\ue001": " file ",
+        "\ue002": " folder ",
+        "\ue003": " path ",
+        "\ue004": " ",
+        "\ue005": " glob ",
+        "\ue006": " ",
+    }
     return re.sub("([\ue000-\ue006])\\1*", lambda match: names[match[1]], request.masked)
 
 
@@ -226,12 +258,16 @@ def _hints(tool: ToolView) -> list[str]:
 def _profile(tool: ToolView) -> tuple[str, ...]:
     """The actions of a tool, from its name first, else from its description's first words, and
     its parameters' kinds."""
-    kinds = {_kind_by_name(name, spec) for name, spec in _properties(tool).items()}
+    kinds: set[ParameterKind] = {_kind_by_name(name, spec) for name, spec in _properties(tool).items()}
     name = " ".join(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool.name).lower()))
     by_name = _actions_of(name)
     by_text = _actions_of(" ".join(re.findall(r"[a-z]+|[\u3400-\u9fff]+", tool.description.lower())[:6]))
     order = [action for action in (*by_name, *by_text) if _possible(action, kinds)]
-    if "url" in kinds and kinds & {"old", "content", "command"} == set() and not {"search", "send"} & set(by_name):
+    if (
+        "url" in kinds
+        and kinds & {"old", "content", "command"} == set()
+        and not {"search", "send"} & set(by_name)
+    ):
         order = [action for action in order if action == "fetch"] or ["fetch"]
     return tuple(dict.fromkeys(order[:1]))
 
@@ -242,12 +278,19 @@ def _actions_of(text: str) -> list[str]:
     for token in tokens:
         stems = {token, token.rstrip("s"), re.sub(r"(?:ing|ed|es)$", "", token)}
         # A verb says more than a noun: list_files lists, though a file is read.
-        out.extend(action for action, verbs in VERBS.items() if stems & set(verbs.split()) and action not in out)
+        out.extend(
+            action for action, verbs in VERBS.items() if stems & set(verbs.split()) and action not in out
+        )
     for token in tokens:
-        out.extend(action for action, known in ACTIONS.items() if token in known.split() and action not in out)
+        out.extend(
+            action for action, known in ACTIONS.items() if token in known.split() and action not in out
+        )
     joined = "".join(tokens)
     for action, known in ACTIONS.items():
-        if any(word in joined for word in known.split() if not word.isascii() and len(word) > 1) and action not in out:
+        if (
+            any(word in joined for word in known.split() if not word.isascii() and len(word) > 1)
+            and action not in out
+        ):
             out.append(action)
     return out
 
@@ -314,9 +357,11 @@ def _fill(request: Request, tool: ToolView, profile: tuple[str, ...]) -> dict[st
     """The arguments, or None where a required one is not in the request."""
     properties = _properties(tool)
     required: object = tool.schema.get("required", [])
-    wanted = [str(name) for name in cast(Iterable[object], required)] if isinstance(required, list | tuple) else []
+    wanted = (
+        [str(name) for name in cast(Iterable[object], required)] if isinstance(required, list | tuple) else []
+    )
     action = profile[0] if profile else ""
-    kinds = {name: _kind_by_name(name, spec) for name, spec in properties.items()}
+    kinds: dict[str, ParameterKind] = {name: _kind_by_name(name, spec) for name, spec in properties.items()}
     out: dict[str, Any] = {}
     for name, kind in kinds.items():
         if kind in ("number", "flag", "choice", "other", "question") and name not in wanted:
@@ -329,7 +374,9 @@ def _fill(request: Request, tool: ToolView, profile: tuple[str, ...]) -> dict[st
     return out
 
 
-def _value(request: Request, kind: ParameterKind, action: str, spec: Mapping[str, Any], kinds: set[ParameterKind]) -> Any:
+def _value(
+    request: Request, kind: ParameterKind, action: str, spec: Mapping[str, Any], kinds: set[ParameterKind]
+) -> Any:
     copied: Copied | None = None
     match kind:
         case "url":
@@ -359,7 +406,14 @@ def _value(request: Request, kind: ParameterKind, action: str, spec: Mapping[str
             return float(found[0]) if "." in found[0] else int(found[0])
         case "choice":
             options = [str(option) for option in cast(Iterable[object], spec.get("enum", []))]
-            return next((option for option in options if re.search(rf"\b{re.escape(option)}\b", request.text, re.IGNORECASE)), None)
+            return next(
+                (
+                    option
+                    for option in options
+                    if re.search(rf"\b{re.escape(option)}\b", request.text, re.IGNORECASE)
+                ),
+                None,
+            )
         case "flag":
             return None
     return None if copied is None else copied.value
@@ -371,7 +425,11 @@ def _path(request: Request, kind: ParameterKind, action: str, kinds: set[Paramet
     elif "pattern" in kinds or "glob" in kinds:
         looked_for = pattern_of(request) if "pattern" in kinds else None
         copied = scope_of(request, looked_for)
-        if "glob" in kinds and copied is not None and copied.value in {span.text for span in request.of("file")}:
+        if (
+            "glob" in kinds
+            and copied is not None
+            and copied.value in {span.text for span in request.of("file")}
+        ):
             copied = None
         copied = copied or Copied(".")
     else:
@@ -384,9 +442,13 @@ def _rest(request: Request, kind: ParameterKind) -> Copied | None:
     start, end = body_of(request.masked)
     body = request.masked[:end]
     if kind == "question":
-        asked = re.search(r"\b(?:ask|question)\b\s*(?:me|the user|user|them)?\s*[:,]?\s*(.+)$", body[start:], re.IGNORECASE)
+        asked = re.search(
+            r"\b(?:ask|question)\b\s*(?:me|the user|user|them)?\s*[:,]?\s*(.+)$", body[start:], re.IGNORECASE
+        )
         return None if asked is None else Copied(request.copy(start + asked.start(1), end))
-    named = re.search(r"\b(?:for|in|about|to|of|at|called|named)\s+([A-Z][\w-]*(?:\s+[A-Z][\w-]*)*|[\ue006]+)", body[start:])
+    named = re.search(
+        r"\b(?:for|in|about|to|of|at|called|named)\s+([A-Z][\w-]*(?:\s+[A-Z][\w-]*)*|[\ue006]+)", body[start:]
+    )
     return None if named is None else Copied(request.copy(start + named.start(1), start + named.end(1)))
 
 

@@ -13,14 +13,18 @@ FILE = "[\ue001\ue003]+"
 PATH = "[\ue001\ue002\ue003]+"
 QUOTE = "\ue004+"
 _FOLDER: Final = r"(?:folder|directory|dir|subfolder|subdirectory)"
-_KIND: Final = rf"(?:{_FOLDER}|file|module|package|tree|project|repo|repository|codebase|source|sources|code|script)"
+_KIND: Final = (
+    rf"(?:{_FOLDER}|file|module|package|tree|project|repo|repository|codebase|source|sources|code|script)"
+)
 _ARTICLES: Final = r"(?:(?:the|my|our|this|that|your|of|all|any|whole|entire|current|every)\s+)*"
 NAME: Final = r"(?:[\ue001-\ue004]+|[\w~-]+)"
 
 SCOPE: Final = rf"{_ARTICLES}(?P<place>{NAME}|code base)(?:\s+{_KIND}s?)?"
 """What may follow `in`: an article, a name, a word that says what kind of thing it is."""
 
-IN: Final = r"(?:in|inside|under|within|across|throughout|through|from|into|below|beneath|of|over|at|on|below)"
+IN: Final = (
+    r"(?:in|inside|under|within|across|throughout|through|from|into|below|beneath|of|over|at|on|below)"
+)
 
 _POLITE: Final = re.compile(
     r"(?:(?:(?<=\w)[,;.!?]+)?\s+(?:please|pls|plz|thanks|thank you|thx|cheers|for me|now|right now|again|if you can|would you|will you"
@@ -111,7 +115,9 @@ def folders(request: Request, *, outside: tuple[int, int] | None = None) -> list
             start, end = match.span("place")
             if outside is not None and start < outside[1] and outside[0] < end:
                 continue
-            place = _place(request, start, end, called_folder=number in (2, 3, 6, 7) or _says_folder(match[0]))
+            place = _place(
+                request, start, end, called_folder=number in (2, 3, 6, 7) or _says_folder(match[0])
+            )
             if place is not None:
                 found.append(place)
     for span in request.of("dir", "path"):

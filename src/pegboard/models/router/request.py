@@ -41,9 +41,15 @@ _TOKEN: Final = re.compile(r"[\w./~*?@+\\$%#:=()\[\]{}|^&-]+", re.ASCII)
 _LETTERS_TOKEN: Final = re.compile(r"(?<![^\s(\[,:;])[^\s\"'`,:;()\[\]]+\.[A-Za-z][A-Za-z0-9]{0,9}(?![\w.])")
 _WORD: Final = re.compile(r"[A-Za-z]{4,}")
 _CJK: Final = re.compile(r"[\u3400-\u9fff]")
-_SLASHED_PROSE: Final = frozenset("and/or he/she she/he his/her yes/no either/or n/a i/o tcp/ip w/o on/off 24/7".split())
-_FOLDER_AFTER: Final = re.compile(r"\s+(?:folder|directory|dir|subfolder|subdirectory)\b|\s*(?:目录|文件夹)", re.IGNORECASE)
-_FOLDER_BEFORE: Final = re.compile(r"\b(?:folder|directory|dir)\s+(?:called\s+|named\s+)?$|(?:目录|文件夹)\s*$", re.IGNORECASE)
+_SLASHED_PROSE: Final = frozenset(
+    ("and/or", "he/she", "she/he", "his/her", "yes/no", "either/or", "n/a", "i/o", "tcp/ip", "w/o", "on/off")
+)
+_FOLDER_AFTER: Final = re.compile(
+    r"\s+(?:folder|directory|dir|subfolder|subdirectory)\b|\s*(?:目录|文件夹)", re.IGNORECASE
+)
+_FOLDER_BEFORE: Final = re.compile(
+    r"\b(?:folder|directory|dir)\s+(?:called\s+|named\s+)?$|(?:目录|文件夹)\s*$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,12 @@ def _is_slip(word: str, known: str) -> bool:
             return word[i] == known[i + 1] and word[i + 1] == known[i]
         return len(wrong) == 1 and len(word) >= 7
     longer, shorter = (word, known) if len(word) > len(known) else (known, word)
-    if min(len(word), len(known)) < 5 or longer == shorter + "s" or longer == shorter + "d" or longer == shorter + "r":
+    if (
+        min(len(word), len(known)) < 5
+        or longer == shorter + "s"
+        or longer == shorter + "d"
+        or longer == shorter + "r"
+    ):
         return False
     return any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
 
@@ -181,7 +192,10 @@ def _spans(text: str) -> list[Span]:
 
 
 def _trim_url(url: str) -> str:
-    while url and (url[-1] in ".,;:!?'*" or (url[-1] in ")]}" and url.count(url[-1]) > url.count("([{"[")]}".index(url[-1])]))):
+    while url and (
+        url[-1] in ".,;:!?'*"
+        or (url[-1] in ")]}" and url.count(url[-1]) > url.count("([{"[")]}".index(url[-1])]))
+    ):
         url = url[:-1]
     return url
 
@@ -213,7 +227,11 @@ def _path_kind(token: str, before: str, after: str) -> SpanKind | None:
     base = token.rstrip("/").rsplit("/", 1)[-1]
     folder_near = bool(_FOLDER_AFTER.match(after) or _FOLDER_BEFORE.search(before))
     if re.fullmatch(r"\.?\.?/?|~/?", token):
-        return "dir" if token in ("/", "./", "../", "~", "~/", "..") or (token == "." and _ends_with_scope(before)) else None
+        return (
+            "dir"
+            if token in ("/", "./", "../", "~", "~/", "..") or (token == "." and _ends_with_scope(before))
+            else None
+        )
     if token.endswith("/"):
         return "dir"
     stem, dot, ending = base.rpartition(".")

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 ACTIONS: Final[dict[str, str]] = {
     "read": (
         "read open view show display print cat less more head tail see summarise summarize summary explain "
@@ -61,13 +66,13 @@ VERBS: Final[dict[str, str]] = {
 }
 """Imperatives: the first one of a request weighs most."""
 
-NOUNS: Final = frozenset(
+NOUNS: Final = _words(
     "file files folder folders directory directories contents content command page website string word text "
-    "line lines function class variable pattern called named containing inside please".split()
+    "line lines function class variable pattern called named containing inside please"
 )
 """Further words whose misspelling is mended."""
 
-PROGRAMS: Final = frozenset(
+PROGRAMS: Final = _words(
     "git npm npx yarn pnpm node deno bun pip pip3 pipx uv uvx poetry python python3 pytest tox nox ruff mypy "
     "pyright black flake8 pylint make cmake ninja gcc g++ clang cargo rustc rustup go gofmt java javac mvn "
     "gradle dotnet ruby gem bundle rake rails php composer perl lua bash sh zsh docker podman kubectl helm "
@@ -75,20 +80,20 @@ PROGRAMS: Final = frozenset(
     "uname whoami hostname date uptime env printenv echo printf pwd mkdir rmdir touch cp mv rm ln chmod chown "
     "tar zip unzip gzip gunzip curl wget ssh scp rsync ping dig nslookup ip ifconfig netstat ss systemctl "
     "journalctl apt apt-get brew dnf yum sqlite3 psql mysql redis-cli jq yq diff patch tree file stat which "
-    "id lscpu lsblk nproc sleep seq tee cut tr base64 sha256sum md5sum openssl make4 ffmpeg convert pandoc tsc "
+    "id lscpu lsblk nproc sleep seq tee cut tr base64 sha256sum md5sum openssl ffmpeg convert pandoc tsc "
     "eslint prettier vite webpack jest vitest mocha isort bandit coverage pre-commit mkdocs sphinx-build "
     "django-admin flask uvicorn gunicorn alembic dbt airflow swift xcodebuild flutter dart mix elixir ghc "
-    "stack cabal zig nim julia Rscript time timeout nohup watch cal bc expr test true false lsof crontab".split()
+    "stack cabal zig nim julia Rscript time timeout nohup watch cal bc expr test true false lsof crontab"
 )
 """Programs whose name begins a command."""
 
-PROSE_PROGRAMS: Final = frozenset(
+PROSE_PROGRAMS: Final = _words(
     "make find file test time which cut sort watch go stack mix head tail date free top cat tree patch convert "
-    "kill stat touch black true false id swift bundle perl ruby composer split sleep".split()
+    "kill stat touch black true false id swift bundle perl ruby composer split sleep"
 )
 """Programs whose name is an English word too: a request that begins with one is no command by itself."""
 
-EXTENSIONS: Final = frozenset(
+EXTENSIONS: Final = _words(
     "txt md markdown rst adoc org tex log csv tsv json jsonl ndjson json5 yaml yml toml ini cfg conf config env "
     "properties xml html htm xhtml css scss sass less js mjs cjs jsx ts tsx vue svelte py pyi pyx ipynb rb rs go "
     "java kt kts scala c h cc cpp cxx hpp hh cs fs vb swift m mm php pl pm lua r jl hs ml clj ex exs erl dart zig "
@@ -96,32 +101,32 @@ EXTENSIONS: Final = frozenset(
     "pdf doc docx xls xlsx ppt pptx odt ods rtf epub png jpg jpeg gif svg webp bmp ico mp3 wav flac ogg mp4 mov "
     "avi mkv webm zip tar gz tgz bz2 xz 7z rar jar whl deb rpm diff patch out err bak tmp dat bin pem crt key pub "
     "service timer rules list po pot srt vtt ics eml plist template tpl j2 jinja ejs hbs sample example dist "
-    "map wasm so o a dll exe class parquet feather pkl npy gguf nix ini4 dockerfile editorconfig".split()
+    "map wasm so o a dll exe class parquet feather pkl npy gguf nix dockerfile editorconfig"
 )
 """File endings; a word with one is a path."""
 
-KNOWN_FILES: Final = frozenset(
+KNOWN_FILES: Final = _words(
     "Dockerfile Containerfile Makefile GNUmakefile Vagrantfile Jenkinsfile Gemfile Rakefile Procfile Pipfile "
     "Brewfile Justfile README Readme LICENSE LICENCE CHANGELOG CHANGES COPYING AUTHORS CONTRIBUTING NOTICE "
-    "CODEOWNERS MANIFEST".split()
+    "CODEOWNERS MANIFEST"
 )
 """File names without an ending."""
 
-NO_FILES: Final = frozenset("node.js next.js vue.js react.js d3.js three.js express.js nuxt.js a.m p.m e.g i.e".split())
+NO_FILES: Final = _words("node.js next.js vue.js react.js d3.js three.js express.js nuxt.js a.m p.m e.g i.e")
 """Words with a dot that are no files."""
 
-HERE: Final = frozenset(
+HERE: Final = _words(
     "here project repo repository codebase code base workspace everywhere anywhere cwd current tree "
     "source sources app application whole entire all every files file place there this it them "
-    "directory folder dir".split()
+    "directory folder dir"
 )
 """Scope words that mean the whole workspace."""
 
-NO_NAMES: Final = frozenset(
+NO_NAMES: Final = _words(
     "the a an my our your this that these those it its them they there here everything anything something all "
     "any every each some me us you i we and or of to in on at for with from by is are was were be do does did has "
     "have had what which who where when why how please thanks now then case total general detail order full "
     "short mind english french german spanish chinese japanese bullet plain one two three more less first last "
-    "new old other same such not no yes".split()
+    "new old other same such not no yes"
 )
 """Words that are never the name of a file or folder."""
