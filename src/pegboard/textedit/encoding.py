@@ -162,6 +162,20 @@ def round_trips(data: bytes, codec: str) -> bool:
         return False
 
 
+def codec_with(data: bytes, text: str) -> Encoding | None:
+    """The first legacy encoding in which these bytes hold this text, which is not plain ASCII; None for none."""
+    if text.isascii():
+        return None
+    for codec in LEGACY:
+        try:
+            piece = text.encode(codec)
+        except UnicodeEncodeError:
+            continue
+        if any(p in data for p in (piece, piece.replace(b"\n", b"\r\n"))) and round_trips(data, codec):
+            return Encoding(codec=codec, label=codec.replace("_", "-"), certain=False)
+    return None
+
+
 def _marked(data: bytes, mark: bytes, codec: str, label: str) -> Encoding:
     body = data[len(mark) :]
     if not (is_utf8(body) if codec == "utf-8" else round_trips(body, codec)):
