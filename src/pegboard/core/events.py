@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -167,14 +168,21 @@ class Recorder(Protocol):
 
 
 class MemoryRecorder:
-    """Keeps the events in a list."""
+    """Keeps the last events in memory.
 
-    __slots__ = ("events", "record")
+    Args:
+        keep: how many; an executor that lives for days must not grow. None = all.
+    """
 
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        # The bound append itself: recording is on the path of every call.
-        self.record = self.events.append
+    __slots__ = ("_append", "events")
+
+    def __init__(self, *, keep: int | None = 1000) -> None:
+        self.events: deque[Event] = deque(maxlen=keep)
+        self._append = self.events.append
+
+    def record(self, event: Event) -> None:
+        """Append one event; the oldest goes where there are too many."""
+        self._append(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """Nothing to wait for."""

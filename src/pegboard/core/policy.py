@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
@@ -121,8 +122,16 @@ class Policy:
         before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
         object.__setattr__(self, "_all", before + tuple(self.rules))
 
+    @property
+    def revision(self) -> str:
+        """A short digest of mode, rules and sandbox; part of what an approval is bound to."""
+        text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
     @classmethod
-    def of(cls, rules: Iterable[str | Rule] = (), *, mode: str = "workspace", sandboxed: bool = True) -> Policy:
+    def of(
+        cls, rules: Iterable[str | Rule] = (), *, mode: str = "workspace", sandboxed: bool = True
+    ) -> Policy:
         """A policy from rule lines."""
         parsed = tuple(r if isinstance(r, Rule) else Rule.parse(r) for r in rules)
         return cls(mode=cast(Mode, mode), rules=parsed, sandboxed=sandboxed)
@@ -161,7 +170,9 @@ class Policy:
         first = next((r for r in matching if r.verdict != "deny"), None)
         return deny, first, None
 
-    def _effect(self, effect: Effect, situation: Situation, level: Level, grants: list[str]) -> EffectDecision:
+    def _effect(
+        self, effect: Effect, situation: Situation, level: Level, grants: list[str]
+    ) -> EffectDecision:
         ceiling = self._ceiling(effect)
         if ceiling is not None:
             return EffectDecision(effect, "deny", ceiling, "mode read-only changes nothing")
@@ -172,7 +183,9 @@ class Policy:
             return EffectDecision(effect, "deny", "guard", effect.reason)
         if override is not None:
             return EffectDecision(effect, "allow", str(override), "a deny was overridden")
-        if self.grants is not None and (grant := self.grants.find(situation.values.get("tool", ""), effect, situation)):
+        if self.grants is not None and (
+            grant := self.grants.find(situation.values.get("tool", ""), effect, situation)
+        ):
             grants.append(grant)
             return EffectDecision(effect, "allow", f"grant {grant}")
         if first is not None:
@@ -184,16 +197,29 @@ class Policy:
 
     def _find(self, effect: Effect, situation: Situation) -> tuple[Rule | None, Rule | None, Rule | None]:
         """The first matching deny, the first matching allow or ask, and a matching override."""
-        key = (effect.kind, effect.target, effect.argv, situation.tainted, situation.workspace,
-               *situation.values.values())  # fmt: skip
+        key = (
+            effect.kind,
+            effect.target,
+            effect.argv,
+            situation.tainted,
+            situation.workspace,
+            *situation.values.values(),
+        )
         found = self._cache.get(key)
         if found is None:
             matching = [r for r in self._all if r.covers(effect, situation) and r.applies(situation)]
             found = (
                 next((r for r in matching if r.verdict == "deny"), None),
                 next((r for r in matching if r.verdict != "deny" and not r.override), None),
-                next((r for r in matching if r.override and r.verdict == "allow" and r.source.startswith("user")), None),
-            )  # fmt: skip
+                next(
+                    (
+                        r
+                        for r in matching
+                        if r.override and r.verdict == "allow" and r.source.startswith("user")
+                    ),
+                    None,
+                ),
+            )
             if len(self._cache) > 4096:
                 self._cache.clear()
             self._cache[key] = found
@@ -227,7 +253,9 @@ class Policy:
         return "ask", f"{kind} asks in mode {mode}"
 
 
-def explain(policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto") -> dict[str, Any]:
+def explain(
+    policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto"
+) -> dict[str, Any]:
     """The decision with, for each effect, every rule that was tried and whether it matched (G-08)."""
     decision = policy(effects, situation, level)
     out = decision.to_dict()

@@ -14,7 +14,9 @@ from pegboard.core.execpattern import exec_pattern_matches
 
 CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
 _PATHS: Final = ("read", "write", "delete")
-_WORD: Final = re.compile(r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|unless|reason)=")
+_WORD: Final = re.compile(
+    r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|unless|reason)="
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ class Rule:
         if kind is None and not any(c in options for c in CONDITIONS):
             raise ConfigError(f"rule {line!r} names neither KIND:TARGET nor a condition such as tool=NAME")
         return cls(
-            verdict=cast(Verdict, verdict),
+            verdict=verdict,
             kind=kind or "*",
             target=target,
             unless=tuple(_unprefixed(u) for u in options.get("unless", "").split(",") if u.strip()),
@@ -109,7 +111,9 @@ class Rule:
         known = {*verdicts, *CONDITIONS, "unless", "tainted", "override", "reason"}
         unknown = [k for k in value if k not in known]
         if len(verdicts) != 1 or unknown:
-            problem = f"unknown key {unknown[0]!r}" if unknown else "exactly one of allow, ask, deny is needed"
+            problem = (
+                f"unknown key {unknown[0]!r}" if unknown else "exactly one of allow, ask, deny is needed"
+            )
             raise ConfigError(f"rule {dict(value)!r}: {problem}")
         head = str(value[verdicts[0]]).strip()
         conditions = {c: str(value[c]) for c in CONDITIONS if c in value}
@@ -144,7 +148,11 @@ class Rule:
         return not any(target_matches(u, effect, situation) for u in self.unless)
 
     def __str__(self) -> str:
-        head = [self.verdict] if self.kind == "*" and self.target == "*" else [self.verdict, f"{self.kind}:{self.target}"]
+        head = (
+            [self.verdict]
+            if self.kind == "*" and self.target == "*"
+            else [self.verdict, f"{self.kind}:{self.target}"]
+        )
         head += [f"{k}={v}" for k, v in self.conditions.items()]
         if self.tainted is not None:
             head.append(f"tainted={str(self.tainted).lower()}")
@@ -160,7 +168,7 @@ def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
         return ("*" if head else None), "*"
     kind, colon, target = head.partition(":")
     if kind == "*" or kind in EFFECT_KINDS:
-        return cast("EffectKind | Literal['*']", kind), (target.strip() or "*") if colon else "*"
+        return kind, (target.strip() or "*") if colon else "*"
     raise ConfigError(f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *")
 
 
@@ -204,9 +212,11 @@ def path_matches(pattern: str, target: str, situation: Situation) -> bool:
     if not absolute:
         return path_glob(pattern)(target)
     # Outside the workspace a relative pattern speaks only where it names no place: `*.pem`, `**/.ssh/**`.
-    return (pattern.startswith("**/") or "/" not in pattern.rstrip("/")) and pattern not in ("**",) and path_glob(
-        pattern
-    )(target.lstrip("/"))
+    return (
+        (pattern.startswith("**/") or "/" not in pattern.rstrip("/"))
+        and pattern not in ("**",)
+        and path_glob(pattern)(target.lstrip("/"))
+    )
 
 
 def _joined(workspace: str, target: str) -> str:

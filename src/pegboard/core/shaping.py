@@ -60,9 +60,16 @@ class Shaper:
     max_chars: int = MAX_CHARS
 
     def shape(
-        self, value: Any, *, call_id: str, tool: str, max_chars: int | None = None,
-        labels: frozenset[str] = frozenset(), repairs: tuple[str, ...] = (), duration_s: float = 0.0,
-    ) -> ToolResult:  # fmt: skip
+        self,
+        value: Any,
+        *,
+        call_id: str,
+        tool: str,
+        max_chars: int | None = None,
+        labels: frozenset[str] = frozenset(),
+        repairs: tuple[str, ...] = (),
+        duration_s: float = 0.0,
+    ) -> ToolResult:
         """The one result for a value that a tool returned."""
         result = wrap(value)
         limit = self.max_chars if max_chars is None else max_chars

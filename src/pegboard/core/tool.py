@@ -6,13 +6,13 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, cast, overload
+from typing import Any, Final, Literal, TypeAlias, overload
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import EFFECT_KINDS, Effect, Plan
 from pegboard.core.errors import BuildError
-from pegboard.core.signature import Signature
+from pegboard.core.signature import Parameter, Signature
 
 Level: TypeAlias = Literal["auto", "confirm", "deny"]
 EffectsFunction: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Effect]]
@@ -20,6 +20,23 @@ PlanFunction: TypeAlias = Callable[[ValidCall, Context], Plan | Awaitable[Plan]]
 Effects: TypeAlias = Iterable[Effect] | EffectsFunction
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}\Z")
+_FIELDS: Final = (
+    "name",
+    "_description",
+    "effects",
+    "level",
+    "limits",
+    "idempotent",
+    "hints",
+    "aliases",
+    "example",
+    "parameters",
+    "plan",
+    "signature",
+    "function",
+    "is_async",
+    "markers",
+)
 _LEVELS: Final = ("auto", "confirm", "deny")
 
 
@@ -72,12 +89,13 @@ class Tool:
     signature: Signature
     function: Callable[..., Any]
     is_async: bool
+    markers: tuple[Parameter, ...]
     _description: str = ""
 
     def __new__(cls, *_: Any, **__: Any) -> Tool:
         self = super().__new__(cls)
         if cls is not Tool:
-            self._build(cls._subclass_function(self), bound=True)
+            self._build(_method_of(self), bound=True)
         return self
 
     def __init__(
@@ -124,14 +142,6 @@ class Tool:
             self.example = example
         self._build(function, bound=False)
 
-    @staticmethod
-    def _subclass_function(self: Tool) -> Callable[..., Any]:
-        for method in ("run", "execute"):
-            function = getattr(self, method, None)
-            if function is not None:
-                return cast(Callable[..., Any], function)
-        raise BuildError(f"class {type(self).__name__} needs an async method `run` with typed parameters")
-
     def _build(self, function: Callable[..., Any], *, bound: bool) -> None:
         if bound and not self.name:
             self.name = _snake(type(self).__name__)
@@ -150,6 +160,7 @@ class Tool:
             self.signature = Signature.of(function, bound=bound, name=self.name)
         else:
             self.signature = Signature.foreign(self.parameters, description=self._given_description())
+        self.markers = tuple([p for p in self.signature.parameters if p.marker is not None])
         self._check_effects()
 
     def _given_description(self) -> str:
@@ -159,14 +170,14 @@ class Tool:
     def _check_effects(self) -> None:
         declared: object = self.effects
         if declared is None:
-            if self.plan is None and not any(p.marker for p in self.signature.parameters):
+            if self.plan is None and not self.markers:
                 raise BuildError(
                     f"tool {self.name!r} declares no effects. A function that touches nothing says "
                     f"@tool(effects=PURE); one that does, types its parameters as ReadPath, WritePath, Url, "
                     f"Command or Recipient, or says effects=[Effect(kind, target)]"
                 )
         elif not callable(declared):
-            effects = tuple(cast(Iterable[Effect], declared))
+            effects = tuple(declared)
             for effect in effects:
                 if not isinstance(effect, Effect) or effect.kind not in EFFECT_KINDS:  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise BuildError(
@@ -177,12 +188,12 @@ class Tool:
             self.effects = effects
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, Any]:
         """JSON Schema 2020-12 of the arguments; the root is always an object."""
         return self.signature.schema
 
     @property
-    def output_schema(self) -> dict[str, Any] | None:
+    def output_schema(self) -> Mapping[str, Any] | None:
         """JSON Schema of the result's `data`, None where the tool declares none (ledger G-13)."""
         return self.signature.output_schema
 
@@ -209,15 +220,7 @@ class Tool:
     def copy(self, **changes: Any) -> Tool:
         """The same tool with other attributes, for example `name`."""
         twin = object.__new__(Tool)
-        twin.__dict__.update(
-            {
-                key: getattr(self, key)
-                for key in (
-                    "name _description effects level limits idempotent hints aliases example parameters plan "
-                    "signature function is_async"
-                ).split()
-            }
-        )
+        twin.__dict__.update({key: getattr(self, key) for key in _FIELDS})
         # The docstring stays the description whatever the new name.
         twin.__dict__.update(changes)
         return twin
@@ -246,7 +249,9 @@ def tool(
     parameters: Mapping[str, Any] | None = None,
     example: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function, sync or async.
 
     The docstring's first paragraph is what the model reads; Google, NumPy and Sphinx
@@ -270,7 +275,19 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool 
     """
     if function is not None:
         return Tool(function)
-    return lambda f: Tool(f, **options)
+
+    def made(function: Callable[..., Any]) -> Tool:
+        return Tool(function, **options)
+
+    return made
+
+
+def _method_of(made: Tool) -> Callable[..., Any]:
+    for method in ("run", "execute"):
+        function = getattr(made, method, None)
+        if function is not None:
+            return function
+    raise BuildError(f"class {type(made).__name__} needs an async method `run` with typed parameters")
 
 
 def _snake(name: str) -> str:

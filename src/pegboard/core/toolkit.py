@@ -168,11 +168,12 @@ def as_tool(thing: Any) -> Tool:
         return thing
     if isinstance(thing, type) and issubclass(thing, Tool):
         return thing()
-    to_tool = getattr(thing, "to_tool", None)
+    other = cast(Any, thing)
+    to_tool = getattr(other, "to_tool", None)
     if to_tool is not None:
         return as_tool(to_tool())
-    if callable(thing) and not isinstance(thing, type):
-        return Tool(thing)
+    if callable(other) and not isinstance(thing, type):
+        return Tool(other)
     raise BuildError(
         f"{thing!r} is no tool: give a function with typed parameters, a Tool, or a Toolkit "
         "(other systems' tool classes: pegboard.compat)"
