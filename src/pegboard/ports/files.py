@@ -183,7 +183,13 @@ class Files(Protocol):
         ...
 
     async def glob(
-        self, pattern: str, path: str = ".", *, limit: int = 100, hidden: bool = False, no_ignore: bool = False
+        self,
+        pattern: str,
+        path: str = ".",
+        *,
+        limit: int = 100,
+        hidden: bool = False,
+        no_ignore: bool = False,
     ) -> Listing:
         """Files that match, newest first (ledger D-25..D-27)."""
         ...
