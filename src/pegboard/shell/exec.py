@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from pegboard.core.errors import NotFound, Unavailable
 from pegboard.net.egress import EgressProxy
@@ -26,7 +28,7 @@ from pegboard.shell.sandbox.none import Unconfined
 
 SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
-_LINGER_S: Final = 0.1
+_LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
 
 
@@ -153,9 +155,9 @@ class CommandShell:
     def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
         """What the command will do, as far as parsing can tell; runs nothing."""
         if self._guard is None:
-            from pegboard.shell.guard import inspector
-
-            self._guard = inspector(self._workspace)
+            # Lazily: parsing commands brings tree-sitter, which running them does not need.
+            judge = importlib.import_module("pegboard.shell.guard").judge
+            self._guard = cast(Guard, partial(judge, workspace=self._workspace))
         return self._guard(command, working_dir=working_dir)
 
     def backend(self) -> str:
@@ -236,7 +238,6 @@ class CommandShell:
         )
         stdout = Ring(request.max_output_bytes)
         stderr = stdout if merged or terminal is not None else Ring(request.max_output_bytes)
-        proxy: EgressProxy | None = None
         try:
             prepared = self._backend.prepare(job)
             started = time.monotonic()
@@ -253,7 +254,7 @@ class CommandShell:
             )
             if pair is not None:
                 pair[1].close()
-                running.proxy = proxy = await self._open_egress(running, pair[0])
+                running.proxy = await self._open_egress(running, pair[0])
             return running
         finally:
             if pair is not None:
@@ -335,16 +336,7 @@ class CommandShell:
         outcome = running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
         process_id = self.adopter.adopt(running)
         note = f"the command left processes running; they are background command {process_id}"
-        return ExecOutcome(
-            exit_code=outcome.exit_code,
-            stdout=outcome.stdout,
-            stderr=outcome.stderr,
-            duration_s=outcome.duration_s,
-            dropped_bytes=outcome.dropped_bytes,
-            changes=outcome.changes,
-            notes=(*outcome.notes, note),
-            backend=outcome.backend,
-        )
+        return replace(outcome, notes=(*outcome.notes, note))
 
     def _folder(self, wanted: str | None) -> Path:
         """The working folder: the call's, else the workspace (ledger N-62).

@@ -38,10 +38,10 @@ def command(fd: int) -> list[str]:
     return [_python(), "-I", "-S", "-c", _SCRIPT, str(fd)]
 
 
-def needs() -> list[str]:
+def needs() -> list[Path]:
     """Folders that `command` needs and that are not part of the system."""
-    prefix = str(Path(_python()).parent.parent)
-    return [] if prefix.startswith(SYSTEM) else [prefix]
+    prefix = Path(_python()).parent.parent
+    return [] if str(prefix).startswith(SYSTEM) else [prefix]
 
 
 def receive(ours: socket.socket) -> socket.socket:

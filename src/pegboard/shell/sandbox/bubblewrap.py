@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
-import re
-import secrets
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from pegboard.core.errors import Unavailable
 from pegboard.process.cgroups import Cgroup, CgroupPool
-from pegboard.process.child import run_small
+from pegboard.process.child import Child, Streams
+from pegboard.process.ring import Ring
+from pegboard.process.spawner import Spawn
 from pegboard.shell.sandbox import bridge, gitconfig, protect, seccomp
 from pegboard.shell.sandbox.confinement import Confinement, Job, Prepared
-from pegboard.shell.sandbox.prefixes import interpreter_prefixes
-from pegboard.shell.sandbox.repository import Repository, repository_of
-
-HOME: Final = "/home/user"
-_UID: Final = 1000
-_ETC: Final = (
-    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ca-certificates",
-    "pki/tls/certs", "pki/ca-trust", "crypto-policies", "nsswitch.conf", "localtime", "timezone", "mime.types",
-    "protocols", "services", "os-release", "debian_version", "fonts", "magic", "inputrc",
-)  # fmt: skip
-_PROC_READ_ONLY: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs")
-_PROC_HIDDEN: Final = ("kcore", "keys", "timer_list", "latency_stats")
-_PASSWD: Final = (
-    f"root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:{_UID}:{_UID}:user:{HOME}:/bin/bash\n"
-    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-)
-_GROUP: Final = f"root:x:0:\nuser:x:{_UID}:\nnogroup:x:65534:\n"
-_HOSTS: Final = "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"
+from pegboard.shell.sandbox.profile import Profile
 
 # Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
 # as the command's own children do: the namespace ends with it. Bash's reports about a killed
@@ -50,7 +30,8 @@ code=$?
 echo "$code" >&{status}
 exec {status}>&- {spare}>&- </dev/null >/dev/null
 set -- /proc/[0-9]*
-while [ $# -gt 2 ]; do /bin/sleep 0.3; set -- /proc/[0-9]*; done
+for pause in .01 .02 .05 .1; do [ $# -gt 2 ] && /bin/sleep $pause; set -- /proc/[0-9]*; done
+while [ $# -gt 2 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
 exit "$code"
 """
 # Outside, as root: join the control groups first, so that everything started is counted.
@@ -72,10 +53,10 @@ class Bubblewrap:
     confinement: Confinement
     program: str = "bwrap"
     groups: CgroupPool | None = None
-    _cache: _Fixed = field(init=False, repr=False)
+    _cache: Profile = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_cache", _Fixed(self.confinement, self.program))
+        object.__setattr__(self, "_cache", Profile(self.confinement, self.program))
 
     @property
     def name(self) -> str:
@@ -89,8 +70,6 @@ class Bubblewrap:
         if not seccomp.supported(platform.machine()):
             return f"there is no system-call filter for {platform.machine()}"
         try:
-            with tempfile.TemporaryFile() as trash:
-                del trash
             prepared = self.prepare(
                 Job(argv=("/bin/true",), cwd=self.confinement.workspace, env={"PATH": "/usr/bin:/bin"})
             )
@@ -129,8 +108,7 @@ class Bubblewrap:
         fds = _Descriptors()
         try:
             arguments = [*fixed.arguments]
-            for number, (path, text) in enumerate(fixed.made_files):
-                del number
+            for path, text in fixed.made_files:
                 arguments += ["--ro-bind-data", str(fds.memory(text.encode())), path]
             copies = self._shield(arguments, shield, scratch)
             fixed.mask(arguments)
@@ -225,137 +203,6 @@ class _Copy:
         return cls(real, private, before)
 
 
-class _Fixed:
-    """What does not change from one command to the next; worked out once, on first use."""
-
-    def __init__(self, confinement: Confinement, program: str) -> None:
-        self._confinement = confinement
-        self._program = program
-        self._owner_notes: list[str] = []
-
-    @cached_property
-    def run_as(self) -> tuple[int, int] | None:
-        """uid and gid of the workspace's owner where we are root and it is another, else None."""
-        status = self._confinement.workspace.stat()
-        if os.geteuid() != 0 or status.st_uid == 0 or not self._confinement.as_owner:
-            return None
-        if shutil.which("setpriv") is None:
-            return None
-        return (status.st_uid, status.st_gid)
-
-    @cached_property
-    def notes(self) -> tuple[str, ...]:
-        owner = self._confinement.workspace.stat().st_uid
-        if owner not in (os.geteuid(), *(self.run_as or ())):
-            return (
-                f"the workspace belongs to user id {owner} and the command runs as {os.geteuid()}:"
-                " what it may write follows from the files' permissions",
-            )
-        return ()
-
-    @cached_property
-    def repository(self) -> Repository | None:
-        """The repository that the workspace is a linked worktree of."""
-        return repository_of(self._confinement.workspace)
-
-    @cached_property
-    def made_files(self) -> tuple[tuple[str, str], ...]:
-        return (("/etc/passwd", _PASSWD), ("/etc/group", _GROUP), ("/etc/hosts", _HOSTS))
-
-    @cached_property
-    def arguments(self) -> tuple[str, ...]:
-        """The system, our kept home and the workspace; protected paths come after."""
-        confinement = self._confinement
-        program = shutil.which(self._program)
-        if program is None:
-            raise Unavailable(
-                f"there is no {self._program} program",
-                hint="Install it: apt-get install bubblewrap, or pip install 'pegboard[sandbox]'.",
-            )
-        out = [program, "--unshare-all", "--unshare-user", "--uid", str(_UID), "--gid", str(_UID)]
-        out += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"]
-        out += ["--ro-bind", "/usr", "/usr"]
-        for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-            path = Path("/", name)
-            if path.is_symlink():
-                out += ["--symlink", os.readlink(path).lstrip("/"), str(path)]
-            elif path.is_dir():
-                out += ["--ro-bind", str(path), str(path)]
-        for name in _ETC:
-            out += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-        out += ["--dev", "/dev", "--proc", "/proc"]
-        for name in _PROC_READ_ONLY:
-            out += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
-        for name in _PROC_HIDDEN:
-            if os.path.exists(f"/proc/{name}"):
-                out += ["--ro-bind", "/dev/null", f"/proc/{name}"]
-        size = confinement.limits.file_bytes
-        if size and self._version >= (0, 8):
-            out += ["--size", str(size)]
-        out += ["--tmpfs", "/tmp"]
-        if size and self._version >= (0, 8):
-            out += ["--size", str(size)]
-        out += ["--tmpfs", "/dev/shm", "--symlink", "../tmp", "/var/tmp", "--dir", "/run"]
-        for prefix in interpreter_prefixes(confinement.search_path):
-            out += ["--ro-bind-try", str(prefix), str(prefix)]
-        for path in bridge.needs():
-            out += ["--ro-bind-try", path, path]
-        out += ["--bind", str(self._kept_home()), HOME]
-        for bind in confinement.binds:
-            out += ["--bind" if bind.writable else "--ro-bind", str(bind.source), str(bind.source)]
-        workspace = str(confinement.workspace)
-        out += ["--bind", workspace, workspace]
-        return tuple(out)
-
-    def mask(self, arguments: list[str]) -> None:
-        """Hide and write-protect what the policy denies; what is not there needs no mask."""
-        for path in self._confinement.read_only:
-            if path.exists():
-                arguments += ["--ro-bind", str(path), str(path)]
-        for path in self._confinement.hidden:
-            if path.is_dir():
-                arguments += ["--perms", "0000", "--tmpfs", str(path), "--remount-ro", str(path)]
-            elif path.exists():
-                arguments += ["--ro-bind", "/dev/null", str(path)]
-
-    def environment(self, job: Job) -> dict[str, str]:
-        """The command's variables as bwrap's own: on its command line other users could read them."""
-        env = dict(job.env)
-        env.update(HOME=HOME, USER="user", LOGNAME="user", SHELL="/bin/bash", TMPDIR="/tmp")
-        name, email = self._confinement.identity
-        pairs = [(key, value) for key, value in (("user.name", name), ("user.email", email)) if value]
-        # The workspace may belong to another id than the mapped one (decisions 22).
-        pairs.append(("safe.directory", "*"))
-        env["GIT_CONFIG_COUNT"] = str(len(pairs))
-        for number, (key, value) in enumerate(pairs):
-            env[f"GIT_CONFIG_KEY_{number}"], env[f"GIT_CONFIG_VALUE_{number}"] = key, value
-        return env
-
-    def scratch(self) -> Path:
-        """A folder name for one command's private copies; not made yet."""
-        return self._confinement.state / "running" / secrets.token_hex(6)
-
-    def _kept_home(self) -> Path:
-        home = self._confinement.state / "home"
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self.run_as is not None:
-            # The owner must be able to pass through our folder to the two that are bound.
-            os.chmod(self._confinement.state, 0o711)
-            os.chown(home, *self.run_as)
-        return home
-
-    @cached_property
-    def _version(self) -> tuple[int, int]:
-        try:
-            out = subprocess.run(
-                [self._program, "--version"], capture_output=True, timeout=10, check=False
-            ).stdout
-        except (OSError, subprocess.TimeoutExpired):
-            return (0, 0)
-        found = re.search(rb"(\d+)\.(\d+)", out)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
 class _Descriptors:
     """The descriptors of one start: which are passed on, which are ours to close."""
 
@@ -379,7 +226,7 @@ class _Descriptors:
             os.close(fd)
 
 
-def _outside(group: Cgroup | None, fixed: _Fixed) -> list[str]:
+def _outside(group: Cgroup | None, fixed: Profile) -> list[str]:
     out: list[str] = []
     if group is not None:
         out += ["/bin/sh", "-c", _JOIN, "join", str(len(group.join_files)), *group.join_files]
@@ -391,11 +238,6 @@ def _outside(group: Cgroup | None, fixed: _Fixed) -> list[str]:
 
 async def _try(prepared: Prepared) -> str:
     """Run a prepared `true`; empty when it worked, else what was said."""
-    from pegboard.process.child import Child
-    from pegboard.process.ring import Ring
-    from pegboard.process.child import Streams
-    from pegboard.process.spawner import Spawn
-
     said = Ring(4000)
     child = await Child.start(
         Spawn(argv=prepared.argv, env=prepared.env, cwd=prepared.cwd, pass_fds=prepared.pass_fds),

@@ -72,10 +72,11 @@ def _add_venv_home(found: dict[Path, None], config: Path) -> None:
     for line in lines:
         key, _, value = line.partition("=")
         home = Path(value.strip())
-        if key.strip() == "home" and home.is_absolute() and home.is_dir() and not _is_system(home):
-            if home not in found and home.parent not in found:
-                _add(found, home)
-                _follow(found, home / "python3")
+        if key.strip() != "home" or not home.is_absolute() or not home.is_dir() or _is_system(home):
+            continue
+        if home not in found and home.parent not in found:
+            _add(found, home)
+            _follow(found, home / "python3")
 
 
 def _has_python_library(prefix: Path) -> bool:
