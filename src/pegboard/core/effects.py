@@ -14,10 +14,20 @@ EffectKind: TypeAlias = Literal[
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 EFFECT_KINDS: Final[tuple[EffectKind, ...]] = (
-    "read", "write", "delete", "exec", "connect", "send", "spawn", "schedule", "spend", "control", "call",
-)  # fmt: skip
+    "read",
+    "write",
+    "delete",
+    "exec",
+    "connect",
+    "send",
+    "spawn",
+    "schedule",
+    "spend",
+    "control",
+    "call",
+)
 
-_STRICTNESS: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+_STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
@@ -157,4 +167,6 @@ def _sha(data: bytes | None) -> str | None:
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    ).hexdigest()

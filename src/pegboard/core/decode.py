@@ -1,0 +1,203 @@
+"""Decoding: from what a model sent to arguments by name, with every error at once (ledger N-10..N-13, X-08)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn, cast
+
+from pegboard.core.problems import Problem, refuse, shown
+from pegboard.core.repair import Unrepairable, repair_json
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_MAX_ENCODINGS: Final = 3
+
+
+class Decoded:
+    """Arguments that fit.
+
+    Attributes:
+        arguments: decoded Python values by parameter name, defaults filled in.
+        repairs: what had to be repaired to read them, one sentence each.
+    """
+
+    __slots__ = ("_sent", "arguments", "repairs")
+
+    def __init__(
+        self, arguments: dict[str, Any], repairs: tuple[str, ...], sent: str | Mapping[str, Any]
+    ) -> None:
+        self.arguments = arguments
+        self.repairs = repairs
+        self._sent = sent
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The arguments as JSON-able values after aliases and repair, without the defaults."""
+        sent = self._sent
+        if isinstance(sent, str):
+            # Most calls are never shown to anyone, so the text is parsed only when asked for.
+            sent = self._sent = cast("dict[str, Any]", json.loads(sent))
+        return sent
+
+    def __repr__(self) -> str:
+        return f"Decoded(arguments={self.arguments!r}, repairs={self.repairs!r})"
+
+
+def read_object(arguments: str | Mapping[str, Any] | None, *, name: str) -> tuple[dict[str, Any], list[str]]:
+    """The arguments as an object of JSON values, and what was repaired on the way.
+
+    Raises:
+        InvalidArguments: no object, cut off, not JSON, or not a finite number.
+    """
+    notes: list[str] = []
+    value: Any = _as_json(arguments, name) if isinstance(arguments, Mapping) else arguments
+    for _ in range(_MAX_ENCODINGS):
+        if not isinstance(value, str):
+            break
+        if not value.strip():
+            value = None
+        else:
+            decoded = _read_text(value, notes, name)
+            if isinstance(decoded, str) and "{" in decoded:
+                notes.append("The arguments were encoded twice and decoded twice.")
+                value = decoded
+                continue
+            value = decoded
+        break
+    if value is None:
+        return {}, notes
+    if not isinstance(value, dict):
+        refuse(
+            [Problem("", f"they must be one JSON object with the parameters by name, got {shown(value)}")],
+            name=name,
+        )
+    return _without_surrogates(cast("dict[str, Any]", value), notes), notes
+
+
+def _read_text(text: str, notes: list[str], name: str) -> Any:
+    """One decoding of JSON text, repaired where its meaning is plain."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except _NotFinite as error:
+        refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
+    except RecursionError:
+        refuse([Problem("", "they are nested too deeply")], name=name)
+    except ValueError as error:
+        problem = error
+    try:
+        repaired = repair_json(text)
+    except Unrepairable:
+        repaired = None
+    if repaired is not None and repaired.truncated:
+        refuse(
+            [Problem("", f"they were cut off after {len(text)} characters, at {shown(text[-24:])}")],
+            name=name,
+            hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
+        )
+    if repaired is None or repaired.guessed:
+        where = (
+            f"line {problem.lineno} column {problem.colno}, "
+            if isinstance(problem, json.JSONDecodeError)
+            else ""
+        )
+        near = _near(text, problem)
+        refuse([Problem("", f"they are not valid JSON ({where}near {near})")], name=name)
+    notes += repaired.notes
+    return repaired.value
+
+
+def _near(text: str, problem: ValueError) -> str:
+    position = problem.pos if isinstance(problem, json.JSONDecodeError) else 0
+    return shown(text[max(0, position - 12) : position + 12])
+
+
+class _NotFinite(Exception):
+    """NaN or Infinity stands in the text."""
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise _NotFinite(constant)
+
+
+def _as_json(arguments: Mapping[str, Any], name: str) -> Any:
+    """A caller's mapping as JSON values; dates, paths and models as their JSON form."""
+    try:
+        return json.loads(json.dumps(arguments), parse_constant=_refuse_constant)
+    except _NotFinite as error:
+        refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
+    except (TypeError, ValueError, RecursionError):
+        pass
+    from pydantic_core import to_jsonable_python
+
+    try:
+        return json.loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")))
+    except (TypeError, ValueError, RecursionError) as error:
+        refuse([Problem("", f"they cannot be said in JSON: {error}")], name=name)
+
+
+def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The same with each lone surrogate as U+FFFD (case args-34); untouched where there is none."""
+    text = json.dumps(value, ensure_ascii=False)
+    if not _SURROGATE.search(text):
+        return value
+    notes.append("A half of a surrogate pair is no character and was replaced by U+FFFD.")
+    return cast("dict[str, Any]", json.loads(_SURROGATE.sub("\ufffd", text)))
+
+
+def name_arguments(
+    given: Mapping[str, Any],
+    names: Iterable[str],
+    aliases: Mapping[str, str],
+    notes: list[str],
+    *,
+    open_: bool,
+    forbidden: Iterable[str] = (),
+) -> tuple[dict[str, Any], list[Problem]]:
+    """The arguments under their parameters' names; unknown ones become problems (ledger X-08).
+
+    Args:
+        given: as sent.
+        names: the parameters' names.
+        aliases: accepted spelling -> parameter.
+        notes: receives a sentence for each alias that was used.
+        open_: other names are passed on.
+        forbidden: names that are never passed on (injected parameters).
+    """
+    known = list(names)
+    out: dict[str, Any] = {k: v for k, v in given.items() if k in known}
+    problems: list[Problem] = []
+    barred = frozenset(forbidden)
+    for key, value in given.items():
+        if key in out:
+            continue
+        target = aliases.get(key)
+        if target is not None and key not in barred:
+            if target not in out:
+                out[target] = value
+                notes.append(f".{key}: taken as {target!r}.")
+            elif out[target] != value:
+                problems.append(
+                    Problem(f".{key}", f"means the same as {target!r}, which was given another value")
+                )
+        elif open_ and key not in barred:
+            out[key] = value
+        else:
+            problems.append(Problem(f".{key}", _unknown(key, known, aliases)))
+    return out, problems
+
+
+def _unknown(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
+    if not known:
+        return "unknown argument; this tool takes none"
+    folded = {_fold(n): n for n in (*aliases, *known)}
+    near = difflib.get_close_matches(_fold(key), folded, n=1, cutoff=0.6)
+    if near:
+        found = folded[near[0]]
+        return f"unknown argument; did you mean {aliases.get(found, found)!r}?"
+    return f"unknown argument; the parameters are {', '.join(known[:12])}"
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
