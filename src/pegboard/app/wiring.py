@@ -25,6 +25,7 @@ class Wiring:
     Attributes:
         workspace: the workspace's real path, None where no tool needs one.
         policy, provided, shaper, grants: what the pipeline takes.
+        banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
     """
 
@@ -33,6 +34,7 @@ class Wiring:
     provided: Provided
     shaper: Shaper
     grants: GrantBook | None = None
+    banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
 
     @classmethod
