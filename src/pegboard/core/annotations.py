@@ -319,6 +319,8 @@ def _marker_in(annotation: Any) -> EffectMarker | None:
 
 def resolve_nested(annotation: Any, owner: Any) -> Any:
     """Resolve text inside an annotation (`list["Node"]`); raises what evaluating it raises."""
+    if "'" not in repr(annotation):  # every text inside shows its quotes
+        return annotation
     import typing
 
     holder = types.SimpleNamespace(__annotations__={"it": annotation})

@@ -80,14 +80,20 @@ class ForeignSchema:
     def accepts(self, value: Any) -> bool:
         """Whether a JSON value fits."""
         self.check()
-        return bool(self._validator.is_valid(value))
+        try:
+            return bool(self._validator.is_valid(value))
+        except ValueError:  # nested beyond the validator's limit
+            return False
 
     def errors(self, value: Any) -> list[Problem]:
         """Everything that does not fit, each with its path."""
         self.check()
         out: list[Problem] = []
-        for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
-            out += _problems(error)
+        try:
+            for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
+                out += _problems(error)
+        except ValueError as error:
+            out.append(Problem("", f"they are nested too deeply: {error}"))
         return out
 
     def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
