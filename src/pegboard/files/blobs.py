@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 from pegboard.core.errors import NotFound
 from pegboard.files.spans import common_ends
@@ -39,6 +39,7 @@ class Blobs:
         self._folder = folder
         self.added_bytes = 0
         self._fresh: list[Path] = []
+        self._spares: dict[int, Path] = {}
 
     def put(self, data: bytes, digest: str, *, near: tuple[str, bytes] | None = None) -> None:
         """Keep `data`.
@@ -76,6 +77,29 @@ class Blobs:
         except OSError:
             return False  # another file system, or a system that forbids linking others' files
         return True
+
+    @contextmanager
+    def spare(self) -> Generator[BinaryIO]:
+        """An empty private file beside the blobs, removed unless it is adopted."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f".{secrets.token_hex(8)}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w+b", buffering=0) as file:
+                file = cast(BinaryIO, file)
+                self._spares[file.fileno()] = path
+                yield file
+        finally:
+            self._spares.pop(descriptor, None)
+            path.unlink(missing_ok=True)
+
+    def adopt(self, spare: BinaryIO, digest: str) -> None:
+        """Keep what was written into a spare file."""
+        path = self._path(digest)
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._spares[spare.fileno()].rename(path)
+            self.added_bytes += os.fstat(spare.fileno()).st_size
 
     def settle(self, digest: str, data: bytes, seen: os.stat_result) -> None:
         """Make a linked blob private, or copy the content where someone else still has the file."""

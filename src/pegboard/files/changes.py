@@ -12,9 +12,11 @@ from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import Conflict, InvalidArguments, Unsupported
 from pegboard.files.blobs import sha256
 from pegboard.files.diffs import unified
-from pegboard.files.jail import Aim, Jail, hard_link_warning
+from pegboard.files.jail import Jail
 from pegboard.files.looking import Seen, look
 from pegboard.files.names import shown
+from pegboard.files.permits import check_new, check_replaceable, hard_link_warning
+from pegboard.files.places import Aim
 from pegboard.ports.files import Delete, Move, Wanted, Write
 
 
@@ -87,7 +89,7 @@ def _open(jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bo
                 draft.names[folder] = os.listdir(aim.folder)
             names = draft.names[folder]
         for name in (*aim.missing, aim.name):
-            jail.check_new(aim.folder, name, path, names)
+            check_new(aim.folder, name, path, names)
             names = []
     file = _File(aim.target, seen, None if seen is None else seen.data)
     draft.files[aim.target] = file
@@ -98,7 +100,7 @@ def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
     with jail.aim(want.path, "write") as aim:
         file = _open(jail, draft, aim, want.path, limit, new=True)
         if file.before is not None and stat.S_ISREG(file.before.mode):
-            jail.check_replaceable(file.before.stat, want.path)
+            check_replaceable(file.before.stat, want.path)
             draft.notes += hard_link_warning(file.target, file.before.stat.st_nlink)
     if want.expected_sha256 is not None:
         now = None if file.after is None else sha256(file.after)

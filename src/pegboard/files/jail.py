@@ -5,68 +5,30 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from pegboard.core.errors import (
     Conflict,
     InvalidArguments,
     NotFound,
-    OutsideWorkspace,
-    PermissionDenied,
-    TooLarge,
     ToolError,
 )
 from pegboard.files.jailglob import glob_regex
+from pegboard.files.looking import read_descriptor
 from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
 from pegboard.files.openat import FOLDER_FLAGS, O_PATH, READ_FLAGS, Opener, best_opener, real_path
+from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
+from pegboard.files.places import Aim, Spot
 from pegboard.files.refusals import is_folder, no_regular_file, outside, refusal
+from pegboard.files.roots import Roots, is_link, leaves
 from pegboard.files.staging import place, stage
-
-Access: TypeAlias = Literal["read", "write", "delete"]
-Deny: TypeAlias = Callable[[Access, str], str | None]
-"""Asked with access and canonical target at each open; a text is the reason for a refusal."""
 
 READ_LIMIT_BYTES: Final = 256 * 1024 * 1024
 _LIST_LIMIT: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """One folder that may be used: its real path and an open descriptor."""
-
-    path: str
-    descriptor: int
-    writable: bool
-    is_workspace: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A place in an open folder: where a file is or will be.
-
-    Attributes:
-        folder: descriptor of the folder, closed by whoever got the Spot.
-        name: the last component.
-        target: as effects name it: workspace-relative, or absolute outside.
-        path: the same as an absolute path.
-    """
-
-    folder: int
-    name: str
-    target: str
-    path: str
-
-    def lstat(self) -> os.stat_result | None:
-        """What is there, links not followed; None where nothing is."""
-        try:
-            return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +38,6 @@ class Written:
     target: str
     created: bool
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """As Spot, for looking: `missing` names the folders between `folder` and the name that are not there."""
-
-    folder: int
-    name: str
-    target: str
-    path: str
-    missing: tuple[str, ...] = ()
 
 
 class Jail:
@@ -122,24 +73,19 @@ class Jail:
         opener: Opener | None = None,
         read_limit_bytes: int = READ_LIMIT_BYTES,
     ) -> None:
-        self._opener = opener or best_opener()
-        self._given = os.path.abspath(os.fspath(root))
-        self._protected = ProtectedNames(protected)
-        self._masked = tuple(os.path.realpath(os.fspath(path)) for path in masked)
-        self._deny = deny
-        self._home = None if home is None else os.fspath(home)
+        self._roots = Roots(
+            os.fspath(root),
+            allowed=[*_texts(allowed_dirs), *(("/",) if full_access else ())],
+            read_only=_texts(read_only_dirs),
+            home=None if home is None else os.fspath(home),
+            opener=opener or best_opener(),
+        )
+        hidden = tuple(os.path.realpath(path) for path in masked)
+        self._permits = Permits(self._roots, ProtectedNames(protected), hidden, deny)
         self._limit = read_limit_bytes
         self._full = full_access
-        descriptors: list[int] = []
-        self._finalizer = weakref.finalize(self, _close_all, descriptors)
-        self._workspace = _root(root, descriptors, writable=True, is_workspace=True)
-        extra = [_root(path, descriptors, writable=True) for path in allowed_dirs]
-        extra += [_root(path, descriptors, writable=False) for path in read_only_dirs]
-        if full_access:
-            extra.append(_root("/", descriptors, writable=True))
-        # Deepest first: the most special folder decides about a path.
-        self._roots = tuple(sorted((self._workspace, *extra), key=lambda r: -len(r.path)))
-        self._simple = not (self._masked or deny or full_access)
+        # With nothing to ask about, a read is an open, a stat, a read and a close.
+        self._simple = self._permits.all_readable and not full_access
 
     # ------------------------------------------------------------------ the surface
 
@@ -171,9 +117,9 @@ class Jail:
         """
         with self.spot(path, "write", make_parents=True) as spot:
             before = spot.lstat()
-            self.check_replaceable(before, path)
+            check_replaceable(before, path)
             if before is None:
-                self.check_new(spot.folder, spot.name, path)
+                check_new(spot.folder, spot.name, path)
             try:
                 place(stage(spot.folder, data, like=before), spot.folder, spot.name)
             except OSError as error:
@@ -212,7 +158,7 @@ class Jail:
             if there is not None and not stat.S_ISDIR(there.st_mode):
                 raise Conflict(f"{shown(path)} is a file.", hint="Choose another name.")
             if there is None:
-                self._refuse_protected(spot.target, path, is_dir=True)
+                self._permits.refuse_protected(spot.target, path, is_dir=True)
                 check_new_name(spot.name, path)
                 try:
                     os.mkdir(spot.name, 0o777, dir_fd=spot.folder)
@@ -233,7 +179,7 @@ class Jail:
             names = os.listdir(descriptor)
             if not self._simple:
                 base = self.real_path(descriptor, path)
-                names = [name for name in names if self._visible(os.path.join(base, name))]
+                names = [name for name in names if self._permits.visible(os.path.join(base, name))]
         except OSError as error:
             raise refusal(error, path, noun="Directory") from None
         finally:
@@ -260,17 +206,17 @@ class Jail:
     @property
     def root(self) -> Path:
         """The workspace's real path."""
-        return Path(self._workspace.path)
+        return Path(self._roots.workspace.path)
 
     @property
     def identity(self) -> tuple[int, int, str]:
         """Device, inode and real path: what makes this workspace this one (decisions 7)."""
-        there = os.fstat(self._workspace.descriptor)
-        return there.st_dev, there.st_ino, self._workspace.path
+        there = os.fstat(self._roots.workspace.descriptor)
+        return there.st_dev, there.st_ino, self._roots.workspace.path
 
     def close(self) -> None:
         """Close the folders' descriptors; the jail is of no use afterwards."""
-        self._finalizer()
+        self._roots.close()
 
     def open_read(self, path: str) -> int:
         """A descriptor of a regular file, opened for reading; the caller closes it."""
@@ -284,7 +230,7 @@ class Jail:
             if not stat.S_ISREG(mode):
                 raise no_regular_file(mode, path)
             if not self._simple:
-                self._authorise("read", self.real_path(descriptor, path), path)
+                self._permits.authorise("read", self.real_path(descriptor, path), path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -293,7 +239,7 @@ class Jail:
     @contextmanager
     def spot(
         self, path: str, access: Access, *, make_parents: bool = False, follow: bool = True
-    ) -> Iterator[Spot]:
+    ) -> Generator[Spot]:
         """The place that `path` names, its folder held open while it is used.
 
         Args:
@@ -313,7 +259,7 @@ class Jail:
             os.close(folder)
 
     @contextmanager
-    def aim(self, path: str, access: Access, *, follow: bool = True) -> Iterator[Aim]:
+    def aim(self, path: str, access: Access, *, follow: bool = True) -> Generator[Aim]:
         """As `spot`, but nothing is made: folders that are missing are named."""
         aim = self._aim(path, access, follow, missing_ok=True)
         try:
@@ -323,26 +269,23 @@ class Jail:
 
     def target(self, absolute: str) -> str:
         """An absolute real path as effects name it: workspace-relative inside, else absolute."""
-        root = self._workspace.path
-        if absolute == root:
-            return "."
-        return absolute[len(root) + 1 :] if _beneath(absolute, root) else absolute
+        return self._roots.target(absolute)
 
     def inside(self, absolute: str, *, write: bool) -> bool:
         """Whether a real path lies in a folder that is allowed for this access."""
-        root = self._root_of(absolute)
-        return root is not None and (root.writable or not write) and not self._is_masked(absolute)
+        root = self._roots.root_of(absolute)
+        return root is not None and (root.writable or not write) and not self._permits.is_masked(absolute)
 
     def readable(self, target: str) -> bool:
         """Whether a target (as effects name it) may be opened or listed: not masked, not denied."""
-        return self._simple or self._visible(os.path.join(self._workspace.path, target))
+        return self._simple or self._permits.visible(os.path.join(self._roots.workspace.path, target))
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
         descriptor = self._open(path, FOLDER_FLAGS if folder else O_PATH | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             real = self.real_path(descriptor, path)
-            self._authorise("read", real, path)
+            self._permits.authorise("read", real, path)
             return real
         finally:
             os.close(descriptor)
@@ -350,38 +293,7 @@ class Jail:
     @property
     def all_readable(self) -> bool:
         """Whether nothing inside is masked or denied, so that walkers need not ask."""
-        return not self._masked and self._deny is None
-
-    def protected_by(self, target: str) -> str | None:
-        """The protected name that covers a target, None where none does."""
-        return self._protected.match(target)
-
-    def check_replaceable(self, there: os.stat_result | None, path: str) -> None:
-        """Refuse to replace what is no regular file, or a file without any write permission."""
-        if there is None:
-            return
-        if not stat.S_ISREG(there.st_mode):
-            raise no_regular_file(there.st_mode, path)
-        # A rename does not ask the file's own mode, and root never fails: ask it here.
-        if not there.st_mode & 0o222:
-            raise PermissionDenied(
-                f"{shown(path)} is read-only (mode {stat.S_IMODE(there.st_mode):o}).",
-                hint="Ask the person to make it writable.",
-            )
-
-    def check_new(self, folder: int, name: str, path: str, names: Iterable[str] | None = None) -> None:
-        """Refuse a new name that cannot be seen, or that a neighbour has in another spelling.
-
-        `names` are those in the folder, where they are known already.
-        """
-        check_new_name(name, path)
-        other = twin(name, os.listdir(folder) if names is None else names)
-        if other is not None:
-            raise Conflict(
-                f"{shown(path)} differs from the existing {shown(as_text(other))} by case or Unicode form only.",
-                hint="Use the existing name, or a clearly different one.",
-                details={"existing": as_text(other)},
-            )
+        return self._permits.all_readable
 
     def missing(self, path: str, noun: str = "File") -> NotFound:
         """NotFound for `path`, with the twin's name where one is there."""
@@ -407,7 +319,7 @@ class Jail:
             real = real_path(descriptor)
         except OSError:
             # No /proc: ask by name, and believe it only where it is the same file.
-            real = os.path.realpath(self._absolute(path))
+            real = os.path.realpath(self._roots.absolute(path))
             if not os.path.samestat(os.fstat(descriptor), os.lstat(real)):
                 real = None
         if real is None:
@@ -421,81 +333,25 @@ class Jail:
             InvalidArguments: it is no path.
         """
         check_path(path)
-        return os.path.realpath(self._absolute(path))
+        return os.path.realpath(self._roots.absolute(path))
 
     # ------------------------------------------------------------------ opening
 
-    def _absolute(self, path: str) -> str:
-        """Joined to the workspace, `~` expanded; not normalised: `..` is the kernel's to judge."""
-        if path.startswith("~"):
-            path = self._expand(path)
-        return path if path.startswith("/") else f"{self._workspace.path}/{path}"
-
-    def _expand(self, path: str) -> str:
-        name, slash, rest = path.partition("/")
-        if name == "~" and self._home is not None:
-            return self._home + slash + rest
-        # Imported late: the password database is not everywhere.
-        import pwd
-
-        try:
-            home = pwd.getpwuid(os.getuid()).pw_dir if name == "~" else pwd.getpwnam(name[1:]).pw_dir
-        except KeyError:
-            return path  # `~$report.docx` and the like are ordinary names
-        return home + slash + rest
-
-    def _relative(self, path: str) -> tuple[Root, str]:
-        """The root that `path` is beneath by its text, and the rest."""
-        check_path(path)
-        if path[:1] not in ("/", "~"):
-            return self._workspace, path
-        absolute = self._absolute(path)
-        if not absolute.startswith("/"):
-            return self._workspace, path
-        absolute = "/" + absolute.lstrip("/")
-        given = self._given
-        if absolute == given or absolute.startswith(given + "/"):
-            return self._workspace, absolute[len(given) + 1 :]
-        for root in self._roots:
-            if _beneath(absolute, root.path) or absolute == root.path:
-                return root, absolute[len(root.path.rstrip("/")) + 1 :]
-        return self._by_real_path(absolute, path)
-
-    def _by_real_path(self, absolute: str, path: str) -> tuple[Root, str]:
-        real = os.path.realpath(absolute)
-        root = self._root_of(real)
-        if root is None:
-            raise self._leaves(path)
-        return root, real[len(root.path.rstrip("/")) + 1 :]
-
-    def _leaves(self, path: str) -> OutsideWorkspace:
-        error = outside(path)
-        if path.startswith("~"):
-            error.hint = "`~` is the home folder; a file of that name in the workspace is ./" + shown(path)
-        return error
-
     def _open(self, path: str, flags: int, *, noun: str = "File") -> int:
-        """Open `path` beneath its root; an absolute link that leads back inside is followed once."""
-        root, relative = self._relative(path)
         try:
-            try:
-                return self._opener.open(root.descriptor, relative, flags)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-            root, relative = self._by_real_path(f"{root.path}/{relative}", path)
-            return self._opener.open(root.descriptor, relative, flags, links=False)
+            return self._roots.open(path, flags)
         except OSError as error:
-            if error.errno == errno.ENOENT:
-                raise self.missing(path, noun) from None
-            raise refusal(error, path, noun=noun) from None
+            raise self._refusal(error, path, noun) from None
+
+    def _refusal(self, error: OSError, path: str, noun: str = "File") -> ToolError:
+        return self.missing(path, noun) if error.errno == errno.ENOENT else refusal(error, path, noun=noun)
 
     def _open_folder(self, path: str) -> int:
         descriptor = self._open(path, FOLDER_FLAGS, noun="Directory")
         if self._simple:
             return descriptor
         try:
-            self._authorise("read", self.real_path(descriptor, path), path)
+            self._permits.authorise("read", self.real_path(descriptor, path), path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -518,69 +374,31 @@ class Jail:
     def _aim(self, path: str, access: Access, follow: bool, missing_ok: bool) -> Aim:
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a file.")
-        root, relative = self._relative(path)
+        root, relative = self._roots.relative(path)
         parent, _, name = relative.rpartition("/")
         if name in ("", ".", ".."):
-            if self._is_escape(root, relative):
-                raise self._leaves(path)
+            if self._roots.root_of(os.path.realpath(f"{root.path}/{relative}")) is None:
+                raise leaves(path)
             raise is_folder(path)
-        folder, missing = self._deepest(root, parent, path, missing_ok)
+        try:
+            folder, missing = self._roots.deepest(root, parent, path, missing_ok=missing_ok)
+        except OSError as error:
+            raise self._refusal(error, path) from None
         try:
             absolute = os.path.join(self.real_path(folder, path), *missing, name)
-            if not (follow and not missing and self._is_link(folder, name)):
-                self._authorise(access, absolute, path)
+            if not (follow and not missing and is_link(folder, name)):
+                self._permits.authorise(access, absolute, path)
                 return Aim(folder, name, self.target(absolute), absolute, tuple(missing))
             real = os.path.realpath(absolute)
-            if self._root_of(real) is None:
+            if self._roots.root_of(real) is None:
                 raise outside(path)
-            if real == absolute or self._is_link(None, real):
+            if real == absolute or is_link(None, real):
                 raise refusal(OSError(errno.ELOOP, ""), path)
         except BaseException:
             os.close(folder)
             raise
         os.close(folder)
         return self._aim(real, access, False, missing_ok)
-
-    def _is_escape(self, root: Root, relative: str) -> bool:
-        return self._root_of(os.path.realpath(f"{root.path}/{relative}")) is None
-
-    @staticmethod
-    def _is_link(folder: int | None, name: str) -> bool:
-        try:
-            return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-        except OSError:
-            return False
-
-    def _deepest(self, root: Root, parent: str, path: str, make: bool) -> tuple[int, list[str]]:
-        """The deepest folder of `parent` that exists, and the names that are to be made below it."""
-        parts = [part for part in parent.split("/") if part not in ("", ".")]
-        links = True
-        kept = len(parts)
-        while True:
-            try:
-                folder = self._opener.open(root.descriptor, "/".join(parts[:kept]), FOLDER_FLAGS, links=links)
-                break
-            except OSError as error:
-                if error.errno == errno.EXDEV and links:
-                    root, real = self._by_real_path("/".join((root.path, *parts)), path)
-                    parts, links = [part for part in real.split("/") if part], False
-                    kept = len(parts)
-                elif error.errno == errno.ENOENT and make and kept and parts[kept - 1] != "..":
-                    kept -= 1
-                elif error.errno == errno.ENOENT:
-                    raise self.missing(path) from None
-                elif error.errno == errno.ENOTDIR and make:
-                    raise Conflict(
-                        f"A part of the path {shown(path)} is a file.", hint="Choose another folder."
-                    ) from None
-                else:
-                    raise refusal(error, path) from None
-        rest = parts[kept:]
-        # The name may exist as a dangling link, which must not be created through.
-        if rest and (".." in rest or self._is_link(folder, rest[0])):
-            os.close(folder)
-            raise outside(path)
-        return folder, rest
 
     def _make(self, folder: int, names: Iterable[str], path: str) -> int:
         """Make folders one below the other; takes over `folder`, gives the last one."""
@@ -589,7 +407,7 @@ class Jail:
                 check_new_name(name, path)
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o777, dir_fd=folder)
-                deeper = self._opener.open(folder, name, FOLDER_FLAGS, links=False)
+                deeper = self._roots.open_below(folder, name)
             except OSError as error:
                 os.close(folder)
                 raise refusal(error, path) from None
@@ -600,47 +418,6 @@ class Jail:
             folder = deeper
         return folder
 
-    # ------------------------------------------------------------------ what is allowed
-
-    def _root_of(self, absolute: str) -> Root | None:
-        return next((r for r in self._roots if absolute == r.path or _beneath(absolute, r.path)), None)
-
-    def _authorise(self, access: Access, absolute: str, path: str) -> None:
-        """Refuse a canonical place that is masked, denied, protected or read-only."""
-        root = self._root_of(absolute)
-        if root is None:
-            raise outside(path)
-        if self._is_masked(absolute):
-            raise PermissionDenied(
-                f"{shown(path)} lies in a folder that is kept from agents.", hint="Use another file."
-            )
-        if access != "read":
-            if not root.writable:
-                raise PermissionDenied(
-                    f"{shown(path)} lies in a folder that is open for reading only.", hint="Write elsewhere."
-                )
-            self._refuse_protected(self.target(absolute), path)
-        reason = self._deny(access, self.target(absolute)) if self._deny is not None else None
-        if reason is not None:
-            raise PermissionDenied(f"{access} {shown(path)} is denied: {reason}", hint="Use another file.")
-
-    def _refuse_protected(self, target: str, path: str, *, is_dir: bool = False) -> None:
-        entry = self._protected.match(target, is_dir=is_dir)
-        if entry is not None:
-            raise PermissionDenied(
-                f"{shown(path)} is protected ({entry}): other programs obey it with the person's rights.",
-                hint="Tell the person what to change there.",
-                details={"protected": entry},
-            )
-
-    def _is_masked(self, absolute: str) -> bool:
-        return any(absolute == mask or _beneath(absolute, mask) for mask in self._masked)
-
-    def _visible(self, absolute: str) -> bool:
-        if self._is_masked(absolute):
-            return False
-        return self._deny is None or self._deny("read", self.target(absolute)) is None
-
     def _walk(self) -> Iterator[str]:
         """Every file, link and folder below the workspace by descriptor, no link followed."""
         pending = [""]
@@ -648,7 +425,7 @@ class Jail:
         while pending:
             folder = pending.pop()
             try:
-                descriptor = self._opener.open(self._workspace.descriptor, folder, FOLDER_FLAGS, links=False)
+                descriptor = self._roots.open_below(self._roots.workspace.descriptor, folder)
             except OSError:
                 continue
             try:
@@ -658,7 +435,9 @@ class Jail:
                         seen += 1
                         if seen > _LIST_LIMIT:
                             return
-                        if not self._simple and not self._visible(f"{self._workspace.path}/{path}"):
+                        if not self._simple and not self._permits.visible(
+                            f"{self._roots.workspace.path}/{path}"
+                        ):
                             continue
                         yield path
                         if entry.is_dir(follow_symlinks=False):
@@ -667,60 +446,5 @@ class Jail:
                 os.close(descriptor)
 
 
-def hard_link_warning(target: str, links: int) -> tuple[str, ...]:
-    """What to say after a file with `links` names was replaced under one of them."""
-    if links < 2:
-        return ()
-    names = "1 other name" if links == 2 else f"{links - 1} other names"
-    return (f"{shown(target)} was a hard link; its {names} keep the old content.",)
-
-
-def _beneath(path: str, folder: str) -> bool:
-    return path.startswith(folder if folder.endswith("/") else folder + "/")
-
-
-def _root(
-    path: str | os.PathLike[str], opened: list[int], *, writable: bool, is_workspace: bool = False
-) -> Root:
-    real = os.path.realpath(os.fspath(path))
-    try:
-        descriptor = os.open(real, FOLDER_FLAGS)
-    except OSError as error:
-        raise refusal(error, os.fspath(path), noun="Directory") from None
-    opened.append(descriptor)
-    return Root(real, descriptor, writable, is_workspace)
-
-
-def _close_all(descriptors: list[int]) -> None:
-    while descriptors:
-        os.close(descriptors.pop())
-
-
-def read_descriptor(descriptor: int, most: int, path: str) -> bytes:
-    """A file's bytes from an open descriptor to its end.
-
-    Raises:
-        TooLarge: over `most` bytes.
-    """
-    size = os.fstat(descriptor).st_size
-    if size > most:
-        raise TooLarge(
-            f"{shown(path)} is {size} bytes; the limit is {most}.",
-            hint="Read a part of it by offset and limit, or search in it.",
-            details={"size": size, "limit": most},
-        )
-    # One byte more than the size: a read that ends there needs no second one to see the end.
-    data = os.read(descriptor, size + 1)
-    if len(data) == size and size:
-        return data
-    parts = [data]
-    total = len(data)
-    while data:
-        if total > most:
-            raise TooLarge(
-                f"{shown(path)} is over {most} bytes.", hint="Read a part of it.", details={"limit": most}
-            )
-        data = os.read(descriptor, min(1 << 20, most - total + 1))
-        parts.append(data)
-        total += len(data)
-    return b"".join(parts)
+def _texts(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    return [os.fspath(path) for path in paths]

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,17 +114,19 @@ class Journal:
         self._max_age_s = max_age_s
         self._entries = self.folder / "entries"
         self._intents = self.folder / "intents"
+        self.snapshots = self.folder / "snapshots"
+        """Where snapshots keep what they know between commands."""
         self._read: dict[str, Entry] = {}
         self._appended = 0
 
     @contextmanager
-    def lock(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    def lock(self, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
         """Exclude every other process and thread; blocking.
 
         Raises:
             Unavailable: another holds it for longer than `timeout_s` seconds.
         """
-        for folder in (self.folder, self._entries, self._intents):
+        for folder in (self.folder, self._entries, self._intents, self.snapshots):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -236,6 +238,10 @@ class Journal:
                 turn(id, False)
         return holds
 
+    def wall_ns(self) -> int:
+        """Now in nanoseconds, as file times count."""
+        return int(self._clock.now() * 1e9)
+
     # ------------------------------------------------------------------ keeping it small
 
     def prune(self) -> int:
@@ -252,11 +258,18 @@ class Journal:
             fewer = kept[max(1, len(kept) // 4) :]
             freed += self._keep(kept, fewer)
             kept = fewer
+        if self.blobs.size() > self._max_bytes:
+            # What is left belongs to snapshots; the next one reads the workspace anew.
+            for index in self.snapshots.glob("*.json"):
+                index.unlink()
+            freed += self._keep(kept, kept)
         self.blobs.added_bytes = 0
         return freed
 
     def purge(self) -> int:
         """Drop every entry and content (decisions 17); returns bytes freed. Call it under the lock."""
+        for index in self.snapshots.glob("*.json"):
+            index.unlink()
         return self._keep(self.entries(), [])
 
     def _keep(self, before: list[Entry], kept: list[Entry]) -> int:
@@ -268,6 +281,9 @@ class Journal:
         for entry in (*kept, *self.intents()):
             for file in entry.files:
                 needed.update(digest for digest in (file.before, file.after) if digest is not None)
+        for index in self.snapshots.glob("*.json"):
+            with suppress(ValueError, KeyError):
+                needed.update(json.loads(index.read_bytes())["digests"])
         return self.blobs.keep_only(needed)
 
     def _count(self) -> None:

@@ -111,3 +111,33 @@ def digest_at(folder: int, name: str) -> tuple[str | None, int | None]:
         return "", there.st_mode
     seen = look(folder, name, name)
     return (None, None) if seen is None else (sha256(seen.data), seen.mode)
+
+
+def read_descriptor(descriptor: int, most: int, path: str) -> bytes:
+    """A file's bytes from an open descriptor to its end.
+
+    Raises:
+        TooLarge: over `most` bytes.
+    """
+    size = os.fstat(descriptor).st_size
+    if size > most:
+        raise TooLarge(
+            f"{shown(path)} is {size} bytes; the limit is {most}.",
+            hint="Read a part of it by offset and limit, or search in it.",
+            details={"size": size, "limit": most},
+        )
+    # One byte more than the size: a read that ends there needs no second one to see the end.
+    data = os.read(descriptor, size + 1)
+    if len(data) == size and size:
+        return data
+    parts = [data]
+    total = len(data)
+    while data:
+        if total > most:
+            raise TooLarge(
+                f"{shown(path)} is over {most} bytes.", hint="Read a part of it.", details={"limit": most}
+            )
+        data = os.read(descriptor, min(1 << 20, most - total + 1))
+        parts.append(data)
+        total += len(data)
+    return b"".join(parts)

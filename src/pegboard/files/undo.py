@@ -10,13 +10,15 @@ from typing import TypeAlias
 from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
 from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable
 from pegboard.files.blobs import Blobs, sha256
-from pegboard.files.commit import commit, exact, recover
+from pegboard.files.commit import commit
 from pegboard.files.diffs import unified
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Checkpoint, Entry, FileRecord, Journal, Origin, no_checkpoint
 from pegboard.files.looking import look
 from pegboard.files.merge import merge3
 from pegboard.files.names import shown
+from pegboard.files.places import exact
+from pegboard.files.recovery import recover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,15 @@ from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import ToolError
 from pegboard.files.blobs import sha256
 from pegboard.files.changes import propose
-from pegboard.files.commit import commit, recover
-from pegboard.files.jail import READ_LIMIT_BYTES, Access, Jail, read_descriptor
+from pegboard.files.commit import commit
+from pegboard.files.jail import READ_LIMIT_BYTES, Jail
 from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
+from pegboard.files.looking import read_descriptor
 from pegboard.files.names import PROTECTED
 from pegboard.files.openat import Opener
+from pegboard.files.permits import Access
 from pegboard.files.readstate import KEEP_BYTES, ReadState
+from pegboard.files.recovery import recover
 from pegboard.files.undo import UndoReport, UndoWhat, undo
 from pegboard.ports.files import EntryKind, Found, Listing, Resolved, SearchQuery, Slice, Wanted
 
