@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -29,8 +28,10 @@ RG_MEMORY_BYTES: Final = 768 << 20
 """Writable memory that ripgrep may take; a line of a gigabyte would take two."""
 
 SLOW_FILE_S: Final = 1.0
-SLOW_TOTAL_S: Final = 2.0
-"""Seconds that a backtracking pattern may spend on one file, and on all slow files together."""
+"""Seconds that a backtracking pattern may spend on one file."""
+
+SLOW_FILES: Final = 2
+"""How many such files end the search."""
 
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -88,7 +89,12 @@ class Engine(Protocol):
 
 
 class Ripgrep:
-    """`rg --json`; linear in the text whatever the pattern."""
+    """ripgrep as a child; linear in the text whatever the pattern.
+
+    Its lines are asked for by number and column only (`--max-columns 1`), because `--json` spells
+    out every match of a line: for `.` on a line of a megabyte that is a hundred megabytes. The
+    text comes from our own reading.
+    """
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -113,11 +119,16 @@ class Ripgrep:
         resource.prlimit(child.pid, resource.RLIMIT_DATA, (RG_MEMORY_BYTES, RG_MEMORY_BYTES))
         complaints = bytearray()
         try:
-            read = _count_record if search.count else _json_record
+            pending = b""
             for line in _lines_of(child, search.deadline, complaints):
-                record = read(line, report)
+                pending += line
+                # A line without a NUL is the start of a name with a line end in it, or the statistics.
+                record = _record(pending, search.count) if b"\0" in line else None
+                pending = pending + b"\n" if record is None else b""
                 if record is not None:
                     yield record
+            if stated := re.search(rb"^(\d+) files searched$", pending, re.MULTILINE):
+                report.searched = int(stated[1])
             status = child.wait()
         finally:
             _end(child)
@@ -129,7 +140,8 @@ class Ripgrep:
 def _rg_arguments(search: Search, ordered: bool) -> list[str]:
     expression = search.expression
     arguments = ["--no-config", "--no-require-git", "--no-ignore-global", "--crlf", "--text", "--no-mmap"]
-    arguments += ["--count", "--null", "--stats", "--with-filename"] if search.count else ["--json"]
+    arguments += ["--null", "--stats", "--with-filename", "--no-heading", "--color", "never"]
+    arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
     arguments.append("--ignore-case" if expression.ignore_case else "--case-sensitive")
     if search.hidden:
         arguments.append("--hidden")
@@ -158,10 +170,7 @@ def _lines_of(child: subprocess.Popen[bytes], deadline: float, complaints: bytea
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise TimedOut(
-                    "the search took longer than its time limit and was ended",
-                    hint="Search a smaller folder, or give a glob or a type.",
-                )
+                raise _timed_out()
             for key, _ in ready:
                 block = os.read(key.fd, 1 << 16)
                 if not block:
@@ -188,26 +197,13 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _json_record(line: bytes, report: Report) -> Record | None:
-    value = cast("dict[str, Any]", json.loads(line))
-    data = cast("dict[str, Any]", value["data"])
-    if value["type"] == "summary":
-        report.searched = data["stats"]["searches"]
-    if value["type"] != "match":
-        return None
-    path = data["path"]
-    name = path["text"] if "text" in path else os.fsdecode(base64.b64decode(path["bytes"]))
-    first = data["submatches"][0] if data["submatches"] else {"start": 0, "end": 0}
-    return name.removeprefix("./"), Hit(data["line_number"], first["start"], first["end"])
-
-
-def _count_record(line: bytes, report: Report) -> Record | None:
-    path, mark, count = line.rpartition(b"\0")
-    if mark:
-        return os.fsdecode(path).removeprefix("./"), int(count)
-    if found := re.fullmatch(rb"(\d+) files searched", line):
-        report.searched = int(found[1])
-    return None
+def _record(line: bytes, count: bool) -> Record | None:
+    path, _, rest = line.lstrip(b"\n").rpartition(b"\0")
+    name = os.fsdecode(path).removeprefix("./")
+    if count:
+        return name, int(rest)
+    found = re.match(rb"(\d+):(\d+):", rest)
+    return None if found is None else (name, Hit(int(found[1]), int(found[2]) - 1))
 
 
 def _read_complaints(text: bytearray, report: Report) -> None:
@@ -234,67 +230,77 @@ class Walker:
         """
         if search.expression.repeats:
             return _in_child(search, report)
-        return scan_tree(search, report, budget=None)
+        return scan_tree(search, report)
 
 
-class FileBudget:
-    """Ends the scan of one file after a while; a fake stands in where no signal may be set."""
+class Watch(Protocol):
+    """Told which file is scanned next, so that one that takes for ever can be given up."""
 
-    def arm(self) -> None:
-        """Start the time of one file."""
-        signal.setitimer(signal.ITIMER_REAL, SLOW_FILE_S)
+    def begin(self, path: str) -> None:
+        """The scan of a file begins."""
+        ...
 
-    def disarm(self) -> None:
-        """The file is done."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-class TooSlow(Exception):
-    """The time of one file is over."""
+    def done(self) -> None:
+        """It is done."""
+        ...
 
 
-def scan_tree(search: Search, report: Report, *, budget: FileBudget | None) -> Iterator[Record]:
-    """Walk and scan, in path order."""
+def scan_tree(
+    search: Search, report: Report, *, watch: Watch | None = None, after: str | None = None
+) -> Iterator[Record]:
+    """Walk and scan, in path order.
+
+    Args:
+        watch: told of each file.
+        after: leave out files up to this path, which were searched before.
+    """
     scan = compile_scan(search.expression)
-    slow_s = 0.0
+    done = path_order(after) if after is not None else None
     for fd, folder, name in _files(search, report):
         if time.monotonic() > search.deadline:
-            raise TimedOut(
-                "the search took longer than its time limit and was ended",
-                hint="Search a smaller folder, or give a glob or a type.",
-            )
+            raise _timed_out()
         path = folder + name
+        report.searched += 1
+        if done is not None:
+            if path_order(path) <= done:
+                continue
+            done = None
         try:
             file = os.open(name, _OPEN, dir_fd=fd)
         except OSError as error:
             report.skipped.add("path", f"could not be read: {(error.strerror or '').lower()}", path)
             continue
         hits: list[Hit] = []
+        if watch is not None:
+            watch.begin(path)
         try:
-            if budget is not None:
-                budget.arm()
             for hit in scan(file):
                 hits.append(hit)
                 if search.per_file and len(hits) >= search.per_file:
                     break
-        except TooSlow:
-            slow_s += SLOW_FILE_S
-            report.skipped.add("file", "was given up: the pattern backtracks too long on it", path)
         except OSError as error:
             report.skipped.add("path", f"could not be read: {(error.strerror or '').lower()}", path)
         finally:
-            if budget is not None:
-                budget.disarm()
             os.close(file)
-        report.searched += 1
+            if watch is not None:
+                watch.done()
         if search.count and hits:
             yield path, len(hits)
         elif not search.count:
             for hit in hits:
                 yield path, hit
-        if slow_s >= SLOW_TOTAL_S:
-            report.skipped.add("search", "ended early: the pattern backtracks too long", path)
-            return
+
+
+def path_order(path: str) -> list[bytes]:
+    """Sort key: component by component, by bytes, as `rg --sort path` and a sorted walk go."""
+    return os.fsencode(path).split(b"/")
+
+
+def _timed_out() -> TimedOut:
+    return TimedOut(
+        "the search took longer than its time limit and was ended",
+        hint="Search a smaller folder, or give a glob or a type.",
+    )
 
 
 def _files(search: Search, report: Report) -> Iterator[tuple[int, str, str]]:
@@ -318,8 +324,30 @@ def _files(search: Search, report: Report) -> Iterator[tuple[int, str, str]]:
 
 
 def _in_child(search: Search, report: Report) -> Iterator[Record]:
-    """The same in a child process, which a hopeless pattern cannot take us down with."""
-    home = str(Path(pegboard.__file__).parents[1])
+    """The same in a child process, which a timer ends where a file takes too long.
+
+    The child notes the file at hand in memory that we share; a new child goes on behind it.
+    """
+    note = os.memfd_create("pegboard-grep", os.MFD_CLOEXEC)
+    after: str | None = None
+    try:
+        for _ in range(SLOW_FILES):
+            if (yield from _one_child(search, report, note, after)):
+                return
+            told = os.pread(note, 1 << 16, 0)
+            after = os.fsdecode(told[2 : 2 + int.from_bytes(told[:2], "big")])
+            report.skipped.add("file", "given up, the pattern backtracks too long on it", after)
+        report.skipped.add("search", "ended early, the pattern backtracks too long", after or "")
+    finally:
+        os.close(note)
+
+
+def _one_child(search: Search, report: Report, note: int, after: str | None) -> Generator[Record, None, bool]:
+    """Records of one child; False where its timer ended it.
+
+    Raises:
+        EngineFailed: it broke down otherwise.
+    """
     job = {
         "folder": search.folder,
         "file": search.file,
@@ -332,7 +360,10 @@ def _in_child(search: Search, report: Report) -> Iterator[Record]:
         "per_file": search.per_file,
         "glob": search.names.glob,
         "type": search.names.type,
+        "note": note,
+        "after": after,
     }
+    home = str(Path(pegboard.__file__).parents[1])
     start = f"import sys; sys.path.insert(0, {home!r}); from pegboard.files.grep_worker import main; main()"
     child = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", start, json.dumps(job)],
@@ -340,12 +371,12 @@ def _in_child(search: Search, report: Report) -> Iterator[Record]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={"LC_ALL": "C.UTF-8"},
-        pass_fds=(search.folder,),
+        pass_fds=(search.folder, note),
         start_new_session=True,
     )
     complaints = bytearray()
+    finished = False
     try:
-        finished = False
         for line in _lines_of(child, search.deadline, complaints):
             value = cast("list[Any]", json.loads(line))
             if value[0] == "end":
@@ -355,11 +386,13 @@ def _in_child(search: Search, report: Report) -> Iterator[Record]:
             elif search.count:
                 yield value[0], value[1]
             else:
-                yield value[0], Hit(value[1], value[2], value[3])
-        if not finished:
-            raise EngineFailed(complaints.decode("utf-8", "replace"))
+                yield value[0], Hit(value[1], value[2])
+        status = child.wait()
     finally:
         _end(child)
+    if not finished and status != -signal.SIGALRM:
+        raise EngineFailed(complaints.decode("utf-8", "replace"))
+    return finished
 
 
 def _add_skipped(report: Report, told: Sequence[tuple[str, str, int, list[str]]]) -> None:

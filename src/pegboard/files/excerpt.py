@@ -100,7 +100,7 @@ def _from_large(fd: int, by_line: dict[int, Hit], context: int) -> Iterator[Matc
             body = text.encode("utf-8", "replace")
             if hit is not None and number in piece.cut:
                 body = _far(fd, number, hit, index) or body
-                hit = Hit(hit.line, min(hit.start, AROUND), min(hit.start, AROUND))
+                hit = Hit(hit.line, min(hit.start, AROUND))
             yield Match(path="", line=number, text=_shown(body, "utf-8", hit), is_match=number in by_line)
 
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from pegboard.core.errors import NotFound, Unsupported
 from pegboard.files.encoding import bom_encoding
-from pegboard.files.engines import Engine, EngineFailed, Report, Ripgrep, Search, Walker
+from pegboard.files.engines import Engine, EngineFailed, Report, Ripgrep, Search, Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
 from pegboard.files.ignore import Scope, scope_of
@@ -282,11 +282,6 @@ def _maybe_literal(query: SearchQuery, expression: Expression) -> bool:
     return not (query.fixed_strings or expression.literal is not None or query.multiline) and not any(
         sign in query.pattern for sign in ("\\", ".*", ".+")
     )
-
-
-def path_order(path: str) -> list[bytes]:
-    """Sort key: component by component, by bytes, as `rg --sort path` and a sorted walk go."""
-    return os.fsencode(path).split(b"/")
 
 
 def _real(folder: int) -> Path:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import sys
-from types import FrameType
 from typing import Any
 
-from pegboard.files.engines import FileBudget, Report, Search, TooSlow, scan_tree
+from pegboard.files.engines import SLOW_FILE_S, Report, Search, scan_tree
 from pegboard.files.filters import NameFilter
 from pegboard.files.regex import Expression
 
@@ -17,10 +17,9 @@ from pegboard.files.regex import Expression
 def main() -> None:
     """Search as the JSON job in the first argument says; one JSON list a line on stdout.
 
-    `[path, line, start, end]` or `[path, count]`, at last `["end", searched, skipped]`.
+    `[path, line, start]` or `[path, count]`, at last `["end", searched, skipped]`.
     """
     job: dict[str, Any] = json.loads(sys.argv[1])
-    signal.signal(signal.SIGALRM, _give_up)
     search = Search(
         folder=job["folder"],
         file=job["file"],
@@ -41,14 +40,30 @@ def main() -> None:
     )
     report = Report()
     out = sys.stdout
-    for path, found in scan_tree(search, report, budget=FileBudget()):
-        row = [path, found] if isinstance(found, int) else [path, found.line, found.start, found.end]
+    for path, found in scan_tree(search, report, watch=Timer(job["note"]), after=job["after"]):
+        row = [path, found] if isinstance(found, int) else [path, found.line, found.start]
         out.write(json.dumps(row) + "\n")
     told = [[*key, count, report.skipped.examples[key]] for key, count in report.skipped.counts.items()]
     out.write(json.dumps(["end", report.searched, told]) + "\n")
     out.flush()
 
 
-def _give_up(_signal: int, _frame: FrameType | None) -> None:
-    # `re` looks at pending signals while it backtracks, so this ends the match.
-    raise TooSlow
+class Timer:
+    """Ends this process where one file takes longer than SLOW_FILE_S.
+
+    The default action of SIGALRM does it: `re` looks at handlers too seldom to be interrupted by one.
+    """
+
+    def __init__(self, note: int) -> None:
+        self._note = note
+
+    def begin(self, path: str) -> None:
+        """Hand on what is known so far, note the file for who goes on after us, start its time."""
+        sys.stdout.flush()
+        name = os.fsencode(path)
+        os.pwrite(self._note, len(name).to_bytes(2, "big") + name, 0)
+        signal.setitimer(signal.ITIMER_REAL, SLOW_FILE_S)
+
+    def done(self) -> None:
+        """Stop the time."""
+        signal.setitimer(signal.ITIMER_REAL, 0)

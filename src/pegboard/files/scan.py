@@ -18,12 +18,14 @@ _MAX_PIECE: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One matching line: 1-based number, and where in it (bytes of UTF-8) the first match lies."""
+    """One matching line: its 1-based number, and where in it (bytes of UTF-8) the first match starts."""
 
     line: int
     start: int
-    end: int
 
+
+#: Bytes that are no UTF-8, as `surrogateescape` decodes them.
+_BAD: Final = re.compile("[\udc80-\udcff]")
 
 Scan = Callable[[int], Iterator[Hit]]
 """Gives the matching lines of an open file in order."""
@@ -56,12 +58,11 @@ def _scan(
     """Hits of a file, piece by piece; in ASCII the byte pattern says the same as the text one."""
     line, dropped, last = 1, 0, 0
     for piece in _pieces(fd, _MAX_PIECE if multiline else _PIECE):
-        for number, start, end in _found(piece, narrow, wide, always_narrow, multiline):
+        for number, start in _found(piece, narrow, wide, always_narrow, multiline):
             if line + number == last:
                 continue
             last = line + number
-            base = dropped if number == 0 else 0
-            yield Hit(last, start + base, end + base)
+            yield Hit(last, start + (dropped if number == 0 else 0))
         line += piece.count(b"\n")
         # A line longer than a piece goes on in the next one.
         dropped = 0 if piece.endswith(b"\n") else dropped + len(piece) - (piece.rfind(b"\n") + 1)
@@ -73,24 +74,27 @@ def _found(
     wide: re.Pattern[str],
     always_narrow: bool,
     multiline: bool,
-) -> Iterator[tuple[int, int, int]]:
-    """`(line from 0, start, end)` in bytes of each matching line of a piece."""
+) -> Iterator[tuple[int, int]]:
+    """`(line from 0, start)` in bytes of each matching line of a piece."""
     if narrow is not None and (always_narrow or piece.isascii()):
-        spans = _spans(narrow, piece, b"\n") if multiline else _lines(narrow, piece, b"\n")
-        for number, begin, start, end in spans:
-            yield number, start - begin, end - begin
+        spans = _spans(narrow, piece, b"\n") if multiline else _lines(narrow, piece, b"\n", None)
+        for number, begin, start in spans:
+            yield number, start - begin
         return
     text = piece.decode("utf-8", "surrogateescape")
-    for number, begin, start, end in _spans(wide, text, "\n") if multiline else _lines(wide, text, "\n"):
-        before = len(text[begin:start].encode("utf-8", "surrogateescape"))
-        yield number, before, before + len(text[start:end].encode("utf-8", "surrogateescape"))
+    reject = None if text.isascii() or not _BAD.search(text) else _BAD
+    for number, begin, start in _spans(wide, text, "\n") if multiline else _lines(wide, text, "\n", reject):
+        yield number, len(text[begin:start].encode("utf-8", "surrogateescape"))
 
 
-def _lines(pattern: re.Pattern[AnyStr], data: AnyStr, feed: AnyStr) -> Iterator[tuple[int, int, int, int]]:
-    """`(line from 0, its begin, start, end)` of the first match in each matching line.
+def _lines(
+    pattern: re.Pattern[AnyStr], data: AnyStr, feed: AnyStr, reject: re.Pattern[AnyStr] | None
+) -> Iterator[tuple[int, int, int]]:
+    """`(line from 0, its begin, start)` of the first match in each matching line.
 
     The whole piece is searched at once; a hit is then tried again within its line, because
-    classes such as `\\s` and `[^x]` may have run over the line's end.
+    classes such as `\\s` and `[^x]` may have run over the line's end. A match that holds what
+    `reject` finds (bytes that are no UTF-8, which ripgrep's `.` does not match) is none.
     """
     position, number, counted, size = 0, 0, 0, len(data)
     while position < size:
@@ -102,14 +106,16 @@ def _lines(pattern: re.Pattern[AnyStr], data: AnyStr, feed: AnyStr) -> Iterator[
         end = size if end < 0 else end
         if found.end() > end:
             found = pattern.search(data, begin, end)
+        while found is not None and reject is not None and reject.search(data, found.start(), found.end()):
+            found = pattern.search(data, found.start() + 1, end)
         if found is not None:
             number += data.count(feed, counted, begin)
             counted = begin
-            yield number, begin, found.start(), found.end()
+            yield number, begin, found.start()
         position = end + 1
 
 
-def _spans(pattern: re.Pattern[AnyStr], data: AnyStr, feed: AnyStr) -> Iterator[tuple[int, int, int, int]]:
+def _spans(pattern: re.Pattern[AnyStr], data: AnyStr, feed: AnyStr) -> Iterator[tuple[int, int, int]]:
     """The same for matches over several lines: every line that a match touches is one."""
     number, counted, size = 0, 0, len(data)
     for found in pattern.finditer(data):
@@ -123,7 +129,7 @@ def _spans(pattern: re.Pattern[AnyStr], data: AnyStr, feed: AnyStr) -> Iterator[
         while True:
             stop = data.find(feed, at)
             stop = size if stop < 0 else stop
-            yield inner, at, max(start, at), min(end, stop)
+            yield inner, at, max(start, at)
             at, inner = stop + 1, inner + 1
             if at >= end or at >= size:
                 break
