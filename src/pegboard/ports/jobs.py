@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -79,18 +80,22 @@ class Jobs(Protocol):
         """The kept output by line; negative `offset` counts from the end, `limit` 0 = all."""
         ...
 
-    async def write(self, process_id: str, data: bytes, *, end: bool = False) -> Process:
-        """Give bytes to its standard input; `end` closes it."""
+    async def send(
+        self,
+        process_id: str,
+        text: str = "",
+        *,
+        keys: Sequence[str] = (),
+        paste: bool = False,
+        end: bool = False,
+    ) -> Process:
+        """Give it input: `text` (as one paste), then `keys` (`Enter`, `C-c`), then end of file."""
         ...
 
     async def wait_for(self, process_id: str, text: str, *, timeout_s: float = 30.0) -> Output:
         """Wait until `text` stands in its output or it ends."""
         ...
 
-    async def stop(self, process_id: str, *, force: bool = False) -> Process:
-        """End it with its children: politely, then by force; `force` at once."""
-        ...
-
-    async def remove(self, process_id: str) -> None:
-        """Forget an ended command; a running one is ended first."""
+    async def stop(self, process_id: str, *, force: bool = False, forget: bool = False) -> Process:
+        """End it with its children: politely, then by force; `force` at once; `forget` it afterwards."""
         ...

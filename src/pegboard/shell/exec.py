@@ -183,12 +183,16 @@ class CommandShell:
         running = await self.begin(request)
         try:
             in_time = await running.child.wait(request.timeout_s or None)
-            if in_time and await self._lingers(running):
-                return await self._leave(running, snapshot)
+            return await self.conclude(running, snapshot, in_time=in_time)
         except BaseException:
             # Cancelled: the children must be gone before anyone hears of it.
             await asyncio.shield(asyncio.ensure_future(running.end()))
             raise
+
+    async def conclude(self, running: Running, snapshot: Snapshot | None, *, in_time: bool) -> ExecOutcome:
+        """The outcome of a command that has ended (`in_time`) or is to be ended now."""
+        if in_time and await self._lingers(running):
+            return await self._leave(running, snapshot)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else Captured()
         return running.outcome(timed_out=not in_time, captured=captured, fallbacks=self.fallbacks)
@@ -226,7 +230,12 @@ class CommandShell:
             secret_names=self._secret_names,
             terminal=terminal is not None,
         )
-        pair = socket.socketpair() if request.hosts else None
+        if request.hosts and self._backend.network == "closed":
+            raise Unavailable(
+                f"{self._backend.name} cannot open the network to {', '.join(request.hosts)}",
+                hint="Use the bubblewrap backend for commands that need the network.",
+            )
+        pair = socket.socketpair() if request.hosts and self._backend.network == "filtered" else None
         if pair is not None:
             env.update(bridge.proxy_environment())
         job = Job(

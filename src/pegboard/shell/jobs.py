@@ -8,7 +8,7 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,15 +16,25 @@ from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import Conflict, NotFound, TooLarge
 from pegboard.ports.jobs import Output, Process, State
 from pegboard.ports.shell import ExecOutcome, ExecRequest
-from pegboard.ports.snapshot import Captured, Snapshot
+from pegboard.ports.snapshot import Snapshot
 from pegboard.process.ring import Ring
 from pegboard.process.text import decode_output, joined, plain_text, trim_to_characters
 from pegboard.shell.exec import CommandShell, Running
-from pegboard.shell.pty import open_terminal
+from pegboard.shell.pty import PASTE_END, PASTE_START, key_bytes, open_terminal
 
 _POLITE_S: Final = 3.0
 _ORDER: Final[dict[State, int]] = {"running": 0, "exited": 1, "killed": 1}
 _OPEN_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
+
+
+@dataclass(slots=True)
+class _News:
+    """Tells a job, which does not exist yet when its command starts, that output has come."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        self.event.set()
 
 
 @dataclass(slots=True)
@@ -37,11 +47,10 @@ class _Job:
     rings: list[Ring]
     polled: list[int]
     written: list[int]
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event
     watcher: asyncio.Task[None] | None = None
     state: State = "running"
     ended_after_s: float | None = None
-    stopping: bool = False
 
     def process(self) -> Process:
         """The job as its users see it."""
@@ -90,6 +99,7 @@ class BackgroundCommands:
         self._clock = clock or SystemClock()
         self._jobs: dict[str, _Job] = {}
         self._closed = False
+        self._count = 0
         shell.adopter = self
 
     async def start(
@@ -105,32 +115,34 @@ class BackgroundCommands:
         """
         self._check_room()
         snapshot = await self._shell.snapshot(request)
-        job = await self._begin(request, description, terminal, merged=yield_s <= 0)
-        if yield_s > 0:
-            try:
-                async with asyncio.timeout(yield_s):
-                    await self._ended(job)
-            except TimeoutError:
-                pass
-            except asyncio.CancelledError:
-                await self._end(job, "killed")
-                self._jobs.pop(job.process_id, None)
-                raise
-            if job.state != "running":
-                self._jobs.pop(job.process_id, None)
-                captured = await snapshot.changes() if snapshot is not None else Captured()
-                timed_out = job.state == "killed" and job.stopping
-                return job.running.outcome(
-                    timed_out=timed_out, captured=captured, fallbacks=self._shell.fallbacks
-                )
-        await self._note_undo(job, snapshot)
+        running, output = await self._begin(request, terminal, merged=yield_s <= 0)
+        try:
+            if yield_s > 0:
+                outcome = await self._within(running, snapshot, yield_s)
+                if outcome is not None:
+                    return outcome
+            job = self._add(running, description, output, terminal=terminal)
+            await self._note_undo(job, snapshot)
+        except BaseException:
+            # Cancelled while it was still this call's own: nobody else would end it.
+            await asyncio.shield(asyncio.ensure_future(running.end()))
+            raise
         return job.process()
+
+    async def _within(
+        self, running: Running, snapshot: Snapshot | None, yield_s: float
+    ) -> ExecOutcome | None:
+        """The outcome of a command that ends or times out within `yield_s` seconds, else None."""
+        limit = running.request.timeout_s
+        in_time = await running.child.wait(min(yield_s, limit) if limit > 0 else yield_s)
+        if not in_time and (limit <= 0 or yield_s < limit):
+            return None
+        return await self._shell.conclude(running, snapshot, in_time=in_time)
 
     def adopt(self, running: Running) -> str:
         """Own a command that has ended while children of it run on."""
-        rings = _rings(running)
-        seen = [ring.total for ring in rings]
-        job = self._add(running, "left running by an ended command", rings, terminal=False)
+        seen = [ring.total for ring in _rings(running)]
+        job = self._add(running, "left running by an ended command", _News(), terminal=False)
         job.polled, job.written = list(seen), list(seen)
         return job.process_id
 
@@ -160,14 +172,30 @@ class BackgroundCommands:
         lost = sum(ring.dropped for ring in job.rings)
         return Output(process=job.process(), text="\n".join(lines[start:end]), lost_bytes=lost)
 
-    async def write(self, process_id: str, data: bytes, *, end: bool = False) -> Process:
-        """Give bytes to its standard input; `end` closes it (on a terminal: sends ^D).
+    async def send(
+        self,
+        process_id: str,
+        text: str = "",
+        *,
+        keys: Sequence[str] = (),
+        paste: bool = False,
+        end: bool = False,
+    ) -> Process:
+        """Give it input: `text` (as one paste), then `keys`, then end of file (on a terminal: ^D).
 
         Raises:
             Conflict: it has ended, or its input is closed.
+            InvalidArguments: there is no such key.
         """
         job = self._job(process_id)
-        if job.terminal and end:
+        data = text.encode()
+        if paste and job.terminal:
+            data = PASTE_START + data + PASTE_END
+        data += b"".join(key_bytes(key) for key in keys)
+        if not job.terminal:
+            # A pipe has no line discipline to turn the Enter key into a line end.
+            data = data.replace(b"\r", b"\n")
+        elif end:
             data, end = data + b"\x04", False
         job.written = [ring.total for ring in job.rings]
         if job.state != "running" or not job.running.child.write(data, end=end):
@@ -192,57 +220,50 @@ class BackgroundCommands:
         shown, lost = self._take(job)
         return Output(process=job.process(), text=shown, lost_bytes=lost, matched=matched)
 
-    async def stop(self, process_id: str, *, force: bool = False) -> Process:
-        """End it with its children: SIGTERM, after 3 seconds SIGKILL; `force` at once."""
+    async def stop(self, process_id: str, *, force: bool = False, forget: bool = False) -> Process:
+        """End it with its children: SIGTERM, after 3 seconds SIGKILL; `force` at once; then `forget` it."""
         job = self._job(process_id)
         if job.state == "running":
             child = job.running.child
             if not force and child.signal(signal.SIGTERM):
                 await child.wait_gone(_POLITE_S)
             await self._end(job, "killed")
+        if forget:
+            self._jobs.pop(process_id, None)
         return job.process()
-
-    async def remove(self, process_id: str) -> None:
-        """Forget an ended command; a running one is ended first."""
-        await self.stop(process_id, force=True)
-        self._jobs.pop(process_id, None)
 
     async def close(self) -> None:
         """End everything; nothing can be started afterwards."""
         self._closed = True
         await asyncio.gather(*(self._end(job, "killed") for job in self._jobs.values()))
 
-    async def _begin(self, request: ExecRequest, description: str, terminal: bool, *, merged: bool) -> _Job:
+    async def _begin(self, request: ExecRequest, terminal: bool, *, merged: bool) -> tuple[Running, _News]:
         held = -1
         master: tuple[int, str] | None = None
         if terminal:
             fd, path, held = open_terminal()
             master = (fd, path)
-        changed: list[_Job] = []
+        news = _News()
         try:
             running = await self._shell.begin(
                 request,
                 terminal=master,
-                keep_stdin=request.stdin is None,
+                keep_stdin=request.stdin is None and merged,
                 merged=merged,
-                on_output=lambda: changed[0].changed.set() if changed else None,
+                on_output=news.tell,
             )
-        except BaseException:
-            if master is not None:
-                os.close(master[0])
-            raise
         finally:
             if held >= 0:
                 os.close(held)
-        job = self._add(running, description, _rings(running), terminal=terminal)
-        changed.append(job)
         if terminal and request.stdin:
             running.child.write(request.stdin)
-        return job
+        return running, news
 
-    def _add(self, running: Running, description: str, rings: list[Ring], *, terminal: bool) -> _Job:
+    def _add(self, running: Running, description: str, news: _News, *, terminal: bool) -> _Job:
+        rings = _rings(running)
+        self._count += 1
         job = _Job(
-            process_id=f"p{len(self._jobs) + 1}-{secrets.token_hex(2)}",
+            process_id=f"p{self._count}-{secrets.token_hex(2)}",
             running=running,
             description=description,
             started=self._clock.now(),
@@ -250,6 +271,7 @@ class BackgroundCommands:
             rings=rings,
             polled=[0] * len(rings),
             written=[0] * len(rings),
+            changed=news.event,
         )
         self._jobs[job.process_id] = job
         job.watcher = asyncio.create_task(self._watch(job), name=f"pegboard {job.process_id}")
@@ -266,7 +288,6 @@ class BackgroundCommands:
                 await child.wait_drained()
                 await child.wait_gone()
         except TimeoutError:
-            job.stopping = True
             job.running.notes.append(f"ended after its limit of {limit:g} seconds")
             await self._end(job, "killed", watched=True)
             return
@@ -284,10 +305,6 @@ class BackgroundCommands:
         self._forget_old()
         if self._on_end is not None and not self._closed:
             self._on_end(job.process())
-
-    async def _ended(self, job: _Job) -> None:
-        if job.watcher is not None:
-            await asyncio.shield(job.watcher)
 
     async def _note_undo(self, job: _Job, snapshot: Snapshot | None) -> None:
         if snapshot is None:
@@ -357,12 +374,12 @@ class BackgroundCommands:
             )
 
     def _forget_old(self) -> None:
-        ended = sorted((job for job in self._jobs.values() if job.state != "running"), key=lambda j: j.started)
+        ended = sorted(
+            (job for job in self._jobs.values() if job.state != "running"), key=lambda j: j.started
+        )
         for job in ended[: max(0, len(ended) - self._keep_ended)]:
             self._jobs.pop(job.process_id, None)
 
 
 def _rings(running: Running) -> list[Ring]:
     return [running.stdout] if running.stderr is running.stdout else [running.stdout, running.stderr]
-
-

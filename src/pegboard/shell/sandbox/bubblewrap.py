@@ -16,7 +16,7 @@ from pegboard.process.child import Child, Streams
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
 from pegboard.shell.sandbox import bridge, gitconfig, protect, seccomp
-from pegboard.shell.sandbox.confinement import Confinement, Job, Prepared
+from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 from pegboard.shell.sandbox.profile import Profile
 
 # Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
@@ -62,6 +62,11 @@ class Bubblewrap:
     def name(self) -> str:
         """`bubblewrap`."""
         return "bubblewrap"
+
+    @property
+    def network(self) -> Network:
+        """Granted hosts are reached through the egress proxy."""
+        return "filtered"
 
     async def probe(self) -> str:
         """Run `true` with the whole profile, as whoever would run commands."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.process.limits import Limits
 
@@ -125,12 +125,20 @@ class Prepared:
     release: Callable[[], None] = field(default=_no_release)
 
 
+Network: TypeAlias = Literal["filtered", "closed", "open"]
+
+
 class Backend(Protocol):
     """One way to confine commands."""
 
     @property
     def name(self) -> str:
         """bubblewrap, docker, podman or none."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """What granted hosts mean: filtered (they alone), closed (refused), open (nothing is held back)."""
         ...
 
     async def probe(self) -> str:

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.core.errors import Unavailable
 from pegboard.process.child import run_small
 from pegboard.shell.sandbox import protect
-from pegboard.shell.sandbox.confinement import Confinement, Job, Prepared
+from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
 _KILL_S: Final = 20.0
@@ -45,6 +44,11 @@ class Container:
         """`docker` or `podman`."""
         return "podman" if os.path.basename(self.program) == "podman" else "docker"
 
+    @property
+    def network(self) -> Network:
+        """A container has no network at all here."""
+        return "closed"
+
     async def probe(self) -> str:
         """Run `true` in a container."""
         if shutil.which(self.program) is None:
@@ -74,17 +78,7 @@ class Container:
         }
 
     def prepare(self, job: Job) -> Prepared:
-        """The `run` command line.
-
-        Raises:
-            Unavailable: hosts were granted (this backend has no egress proxy), or a hidden path
-                lies where it cannot be masked.
-        """
-        if job.bridge is not None:
-            raise Unavailable(
-                f"{self.name} cannot open the network to single hosts",
-                hint="Use the bubblewrap backend for commands that need the network.",
-            )
+        """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
         shield = protect.shield(self.confinement.workspace, self.confinement.protected)
         argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield)]

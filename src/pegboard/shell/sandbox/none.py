@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pegboard.core.errors import Unavailable
-from pegboard.shell.sandbox.confinement import Job, Prepared
+from pegboard.shell.sandbox.confinement import Job, Network, Prepared
 
 # A session leader that opens a terminal without O_NOCTTY gets it as its controlling terminal.
 _TAKE_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
@@ -15,6 +14,7 @@ class Unconfined:
     """Runs commands as they are. Only what the policy asks about stands in the way."""
 
     name = "none"
+    network: Network = "open"
 
     async def probe(self) -> str:
         """Always works."""
@@ -36,16 +36,7 @@ class Unconfined:
         }
 
     def prepare(self, job: Job) -> Prepared:
-        """The command itself.
-
-        Raises:
-            Unavailable: hosts were asked for; without a sandbox the network cannot be limited to them.
-        """
-        if job.bridge is not None:
-            raise Unavailable(
-                "the network cannot be limited to the named hosts without a sandbox",
-                hint="Install bubblewrap, or call exec without hosts where the policy allows the open network.",
-            )
+        """The command itself."""
         argv = tuple(job.argv)
         if job.terminal is not None:
             argv = ("/bin/sh", "-c", _TAKE_TERMINAL, job.terminal, *argv)
