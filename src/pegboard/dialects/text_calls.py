@@ -7,13 +7,8 @@ behind them. `CutOff` means that the text ended inside a call, `Unreadable` that
 from __future__ import annotations
 
 import re
-<<<<<<< HEAD
-from collections.abc import Mapping
-from dataclasses import dataclass
-=======
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
->>>>>>> dialects
 from typing import Any, cast
 
 from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal, skip_space
