@@ -28,7 +28,7 @@ _WEAK: Final[dict[str, re.Pattern[str]]] = {
     "array": re.compile(
         r"""\s*(?:[\])}]|,\s*(?:[\])\d.-]|\Z|//|/\*|\#|(?:true|false|null|True|False|None)\b))"""
     ),
-    "key": re.compile(r"""\s*[,}]|\s*["'“]|\s*\Z"""),
+    "key": re.compile(r"""\s*[,}{\[]|\s*["'“]|\s*\Z"""),
 }
 _STRAY: Final = re.compile(r"""\s+\w{1,60}\s*(?:["']?\s*[,}\]]|\Z)|\s+["'](?!\s*[,}\]])""")
 _DOUBLE: Final = re.compile(r"""\s*["']\s*(?:[,}\]]|\Z)""")
