@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from pegboard.core.errors import BuildError, InvalidArguments
-from pegboard.core.foreign import ForeignSchema, ToolParameter, from_parameters, from_property_map, is_property_map
+from pegboard.core.foreign import (
+    ForeignSchema,
+    ToolParameter,
+    from_parameters,
+    from_property_map,
+    is_property_map,
+)
 from pegboard.core.signature import Signature
 from tests.ledger import SHARED, owes
 
@@ -42,7 +48,9 @@ def test_all_946_verdicts_of_the_tool_subset_are_right() -> None:
 
 @pytest.mark.slow
 def test_of_the_1299_required_2020_12_cases_only_remote_references_are_refused() -> None:
-    cases = [r for r in rows("json_schema/cases.jsonl.gz") if r["draft"] == "draft2020-12" and not r["optional"]]
+    cases = [
+        r for r in rows("json_schema/cases.jsonl.gz") if r["draft"] == "draft2020-12" and not r["optional"]
+    ]
 
     results = [(row, verdict(row)) for row in cases]
 
@@ -83,7 +91,6 @@ def test_a_sample_of_real_calls_is_accepted_unchanged() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.full
 def test_all_6376_schemas_are_imported_and_at_least_2462_cases_accepted() -> None:
     imported, accepted = _oracle(list(rows("bfcl/single.jsonl.gz")))
 
@@ -118,20 +125,18 @@ def test_every_problem_is_told_with_its_path() -> None:
         name="tool",
     )  # fmt: skip
 
-    errors = signature.errors(
-        {"a": 0, "b": "z", "c": ["q", 5], "d": {"k": 1}, "e": "long" * 100, "f": None}
-    )
+    errors = signature.errors({"a": 0, "b": "z", "c": ["q", 5], "d": {"k": 1}, "e": "long" * 100, "f": None})
 
-    assert sorted(errors) == [
-        '.a: 0 is less than the minimum of 1',
+    long = next(e for e in errors if e.startswith(".e: "))
+    assert "longer than 3" in long
+    assert len(long) < 120
+    assert sorted(e for e in errors if e is not long) == [  # null for the optional f counts as absent
+        ".a: 0 is less than the minimum of 1",
         '.b: must be one of ["x", "y"], got "z"',
-        '.c[1]: must be null or a string, got 5',
-        '.d.k: unknown argument',
-        errors[[e[:3] for e in sorted(errors)].index(".e:")] if False else sorted(errors)[4],
-        '.z: is required but missing',
-    ] or len(errors) == 6  # f: null for an optional is absent
-    assert all(len(e) < 250 for e in errors)
-    assert any(e.startswith(".e: ") and "longer than 3" in e for e in errors)
+        ".c[1]: must be null or a string, got 5",
+        ".d.k: unknown argument",
+        ".z: is required but missing",
+    ]
 
 
 def test_a_problem_with_a_value_that_json_cannot_say_is_cut() -> None:
@@ -156,12 +161,21 @@ def test_values_are_coerced_only_where_the_schema_asks_for_it() -> None:
                 "t": {"prefixItems": [{"type": "integer"}], "items": {"type": "boolean"}},
                 "m": {"allOf": [{"type": "number"}, {"minimum": 1}]}, "u": {"oneOf": [{"type": "integer"}, {"type": "boolean"}]},
                 "o": {"additionalProperties": {"type": "integer"}}, "p": {"patternProperties": {"(a+)+$": {"type": "integer"}}},
-                "old": {"items": [{"type": "integer"}], "additionalItems": {"type": "string"}}, "yes": True,
+                "yes": True,
             },
             "$defs": {"n": {"type": ["integer", "null"]}},
         }
     )  # fmt: skip
-    sent = {"n": "7", "s": "7", "any": "7", "t": ["1", "true"], "m": "2.5", "u": "true", "o": {"k": "3"}, "yes": "1"}
+    sent = {
+        "n": "7",
+        "s": "7",
+        "any": "7",
+        "t": ["1", "true"],
+        "m": "2.5",
+        "u": "true",
+        "o": {"k": "3"},
+        "yes": "1",
+    }
 
     decoded = signature.decode(json.dumps(sent))
 
@@ -208,7 +222,11 @@ def test_the_branch_of_a_union_that_fits_best_is_taken() -> None:
 
 @owes("U-12", "D-12")
 def test_a_property_map_is_a_schema_whose_defaults_are_optional_and_filled_in() -> None:
-    parameters = {"path": {"type": "string"}, "encoding": {"type": "string", "default": "utf-8"}, "tags": {"type": "array", "default": []}}  # noqa: E501
+    parameters = {
+        "path": {"type": "string"},
+        "encoding": {"type": "string", "default": "utf-8"},
+        "tags": {"type": "array", "default": []},
+    }
     signature = Signature.foreign(from_property_map(parameters), closed=True)
 
     assert signature.schema["required"] == ["path"]
@@ -224,7 +242,9 @@ def test_a_property_map_is_a_schema_whose_defaults_are_optional_and_filled_in() 
 
 
 def test_a_default_that_breaks_its_schema_is_the_authors_to_answer_for() -> None:
-    signature = Signature.foreign({"type": "object", "properties": {"a": {"type": "string", "default": None}}})
+    signature = Signature.foreign(
+        {"type": "object", "properties": {"a": {"type": "string", "default": None}}}
+    )
 
     assert signature.decode("{}").arguments == {"a": None}
     unfilled = Signature.foreign(dict(signature.schema), fill_defaults=False)
@@ -251,7 +271,9 @@ def test_unknown_arguments_follow_the_schema_unless_the_tool_is_closed() -> None
 
 
 def test_aliases_of_a_foreign_tool_are_taken() -> None:
-    signature = Signature.foreign({"type": "object", "properties": {"path": {"type": "string"}}}, aliases={"file": "path"})
+    signature = Signature.foreign(
+        {"type": "object", "properties": {"path": {"type": "string"}}}, aliases={"file": "path"}
+    )
 
     assert signature.decode({"file": "a"}).arguments == {"path": "a"}
 
@@ -270,7 +292,9 @@ def test_aliases_of_a_foreign_tool_are_taken() -> None:
         ({"$schema": "http://example.com/draft"}, "invalid"),
     ],
 )
-def test_a_schema_that_is_invalid_or_refers_outside_is_refused_at_check(schema: dict[str, Any], words: str) -> None:
+def test_a_schema_that_is_invalid_or_refers_outside_is_refused_at_check(
+    schema: dict[str, Any], words: str
+) -> None:
     with pytest.raises(BuildError, match=f"tool: its JSON Schema is {words}"):
         Signature.foreign(schema, name="tool").check()
 
@@ -299,3 +323,36 @@ def test_parameter_objects_become_a_schema() -> None:
     for wrong in ("str", "string[integer]", "array[text]"):
         with pytest.raises(BuildError, match="known are string"):
             from_parameters([ToolParameter("q", wrong, "")])
+
+
+def test_nesting_beyond_the_validators_limit_is_refused() -> None:
+    value: Any = 1
+    for _ in range(700):
+        value = [value]
+
+    assert "nested too deeply" in Signature.foreign({"required": ["b"]}).errors({"v": value})[0]
+
+
+def test_coercion_stops_where_nobody_meant_to_nest() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"v": {"$ref": "#/$defs/N"}},
+        "$defs": {"N": {"items": {"$ref": "#/$defs/N"}, "type": ["array", "integer"]}},
+    }
+    value: Any = "1"
+    for _ in range(150):
+        value = [value]
+
+    assert len(Signature.foreign(tree).errors({"v": value})) == 1
+
+
+def test_a_branch_with_patterns_is_judged_by_its_other_words() -> None:
+    branch = {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "required": ["b"]}
+    schema = {
+        "type": "object",
+        "properties": {
+            "v": {"anyOf": [branch, {"type": "object", "properties": {"n": {"type": "integer"}}}]}
+        },
+    }
+
+    assert Signature.foreign(schema).decode({"v": {"n": "5"}}).arguments == {"v": {"n": 5}}

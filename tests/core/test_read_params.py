@@ -40,6 +40,7 @@ def test_a_list_of_strings_is_read_from_a_list_a_string_or_json_text() -> None:
     ("read", "params", "options", "words"),
     [
         (read_string_param, {}, {"required": True}, ".k: is required but missing"),
+        (read_string_param, {"k": {1}}, {}, ".k: must be a string, got a Python set"),
         (read_string_param, {"k": 5}, {}, ".k: must be a string, got 5"),
         (read_number_param, {}, {"required": True}, ".k: is required but missing"),
         (read_number_param, {"k": 1.5}, {"integer": True}, ".k: must be an integer, got 1.5"),

@@ -87,7 +87,15 @@ def test_what_strict_cannot_say_is_named() -> None:
     assert strict_problem(Signature.of(given.loose).schema) == ".xs[] takes any value"
     assert strict_problem(Signature.of(given.anything).schema) == ".a takes any value"
     assert strict_problem(Signature.of(given.opened).schema) == "the root is a map with free keys"
-    for function in (given.lookup, given.search, given.tree, given.ping, given.pick, given.boxed, given.level):
+    for function in (
+        given.lookup,
+        given.search,
+        given.tree,
+        given.ping,
+        given.pick,
+        given.boxed,
+        given.level,
+    ):
         assert strict_problem(Signature.of(function).schema) is None, function
 
 
@@ -96,7 +104,10 @@ def test_what_strict_cannot_say_is_named() -> None:
     [
         ({"type": "object", "properties": {"a": {"allOf": [{}]}}}, ".a uses allOf"),
         ({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}, ".a refers outside"),
-        ({"type": "object", "properties": {"a": {"anyOf": [{"type": "object"}]}}}, ".a is a map with free keys"),
+        (
+            {"type": "object", "properties": {"a": {"anyOf": [{"type": "object"}]}}},
+            ".a is a map with free keys",
+        ),
         ({"type": "object", "$defs": {"D": {}}}, "#D takes any value"),
         ({"type": "object", "properties": {"a": True}}, ".a takes any value"),
     ],
@@ -200,7 +211,9 @@ def test_types_follow_references_unions_and_intersections() -> None:
     assert types_of({"type": "number"}, root) == {"number", "integer"}
     assert types_of({"const": None}, root) == {"null"}
     assert types_of({"anyOf": [{"type": "string"}, {}]}, root) is None
-    assert types_of({"type": ["string", "null"], "oneOf": [{"type": "string"}, {"type": "array"}]}, root) == {"string"}
+    assert types_of({"type": ["string", "null"], "oneOf": [{"type": "string"}, {"type": "array"}]}, root) == {
+        "string"
+    }
     assert types_of({"allOf": [{"type": ["string", "null"]}, {"type": "string"}, {}]}, root) == {"string"}
     assert types_of(False, root) == frozenset()
     loop: dict[str, Any] = {"type": "object"}
@@ -225,3 +238,19 @@ def test_json_types_are_named() -> None:
     assert [type_name(v) for v in values] == [
         "null", "boolean", "integer", "number", "string", "array", "array", "object",
     ]  # fmt: skip
+
+
+@owes("schema-09")
+def test_definitions_that_all_refer_to_each_other_are_answered_at_once() -> None:
+    names = [f"D{i}" for i in range(12)]
+    every = [{"$ref": f"#/$defs/{n}"} for n in names]
+    root: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/D0"}},
+        "$defs": {n: {"anyOf": every} for n in names},
+    }
+
+    assert types_of(root["properties"]["a"], root) is None
+    with pytest.raises(BuildError, match="more than 20000 nodes"):
+        inline_refs(root, max_depth=2)
+    Signature.foreign(root).errors({"a": 1})

@@ -10,8 +10,8 @@ from typing import Final, cast
 CLOSERS: Final[dict[str, str]] = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "`": "`"}
 """Opening quote -> closing quote."""
 
-EOF_TRIM: Final = re.compile(r"[\s}\]`]+\Z")
-"""Closers that stand at the end of a text whose closing quote is missing."""
+AT_THE_END: Final = " \t\r\n}]`"
+"""Closers and spaces that stand at the end of a text whose closing quote is missing."""
 
 _KEY: Final = r"""(?:""?[^"\n]{0,200}""?|'[^'\n]{0,200}'|“[^”\n]{0,200}”)\s*:"""
 _BARE_KEY: Final = r"""[\w$.-]{1,100}\s*:"""

@@ -132,8 +132,6 @@ def _tidy(node: dict[str, Any]) -> dict[str, Any]:
         kinds = types_of(node, {})
         if kinds is not None and "null" not in kinds:
             del node["default"]
-    if node.get("type") == "array" and "items" not in node and "prefixItems" not in node:
-        node["items"] = {}
     return node
 
 

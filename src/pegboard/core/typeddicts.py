@@ -33,8 +33,6 @@ def portable(annotation: Any, seen: Seen | None = None) -> Any:
 
 
 def _copied(original: Any, seen: Seen) -> Any:
-    if type(original).__module__ != "typing":
-        return original
     if original in seen:
         return seen[original]
     import typing_extensions
