@@ -77,7 +77,7 @@ def test_json_text_for_an_object_may_itself_need_repair() -> None:
 def test_text_that_is_not_plainly_that_object_is_refused(text: str) -> None:
     error = refused(Signature.of(given.boxed), {"box": text})
 
-    assert error.details["errors"][0]["path"] == ".box"
+    assert error.details["errors"][0]["path"].startswith(".box")
 
 
 @owes("args-04", "X-09")

@@ -93,6 +93,7 @@ def test_one_meaning_is_read_without_a_guess(text: str, value: Any) -> None:
         ('{"c" {"d": 1}}', {"c": {"d": 1}}),
         ('{"a": x y, "b": 1/2}', {"a": "x y", "b": "1/2"}),
         ('{"a": f{x}g}', {"a": "f{x}g"}),
+        ('{"a": f{x,y}g}', {"a": "f{x,y}g"}),
         ('{"a": 5"}', {"a": 5}),
         ('{"a": b", "c": 1}', {"a": "b", "c": 1}),
         ('[1, ..., 9]', [1, 9]),
