@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given as generated
@@ -402,6 +402,27 @@ def test_null_inside_an_object_and_wrong_unions_are_told_by_their_path() -> None
     error = refused(Signature.of(tool), {"x": {}, "y": {"a": {"lat": "north"}}})
     assert ".x: must be an integer or an array, got {}" in error.message
     assert '.y.a.lat: must be a number, got "north"' in error.message
+
+
+def test_a_missing_place_of_a_tuple_and_null_in_a_list_of_values_are_told_in_json_words() -> None:
+    def tool(t: tuple[int, str], v: Literal["a", None] = None) -> None: ...
+
+    message = refused(Signature.of(tool), {"t": [1], "v": "b"}).message
+    assert ".t[1]: is required but missing" in message
+    assert ".v: must be 'a' or null, got \"b\"" in message
+
+
+@pytest.mark.parametrize("value", [5, ["a"], b"{}", object()])
+def test_what_is_neither_text_nor_an_object_is_refused_too(value: Any) -> None:
+    for signature in (Signature.of(given.ping), Signature.foreign(None)):
+        assert "one JSON object" in refused(signature, value).message
+
+
+def test_a_subclass_of_text_is_text() -> None:
+    class Text(str):
+        pass
+
+    assert one(given.top, Text('{"n": 3}')) == {"n": 3}
 
 
 def test_the_branches_of_a_union_that_say_the_same_are_told_once() -> None:
