@@ -49,7 +49,9 @@ def accepted(row: dict[str, Any], tool: str, arguments: Mapping[str, Any]) -> bo
         wanted = option["args"]
         if option["tool"] == tool and not set(arguments) - set(wanted):
             if all(
-                re.fullmatch(pattern, str(arguments.get(key, ""))) if pattern is not None else key not in arguments
+                re.fullmatch(pattern, str(arguments.get(key, "")))
+                if pattern is not None
+                else key not in arguments
                 for key, pattern in wanted.items()
             ):
                 return True
@@ -242,7 +244,9 @@ async def test_any_text_gets_exactly_one_turn(text: str) -> None:
     assert message.calls or message.text
 
 
-@pytest.mark.parametrize("piece", ["search for ", "in ", " ", "a", "把", ". ", "replace x with ", "'", "(", "/"])
+@pytest.mark.parametrize(
+    "piece", ["search for ", "in ", " ", "a", "把", ". ", "replace x with ", "'", "(", "/"]
+)
 @pytest.mark.slow
 async def test_a_long_strange_request_does_not_hang(piece: str) -> None:
     started = time.process_time()
