@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "app": ("Agent", "Answer", "Executor", "builtin", "run_sync"),
+    "app.agent": ("Agent", "Answer"),
+    "app.builtins": ("builtin", "run_sync"),
+    "app.executor": ("Executor",),
     "core.approval": (
         "AllowOnce", "ApprovalRequest", "Approved", "CallbackApprover", "DenyAll", "Refused", "SuspendAll",
         "Waiting",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.grants import GrantBook
 from pegboard.core.pipeline import PATH_RESOLVER
-from pegboard.core.policy import MODES, Mode, Policy
+from pegboard.core.policy import MODES, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.rules import Rule
 from pegboard.core.shaping import Shaper, Spills
@@ -25,6 +25,7 @@ class Wiring:
     Attributes:
         workspace: the workspace's real path, None where no tool needs one.
         policy, provided, shaper, grants: what the pipeline takes.
+        banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
     """
 
@@ -33,6 +34,7 @@ class Wiring:
     provided: Provided
     shaper: Shaper
     grants: GrantBook | None = None
+    banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
 
     @classmethod
@@ -53,7 +55,7 @@ class Wiring:
         decided = _policy(policy, mode)
         provided = Provided(objects=provide)
         wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=GrantBook())
-        needs = _needs(kit, provided)
+        needs = needs_of(kit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)
         return wiring
@@ -80,7 +82,7 @@ class Wiring:
         root = Path.cwd() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
             raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")
-        from pegboard.assembly import assemble
+        from pegboard.app.assembly import assemble
 
         assemble(self, needs, root.resolve(), implicit=workspace is None)
 
@@ -89,13 +91,13 @@ def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> P
     if mode is not None and mode not in MODES:
         raise ConfigError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
     if policy is None:
-        return Policy(mode=cast(Mode, mode or "workspace"))
+        return Policy(mode=mode or "workspace")
     if isinstance(policy, Policy):
-        return policy if mode is None else replace(policy, mode=cast(Mode, mode))
+        return policy if mode is None else replace(policy, mode=mode)
     return Policy.of(policy, mode=mode or "workspace")
 
 
-def _needs(kit: Toolkit, provided: Provided) -> set[str]:
+def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
     """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects."""
     out: set[str] = set()
     for tool in kit:
