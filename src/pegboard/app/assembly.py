@@ -18,6 +18,7 @@ from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
 from pegboard.core.sanitise import clean
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.store.spills import SpillFolder
@@ -64,6 +65,10 @@ def assemble(
     wiring.shaper = Shaper(redactor=Redactor(secrets_of(os.environ)), clean=clean, spills=spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
+    if "Documents" in needs:
+        from pegboard.documents.child import DocumentReader
+
+        provided.setdefault(Documents, DocumentReader())
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:
