@@ -62,7 +62,9 @@ WRITE = KitTool(
     name="write_file",
     description="Write a text file, whole; parent folders are made.",
     hints=("create", "save", "new file", "put", "store"),
-    schema=strings("path content", path="Path of the file, relative to the workspace.", content="The whole text."),
+    schema=strings(
+        "path content", path="Path of the file, relative to the workspace.", content="The whole text."
+    ),
 )
 EXEC = KitTool(
     name="exec",

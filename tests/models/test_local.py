@@ -45,15 +45,14 @@ async def ask(request: str, kit: Any = SIX) -> tuple[str, Mapping[str, Any]]:
 
 def accepted(row: dict[str, Any], tool: str, arguments: Mapping[str, Any]) -> bool:
     """As the corpus' README says; an absent argument counts as empty text."""
-    for option in row["accept"]:
-        wanted = option["args"]
-        if option["tool"] == tool and not set(arguments) - set(wanted):
-            if all(
-                re.fullmatch(pattern, str(arguments.get(key, ""))) if pattern is not None else key not in arguments
-                for key, pattern in wanted.items()
-            ):
-                return True
-    return False
+    return any(_matches(option["args"], arguments) for option in row["accept"] if option["tool"] == tool)
+
+
+def _matches(wanted: Mapping[str, str | None], arguments: Mapping[str, Any]) -> bool:
+    return not set(arguments) - set(wanted) and all(
+        key not in arguments if pattern is None else re.fullmatch(pattern, str(arguments.get(key, "")))
+        for key, pattern in wanted.items()
+    )
 
 
 async def solved(row: dict[str, Any]) -> bool:
@@ -242,7 +241,9 @@ async def test_any_text_gets_exactly_one_turn(text: str) -> None:
     assert message.calls or message.text
 
 
-@pytest.mark.parametrize("piece", ["search for ", "in ", " ", "a", "把", ". ", "replace x with ", "'", "(", "/"])
+@pytest.mark.parametrize(
+    "piece", ["search for ", "in ", " ", "a", "把", ". ", "replace x with ", "'", "(", "/"]
+)
 @pytest.mark.slow
 async def test_a_long_strange_request_does_not_hang(piece: str) -> None:
     started = time.process_time()

@@ -10,7 +10,7 @@ from typing import Any
 
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
-from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished
+from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished, RunStarted
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
@@ -100,11 +100,37 @@ class Agent:
         """`run` from code that is not async."""
         return run_sync(self.run(task, session=session))
 
-    async def stream(self, task: str, *, session: str | None = None) -> AsyncIterator[Event]:
+    def remember(self, session: str, events: Iterable[Event]) -> None:
+        """Take a session's earlier events, so that its next run goes on from there."""
+        self._talks[session] = list(events)
+
+    async def resume(
+        self, run: str, events: Iterable[Event], *, recorder: Recorder | None = None
+    ) -> AsyncIterator[Event]:
+        """Take up an unfinished run from its session's events (ledger G-10, G-17).
+
+        Calls that had begun and are not idempotent are reported to the model as interrupted; calls
+        that had not begun run now. Nothing is done twice.
+        """
+        known = list(events)
+        session = next((e.session for e in reversed(known) if isinstance(e, RunStarted) and e.run == run), run)
+        self.remember(session, known)
+        async for event in self._streamed("", session, recorder, run=run):
+            yield event
+
+    async def stream(
+        self, task: str, *, session: str | None = None, recorder: Recorder | None = None
+    ) -> AsyncIterator[Event]:
         """The run's events as they happen; the last is RunFinished. Leaving the loop cancels the run."""
+        async for event in self._streamed(task, session, recorder):
+            yield event
+
+    async def _streamed(
+        self, task: str, session: str | None, recorder: Recorder | None, run: str | None = None
+    ) -> AsyncIterator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
-        tee = _Tee(self._history(session), None, waiting.put_nowait)
-        work = asyncio.ensure_future(self._loop(task, tee, session))
+        tee = _Tee(self._history(session), recorder, waiting.put_nowait)
+        work = asyncio.ensure_future(self._loop(task, tee, session, run))
         work.add_done_callback(lambda _: waiting.put_nowait(None))
         try:
             while (event := await waiting.get()) is not None:
@@ -146,14 +172,14 @@ class Agent:
     def _history(self, session: str | None) -> list[Event]:
         return [] if session is None else self._talks.setdefault(session, [])
 
-    async def _loop(self, task: str, tee: _Tee, session: str | None) -> RunFinished:
+    async def _loop(self, task: str, tee: _Tee, session: str | None, run: str | None = None) -> RunFinished:
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
         from pegboard.runtime.transcripts import fold
 
         model = self.model()
         reader = None if self._output is None else OutputReader(self._output)
-        state = RunState(id=new_id("run"), session=session or new_id("session"))
+        state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         loop = Loop(
             model=model,
             executor=self.executor.recording(tee),

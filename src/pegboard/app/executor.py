@@ -13,8 +13,8 @@ from pegboard.core.context import Context
 from pegboard.core.errors import ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.pipeline import Middleware, Pipeline, Preview
-from pegboard.core.policy import Policy
+from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
+from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
 from pegboard.core.toolkit import Toolkit
@@ -120,6 +120,17 @@ class Executor:
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
+
+    async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The policy's answer with every rule that was tried: `{decision, rule, reason, effects}` (G-08).
+
+        A call that cannot be planned gives `{error: {code, message, hint, retryable}}`.
+        """
+        preview = await self.preview(name, arguments)
+        tool = self.toolkit.resolve(name)
+        if preview.error is not None or tool is None:
+            return {"error": {} if preview.error is None else preview.error.to_dict()}
+        return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
 
     def recording(self, recorder: Recorder) -> TurnExecutor:
         """An executor of turns whose events go to `recorder`; for one run."""

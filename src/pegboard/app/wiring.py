@@ -25,6 +25,7 @@ class Wiring:
     Attributes:
         workspace: the workspace's real path, None where no tool needs one.
         policy, provided, shaper, grants: what the pipeline takes.
+        banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
     """
 
@@ -33,6 +34,7 @@ class Wiring:
     provided: Provided
     shaper: Shaper
     grants: GrantBook | None = None
+    banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
 
     @classmethod
@@ -53,7 +55,7 @@ class Wiring:
         decided = _policy(policy, mode)
         provided = Provided(objects=provide)
         wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=GrantBook())
-        needs = _needs(kit, provided)
+        needs = needs_of(kit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)
         return wiring
@@ -95,7 +97,7 @@ def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> P
     return Policy.of(policy, mode=mode or "workspace")
 
 
-def _needs(kit: Toolkit, provided: Provided) -> set[str]:
+def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
     """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects."""
     out: set[str] = set()
     for tool in kit:

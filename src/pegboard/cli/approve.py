@@ -18,7 +18,9 @@ from pegboard.core.approval import (
 )
 from pegboard.core.errors import BuildError
 
-_HELP = "[y] once  [s] this session  [a] always, 30 days (a 2h, a 5x: for 2 hours, for 5 uses)  [n] no (n: why)"
+_HELP = (
+    "[y] once  [s] this session  [a] always, 30 days (a 2h, a 5x: for 2 hours, for 5 uses)  [n] no (n: why)"
+)
 
 
 class TerminalApprover:

@@ -19,9 +19,16 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
                 for entry in app.store.read(one):
                     print_json(
                         {
-                            "stream": one, "seq": entry.seq, "run": entry.run, "type": entry.type, "at": entry.at,
-                            "digest": entry.digest, "mac": entry.mac,
-                            "body": None if entry.body is None else base64.b64encode(entry.body).decode("ascii"),
+                            "stream": one,
+                            "seq": entry.seq,
+                            "run": entry.run,
+                            "type": entry.type,
+                            "at": entry.at,
+                            "digest": entry.digest,
+                            "mac": entry.mac,
+                            "body": None
+                            if entry.body is None
+                            else base64.b64encode(entry.body).decode("ascii"),
                         }
                     )
             return 0
@@ -30,7 +37,9 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
         faults = {one: app.verify(one) for one in sessions}
         bad = {one: found for one, found in faults.items() if found}
         if options.json:
-            print_json({one: [{"seq": f.seq, "problem": f.problem} for f in found] for one, found in faults.items()})
+            print_json(
+                {one: [{"seq": f.seq, "problem": f.problem} for f in found] for one, found in faults.items()}
+            )
         else:
             for one, found in bad.items():
                 for fault in found:

@@ -23,7 +23,9 @@ def call(tool: str, values: list[str], *, args: str | None, preview: bool, optio
         return asyncio.run(_call(app, tool, arguments, preview=preview, options=options))
 
 
-async def _call(app: App, tool: str, arguments: dict[str, Any] | str, *, preview: bool, options: Options) -> int:
+async def _call(
+    app: App, tool: str, arguments: dict[str, Any] | str, *, preview: bool, options: Options
+) -> int:
     approver = approver_for(options, on_ask="deny")
     async with app.one_call(approver=approver) as door:
         if preview:
@@ -57,7 +59,9 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name:
-            raise BuildError(f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'")
+            raise BuildError(
+                f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'"
+            )
         if name in listed and name in given:
             before = given[name]
             given[name] = [*(before if isinstance(before, list) else [before]), text]

@@ -22,8 +22,13 @@ def grants(action: str, grant: str | None, *, options: Options) -> int:
             else:
                 table(
                     [
-                        (g.id, g.tool, safe(", ".join(f"{k} {t}" for k, t in g.effects)), g.workspace,
-                         "" if g.uses_left is None else f"{g.uses_left} left")
+                        (
+                            g.id,
+                            g.tool,
+                            safe(", ".join(f"{k} {t}" for k, t in g.effects)),
+                            g.workspace,
+                            "" if g.uses_left is None else f"{g.uses_left} left",
+                        )
                         for g in rows
                     ],
                     head=("id", "tool", "effects", "workspace", "uses"),

@@ -20,9 +20,13 @@ app = typer.Typer(
 
 Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: here).")]
 ModeOption = Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")]
-PolicyFile = Annotated[Path | None, typer.Option("--policy", help="File with rules, in place of the config's.")]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="File with rules, in place of the config's.")
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, in place of the user's.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
@@ -35,7 +39,9 @@ def root() -> None:
 def call_command(
     tool: Annotated[str, typer.Argument(help="Name of the tool.")],
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
-    args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
+    ] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Show what it would do; touch nothing.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
@@ -55,7 +61,9 @@ def call_command(
 @app.command("run")
 def run_command(
     task: Annotated[str, typer.Argument(help="What to do.")],
-    model: Annotated[str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
+    ] = None,
     on_ask: Annotated[str, typer.Option("--on-ask", help="deny or suspend when nobody can answer.")] = "deny",
     session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
     turns: Annotated[int | None, typer.Option("--turns", min=1, help="Most model turns.")] = None,
@@ -113,7 +121,9 @@ def runs_command(
 def undo_command(
     target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
     last: Annotated[bool, typer.Option("--last", help="The last call that changed files.")] = False,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what would change; touch nothing.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what would change; touch nothing.")
+    ] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Undo the undo.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
@@ -164,13 +174,22 @@ def policy_command(
 
 
 @app.command(
-    "sandbox", context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
+    "sandbox",
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": ["--help"],
+    },
 )
 def sandbox_command(
     context: typer.Context,
     action: Annotated[str, typer.Argument(help="run")],
-    backend: Annotated[str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")] = None,
-    allow_host: Annotated[list[str] | None, typer.Option("--allow-host", help="Host that it may reach.")] = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="Host that it may reach.")
+    ] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
 ) -> None:

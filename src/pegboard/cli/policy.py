@@ -74,7 +74,9 @@ async def _test(app: App, file: Path, options: Options) -> int:
         print_json({"cases": rows, "failed": len(failed)})
     else:
         for row in failed:
-            say(f"{row['tool']} {row.get('arguments', {})}: expected {row['expect']}, got {row['got']} by {row['rule']}")
+            say(
+                f"{row['tool']} {row.get('arguments', {})}: expected {row['expect']}, got {row['got']} by {row['rule']}"
+            )
         say(f"{len(rows) - len(failed)} of {len(rows)} as expected")
     return 1 if failed else 0
 

@@ -104,6 +104,27 @@ def load_config(
     return config
 
 
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """The rules of a policy file: a table with `rules`, or text with one rule a line and `#` comments.
+
+    Raises:
+        ConfigError: it cannot be read, or a rule is wrong; the message names the line.
+    """
+    if not path.is_file():
+        raise ConfigError(f"the policy file {path} does not exist")
+    if path.suffix in (".toml", ".yaml", ".yml", ".json", ".json5"):
+        return _rules(read_file(path, {}).get("rules", []), path, "user")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    out: list[Rule] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                out.append(Rule.parse(line, source=f"user {path.name}:{number}"))
+            except ConfigError as error:
+                raise ConfigError(f"{path}:{number}: {error}") from None
+    return tuple(out)
+
+
 def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """A settings file as a dict with keys in lower case without `-`, and variables filled in.
 

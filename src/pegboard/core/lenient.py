@@ -13,6 +13,7 @@ class Unrepairable(ValueError):
     """There is no JSON value to be read out of the text."""
 
 
+_CLOSER: Final = re.compile(r"[}\]]")
 _SPACE: Final = re.compile(r"\s*")
 _ELLIPSIS: Final = re.compile(r"\.{3}|…")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]*)?")
@@ -24,7 +25,7 @@ _WORD: Final = re.compile(r"[A-Za-z]+")
 _WORD_END: Final = re.compile(r"""\s*(?:[,}\]):"'{\[]|\Z|/[/*]|\#)|\s+\w""")
 _BARE_KEY: Final = re.compile(r"""[^:,{}\[\]"'“”\n]*""")
 _BARE_STOP: Final = re.compile(r"""[,{}\[\]"'\n]""")
-_IDENTIFIER: Final = re.compile(r"[\w.@/+-]+\Z")
+_IDENTIFIER: Final = re.compile(r"[$.@/+-]{0,3}\w[\w.@/+-]*\Z")
 _LOST_OPENING: Final = re.compile(r"""[^"'{}\[\]:\n]{0,300}(?=["']\s*(?:[,}\]]|\Z))""")
 _KEY_AHEAD: Final = re.compile(r"""\s*(?:"[^"\n]{0,200}"|'[^'\n]{0,200}'|[\w$.-]{1,100})\s*:""")
 _FENCED_TEXT: Final = re.compile(r"```[a-z0-9]*\s*([{\[].*[}\]])\s*```\s*\Z", re.DOTALL)
@@ -80,14 +81,19 @@ class Reader:
         text, at = self.text, self.at
         if text.startswith("/*", at):
             end = text.find("*/", at + 2)
-            self.at = len(text) if end < 0 else end + 2
+            end = len(text) if end < 0 else end + 2
         elif text.startswith("//", at) or text[at] == "#":
             end = text.find("\n", at)
-            if end < 0 and text[at] == "#":  # in one line, a comment to its end would take the value along
-                end = next((i for i in range(at, len(text)) if text[i] in "}]"), -1)
-            self.at = len(text) if end < 0 else end
+            if end < 0:
+                # In one line a comment up to its end may take the value along.
+                self.guessed = True
+                closer = _CLOSER.search(text, at) if text[at] == "#" else None
+                end = len(text) if closer is None else closer.start()
         else:
             return False
+        if '"' in text[at:end]:  # more likely a text whose inner quotes were not escaped
+            self.guessed = True
+        self.at = end
         self.note("A comment was left out.")
         return True
 
@@ -128,7 +134,7 @@ class Reader:
             if here in ("]", ")"):
                 self.guess("A closing brace was missing.")
                 return None
-            if here in (",", ";"):
+            if here == ",":
                 self.at += 1
                 continue
             if here in ("[", "{", ":"):
@@ -170,6 +176,7 @@ class Reader:
         """A value where a key should be: an array goes on with the array before it, others are left out."""
         if here == ":":
             self.at += 1
+            self.guess("A stray colon was left out.")
             return
         value = self.value()
         before = out.get(last)
@@ -191,7 +198,10 @@ class Reader:
         self.at = max(match.end(), self.at + 1)
         stop = self.text[self.at : self.at + 1]
         if stop == ":":
-            self.note("Keys without quotes were read.")
+            if _IDENTIFIER.match(word):
+                self.note("Keys without quotes were read.")
+            else:
+                self.guess("A key without quotes was read up to its colon.")
             return word
         if stop in _QUOTES and word:
             rest = self.text[self.at + 1 : self.at + 40].lstrip()
@@ -230,7 +240,7 @@ class Reader:
                 if self._wrong_closer(here):
                     break
                 continue
-            if here in (",", ":", ";"):
+            if here in (",", ":"):
                 commas += here == ","
                 separated = True
                 self.at += 1
@@ -319,11 +329,11 @@ class Reader:
     def _finished(self, content: str, found: Ending, *, key: bool) -> str:
         if "\n" in content or "\t" in content:
             self.note("Line breaks inside a text were kept.")
+        if content.endswith("\n") and (key or found.guesses):
+            self.guess("A line break before a closing quote was left out.")
+            content = content.rstrip("\n")
         value = unescape(content, found.overescaped)
-        if key:
-            return value.rstrip("\n")
-        if found.guesses:
-            value = value.rstrip("\n")
+        if found.guesses and not key:
             fenced = _FENCED_TEXT.match(value)
             if fenced is not None:
                 try:

@@ -21,7 +21,7 @@ _STRONG: Final[dict[str, re.Pattern[str]]] = {
         rf"""\s*(?:,\s*(?:\w+\s+)?{_KEY}|,\s*{_BARE_KEY}|{_KEY}|,\s*["'][^"'\n]{{0,200}}\Z)|{_END}"""
     ),
     "array": re.compile(rf"""\s*(?:,\s*["'“{{\[]|:)|{_END}"""),
-    "key": re.compile(r"\s*:"),
+    "key": re.compile(r"\s*[:=]"),
 }
 _WEAK: Final[dict[str, re.Pattern[str]]] = {
     "object": re.compile(r"""\s*(?:\}|,\s*(?:\}|\Z|\[|//|/\*|\#|\n\s*\})|\](?:\s*[,}\]]|\s*\Z))"""),
@@ -35,6 +35,7 @@ _DOUBLE: Final = re.compile(r"""\s*["']\s*(?:[,}\]]|\Z)""")
 _SPACES: Final = re.compile(r"\s*")
 _WORD_AHEAD: Final = re.compile(r"\s+\w")
 _KEY_START: Final = re.compile(rf"{_KEY}")
+_BACKSLASHES: Final = re.compile(r"\\+")
 _COMMA_BEFORE: Final = re.compile(r"\s*,\s*\Z")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
@@ -94,17 +95,14 @@ def ending(text: str, at: int, inside: str) -> Ending:
         position = found.start()
         here = text[position]
         if here == "\\":
-            run = _run(text, position)
-            after = position + run
-            if (
-                run % 2
-                or text[after : after + 1] != closer
-                or strong.match(text, after + 1)
-                or weak.match(text, after + 1)
-            ):
-                if run % 2 and text[after : after + 1] in ('"', "”"):
+            after = cast("re.Match[str]", _BACKSLASHES.match(text, position)).end()
+            odd = (after - position) % 2
+            following = text[after : after + 1]
+            ends = strong.match(text, after + 1) or weak.match(text, after + 1)
+            if odd or following != closer or (ends and not overescaped):
+                if odd and following in ('"', "”"):
                     quotation = False
-                position = after + run % 2
+                position = after + odd
             else:
                 overescaped = True
                 guesses["Quotes inside a text carried too many backslashes."] = None
@@ -126,10 +124,10 @@ def ending(text: str, at: int, inside: str) -> Ending:
             if not quotation and _DOUBLE.match(text, after):
                 extra = cast("re.Match[str]", _SPACES.match(text, after))
                 return closed(position, extra.end() + 1, "A doubled quote was read as one.")
-            if not quotation and _STRAY.match(text, after):
-                # In an array a missing comma; in an object only a stray word, never the next text.
-                if inside == "array" or _WORD_AHEAD.match(text, after):
-                    return closed(position, after)
+            # After a stray: in an array a comma is missing; in an object only a word is left out.
+            loose = inside == "array" or _WORD_AHEAD.match(text, after)
+            if not quotation and loose and _STRAY.match(text, after):
+                return closed(position, after)
             if inside == "object" and _KEY_START.match(text, position):
                 comma = _COMMA_BEFORE.search(text, max(start, position - 40), position)
                 if comma is not None:
@@ -151,13 +149,6 @@ def _is_doubled(text: str, at: int, closer: str, inside: str) -> bool:
         or _WEAK[inside].match(text, at + 2)
         or _DOUBLE.match(text, at + 2)
     )
-
-
-def _run(text: str, at: int) -> int:
-    end = at
-    while text[end : end + 1] == "\\":
-        end += 1
-    return end - at
 
 
 def unescape(content: str, overescaped: bool) -> str:

@@ -63,9 +63,9 @@ def repair_json(text: str) -> Repaired:
     values = _values(reader)
     if not values:
         raise Unrepairable("no object or array in it")
-    return Repaired(
-        _one(values, reader), tuple(dict.fromkeys(reader.notes)), reader.truncated, reader.guessed
-    )
+    value = _one(values, reader)
+    notes = tuple(dict.fromkeys(reader.notes)) or ("Commas were put right.",)
+    return Repaired(value, notes, reader.truncated, reader.guessed)
 
 
 def _no_constant(name: str) -> Any:
@@ -155,9 +155,9 @@ def _same_shape(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return cast("dict[str, Any]", a).keys() == cast("dict[str, Any]", b).keys()
     if isinstance(a, list) and isinstance(b, list):
-        first, second = cast("list[Any]", a), cast("list[Any]", b)
+        first, second = cast("list[object]", a), cast("list[object]", b)
         return len(first) == len(second) and all(map(_same_shape, first, second))
-    return type(a) is type(b)
+    return type(cast("object", a)) is type(cast("object", b))
 
 
 __all__ = ["Repaired", "Unrepairable", "repair_json"]

@@ -70,7 +70,7 @@ class ScriptedModel:
         """What was sent, in order."""
         for number, turn in enumerate(self._turns, 1):
             if isinstance(turn, Mapping):
-                _check(turn, f"turn {number}")
+                _check(cast("Mapping[str, Any]", turn), f"turn {number}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
@@ -231,7 +231,7 @@ def _message(turn: Mapping[str, Any], number: int, model: str) -> AssistantMessa
     for place, call in enumerate(calls, 1):
         content.append(call if isinstance(call, ToolCall) else _call(call, f"call_{number}_{place}"))
     stop: StopReason = turn.get("stop") or ("tools" if calls else "end")
-    usage = turn.get("usage") or {}
+    usage: Mapping[str, Any] = turn.get("usage") or {}
     return AssistantMessage(
         content=tuple(content),
         stop=stop,
@@ -249,6 +249,6 @@ def _message(turn: Mapping[str, Any], number: int, model: str) -> AssistantMessa
 
 def _call(call: Mapping[str, Any], id: str) -> ToolCall:
     # An id that the script gives as "" or null is played as it stands: providers do send that.
-    given: str | None = call["id"] if "id" in call else id
+    given: str | None = call.get("id", id)
     arguments: str | Mapping[str, Any] | None = call.get("arguments", {})
     return ToolCall(given, call["name"], arguments)

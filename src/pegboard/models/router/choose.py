@@ -258,7 +258,7 @@ def _hints(tool: ToolView) -> list[str]:
 def _profile(tool: ToolView) -> tuple[str, ...]:
     """The actions of a tool, from its name first, else from its description's first words, and
     its parameters' kinds."""
-    kinds = {_kind_by_name(name, spec) for name, spec in _properties(tool).items()}
+    kinds: set[ParameterKind] = {_kind_by_name(name, spec) for name, spec in _properties(tool).items()}
     name = " ".join(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool.name).lower()))
     by_name = _actions_of(name)
     by_text = _actions_of(" ".join(re.findall(r"[a-z]+|[\u3400-\u9fff]+", tool.description.lower())[:6]))
@@ -361,7 +361,7 @@ def _fill(request: Request, tool: ToolView, profile: tuple[str, ...]) -> dict[st
         [str(name) for name in cast(Iterable[object], required)] if isinstance(required, list | tuple) else []
     )
     action = profile[0] if profile else ""
-    kinds = {name: _kind_by_name(name, spec) for name, spec in properties.items()}
+    kinds: dict[str, ParameterKind] = {name: _kind_by_name(name, spec) for name, spec in properties.items()}
     out: dict[str, Any] = {}
     for name, kind in kinds.items():
         if kind in ("number", "flag", "choice", "other", "question") and name not in wanted:

@@ -42,20 +42,7 @@ _LETTERS_TOKEN: Final = re.compile(r"(?<![^\s(\[,:;])[^\s\"'`,:;()\[\]]+\.[A-Za-
 _WORD: Final = re.compile(r"[A-Za-z]{4,}")
 _CJK: Final = re.compile(r"[\u3400-\u9fff]")
 _SLASHED_PROSE: Final = frozenset(
-    [
-        "and/or",
-        "he/she",
-        "she/he",
-        "his/her",
-        "yes/no",
-        "either/or",
-        "n/a",
-        "i/o",
-        "tcp/ip",
-        "w/o",
-        "on/off",
-        "24/7",
-    ]
+    ("and/or", "he/she", "she/he", "his/her", "yes/no", "either/or", "n/a", "i/o", "tcp/ip", "w/o", "on/off")
 )
 _FOLDER_AFTER: Final = re.compile(
     r"\s+(?:folder|directory|dir|subfolder|subdirectory)\b|\s*(?:目录|文件夹)", re.IGNORECASE
