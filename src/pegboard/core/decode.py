@@ -12,6 +12,9 @@ from pegboard.core.problems import Problem, refuse, shown
 from pegboard.core.repair import Unrepairable, repair_json
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
+_HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+_TOO_DEEP: Final = "they are nested too deeply"
 _MAX_ENCODINGS: Final = 3
 
 
@@ -45,6 +48,37 @@ class Decoded:
         return f"Decoded(arguments={self.arguments!r}, repairs={self.repairs!r})"
 
 
+class NotFinite(Exception):
+    """NaN, Infinity or a number beyond the range stands in the text."""
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether half a surrogate pair may stand in some JSON text, plain or escaped."""
+    return _MAYBE_SURROGATE.search(text) is not None
+
+
+def loads(text: str) -> Any:
+    """`json.loads` without what is no JSON: NaN, Infinity, and 1e999, which Python takes for infinity.
+
+    Raises:
+        NotFinite, ValueError, RecursionError.
+    """
+    if _HUGE.search(text):
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise NotFinite(constant)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise NotFinite(text)
+    return number
+
+
 def read_object(arguments: str | Mapping[str, Any] | None, *, name: str) -> tuple[dict[str, Any], list[str]]:
     """The arguments as an object of JSON values, and what was repaired on the way.
 
@@ -73,17 +107,20 @@ def read_object(arguments: str | Mapping[str, Any] | None, *, name: str) -> tupl
             [Problem("", f"they must be one JSON object with the parameters by name, got {shown(value)}")],
             name=name,
         )
-    return _without_surrogates(cast("dict[str, Any]", value), notes), notes
+    try:
+        return _without_surrogates(cast("dict[str, Any]", value), notes), notes
+    except RecursionError:
+        refuse([Problem("", _TOO_DEEP)], name=name)
 
 
 def _read_text(text: str, notes: list[str], name: str) -> Any:
     """One decoding of JSON text, repaired where its meaning is plain."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except _NotFinite as error:
-        refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
+        return loads(text)
+    except NotFinite as error:
+        _refuse_number(error, name)
     except RecursionError:
-        refuse([Problem("", "they are nested too deeply")], name=name)
+        refuse([Problem("", _TOO_DEEP)], name=name)
     except ValueError as error:
         problem = error
     try:
@@ -113,28 +150,29 @@ def _near(text: str, problem: ValueError) -> str:
     return shown(text[max(0, position - 12) : position + 12])
 
 
-class _NotFinite(Exception):
-    """NaN or Infinity stands in the text."""
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise _NotFinite(constant)
-
-
 def _as_json(arguments: Mapping[str, Any], name: str) -> Any:
     """A caller's mapping as JSON values; dates, paths and models as their JSON form."""
     try:
-        return json.loads(json.dumps(arguments), parse_constant=_refuse_constant)
-    except _NotFinite as error:
-        refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
-    except (TypeError, ValueError, RecursionError):
-        pass
-    from pydantic_core import to_jsonable_python
-
-    try:
-        return json.loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")))
-    except (TypeError, ValueError, RecursionError) as error:
+        return _through_json(arguments)
+    except NotFinite as error:
+        _refuse_number(error, name)
+    except RecursionError:
+        refuse([Problem("", _TOO_DEEP)], name=name)
+    except (TypeError, ValueError) as error:
         refuse([Problem("", f"they cannot be said in JSON: {error}")], name=name)
+
+
+def _through_json(arguments: Mapping[str, Any]) -> Any:
+    try:
+        return loads(json.dumps(arguments))
+    except (TypeError, ValueError):
+        from pydantic_core import to_jsonable_python
+
+        return loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")))
+
+
+def _refuse_number(error: NotFinite, name: str) -> NoReturn:
+    refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
 
 
 def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ForeignSchema:
         fill_defaults: whether `filled` adds the defaults of absent properties.
     """
 
-    __slots__ = ("_closed", "_defaults", "_validator", "closed", "name", "names", "root", "schema")
+    __slots__ = ("_defaults", "_needed", "_validator", "closed", "name", "names", "root", "schema")
 
     def __init__(
         self, schema: Schema, *, name: str = "", closed: bool = False, fill_defaults: bool = False
@@ -38,8 +38,11 @@ class ForeignSchema:
         self.root: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
         self.name = name
         top = pointer(schema, self.root)
-        properties = top.get("properties") if isinstance(top, Mapping) else None
-        known = cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
+        known: Mapping[str, Any] = {}
+        required: Any = ()
+        if isinstance(top, Mapping):
+            known = _mapping(top.get("properties"))
+            required = top.get("required") or ()
         self.names = tuple(known)
         silent = isinstance(top, Mapping) and not any(word in top for word in _OPEN_WORDS)
         self.closed = (closed and silent) or (
@@ -47,11 +50,12 @@ class ForeignSchema:
             and top.get("additionalProperties") is False
             and "patternProperties" not in top
         )
-        self._defaults: dict[str, Any] = {
-            key: item["default"]
-            for key, item in known.items()
-            if fill_defaults and isinstance(item, Mapping) and "default" in item
-        }
+        self._defaults: dict[str, Any] = {}
+        for key, item in known.items():
+            node = _mapping(item)
+            if fill_defaults and "default" in node:
+                self._defaults[key] = node["default"]
+        self._needed = frozenset(key for key in self._defaults if key in required)
         self._validator: Any = None
 
     def check(self) -> None:
@@ -76,22 +80,42 @@ class ForeignSchema:
     def accepts(self, value: Any) -> bool:
         """Whether a JSON value fits."""
         self.check()
-        return bool(self._validator.is_valid(value))
+        try:
+            return bool(self._validator.is_valid(value))
+        except ValueError:  # nested beyond the validator's limit
+            return False
 
     def errors(self, value: Any) -> list[Problem]:
         """Everything that does not fit, each with its path."""
         self.check()
         out: list[Problem] = []
-        for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
-            out += _problems(error)
+        try:
+            for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
+                out += _problems(error)
+        except ValueError as error:
+            out.append(Problem("", f"they are nested too deeply: {error}"))
         return out
 
+    def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
+        absent = [k for k in self._needed if k not in arguments]
+        return self._with(arguments, absent) if absent else arguments
+
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults of absent properties, copied; the same object where none is absent."""
+        """The arguments with every absent property's default, copied.
+
+        Defaults that break their own schema (`null` for a string) are common, so they come after
+        validation and are the author's to answer for.
+        """
         absent = [k for k in self._defaults if k not in arguments]
-        if not absent:
-            return arguments
+        return self._with(arguments, absent) if absent else arguments
+
+    def _with(self, arguments: dict[str, Any], absent: list[str]) -> dict[str, Any]:
         return {**arguments, **{k: copy.deepcopy(self._defaults[k]) for k in absent}}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _invalid(name: str, error: Exception) -> str:

@@ -16,6 +16,8 @@ __all__ = ["DIALECTS", "dialect"]
 DIALECTS: Final[dict[str, str]] = {
     "openai-chat": "pegboard.dialects.openai_chat:OpenAIChat",
     "openai-chat-strict": "pegboard.dialects.openai_chat:strict",
+    "text": "pegboard.dialects.text:TextDialect",
+    "xml": "pegboard.dialects.xml:XMLDialect",
 }
 """The family: name to module and factory. A new dialect is one file and one line here."""
 

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.schema import pointer, rewrite
+from pegboard.dialects.wire import records
+
 ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 """Providers answer 400 to these at the root (ledger X-07)."""
-
-SCHEMA_MAPS: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-SCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-SCHEMAS: Final = (
-    "items",
-    "additionalProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
 
 
 def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,55 +20,17 @@ def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:
     says what its items are.
     """
     root = _object_root(schema)
-    return cast("dict[str, Any]", _itemised(root))
+    lacking = False
 
+    def itemised(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal lacking
+        if "array" not in _words(node) or "items" in node:
+            return node
+        lacking = True
+        return {**node, "items": {}}
 
-def map_subschemas(schema: dict[str, Any], change: Any) -> dict[str, Any]:
-    """The schema with `change` applied to each direct subschema; the same object where none changed."""
-    out = schema
-    for key, value in schema.items():
-        new: Any = value
-        if key in SCHEMA_MAPS and isinstance(value, dict):
-            entries = cast("dict[str, Any]", value)
-            changed = {name: change(sub) for name, sub in entries.items()}
-            if any(changed[name] is not sub for name, sub in entries.items()):
-                new = changed
-        elif key in SCHEMA_LISTS and isinstance(value, list):
-            subs = cast("list[Any]", value)
-            listed = [change(sub) for sub in subs]
-            if any(a is not b for a, b in zip(listed, subs, strict=True)):
-                new = listed
-        elif key in SCHEMAS and isinstance(value, dict):
-            new = change(value)
-        if new is not value:
-            out = {**out, key: new}
-    return out
-
-
-def type_words(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words of `type`, as a tuple; empty where it says none."""
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return (kind,)
-    if isinstance(kind, list):
-        return tuple(word for word in cast("list[Any]", kind) if isinstance(word, str))
-    return ()
-
-
-def resolve_ref(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that a local `$ref` names, followed at most 16 times; itself where there is none."""
-    for _ in range(16):
-        ref = schema.get("$ref")
-        if not isinstance(ref, str) or not ref.startswith("#"):
-            return schema
-        target: Any = root
-        for part in ref[1:].split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            target = cast("dict[str, Any]", target).get(key) if isinstance(target, dict) else None
-        if not isinstance(target, Mapping):
-            return {}
-        schema = cast("Mapping[str, Any]", target)
-    return schema
+    changed = rewrite(root, itemised)
+    return changed if lacking else root
 
 
 def _object_root(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,13 +57,10 @@ def _object_root(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[str, Any]) -> None:
     """Take over the properties of a union's branches; required is only what every branch requires."""
-    if key not in SCHEMA_LISTS or not isinstance(value, list):
+    if key not in ("oneOf", "anyOf", "allOf") or not records(value):
         return
-    branches = [
-        resolve_ref(cast("Mapping[str, Any]", b), whole)
-        for b in cast("list[Any]", value)
-        if isinstance(b, Mapping)
-    ]
+    found = [pointer(b, whole) for b in records(value)]
+    branches = [b for b in found if not isinstance(b, bool)]
     properties = dict(cast("dict[str, Any]", root.get("properties") or {}))
     needed: list[set[str]] = []
     for branch in branches:
@@ -127,10 +74,6 @@ def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[s
         root["required"] = [*own, *sorted(common.difference(own))]
 
 
-def _itemised(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    node = map_subschemas(cast("dict[str, Any]", schema), _itemised)
-    if "array" in type_words(node) and "items" not in node:
-        return {**node, "items": {}}
-    return node
+def _words(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    kind = schema.get("type")
+    return tuple(cast("list[Any]", kind)) if isinstance(kind, list) else (kind,)

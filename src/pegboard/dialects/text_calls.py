@@ -7,19 +7,20 @@ behind them. `CutOff` means that the text ended inside a call, `Unreadable` that
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal, skip_space
-from pegboard.dialects.protocol import ToolkitView
 from pegboard.dialects.text_marks import BETWEEN, TAG_OPEN
-from pegboard.dialects.values import guessed, property_schema, typed
+from pegboard.dialects.values import element_value, guessed, property_schema, typed
 from pegboard.dialects.wire import from_json
+from pegboard.dialects.xml_elements import Element, Work
 
 NAME_KEYS = ("name", "tool_name", "function", "tool", "function_name")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "tool_input")
 
+XML_END = "</tool_call>"
 _NAME = re.compile(r"[^\W\d][\w.:/-]*")
 _FENCE = re.compile(r"```(?:json|python|tool_code|tool_call)?[ \t]*\n?")
 _CALL_ID = re.compile(r"\[CALL_ID\]\w*")
@@ -38,15 +39,17 @@ class Named:
 
 @dataclass(slots=True)
 class Tools:
-    """What is known of the tools while reading: their schemas by name; None where nothing is."""
+    """What is known of the tools while one text is read.
+
+    Attributes:
+        schemas: by tool name; None where nothing is known.
+        guess: types a bare text for which there is no schema.
+        work: how much failing look-ahead the text may still cost, and the repairs so far.
+    """
 
     schemas: Mapping[str, Mapping[str, Any]] | None = None
     guess: Callable[[str], Any] = guessed
-
-    @classmethod
-    def of(cls, toolkit: ToolkitView | None, guess: Callable[[str], Any] = guessed) -> Tools:
-        """The schemas of a toolkit."""
-        return cls(None if toolkit is None else {tool.name: tool.schema for tool in toolkit}, guess)
+    work: Work = field(default_factory=lambda: Work(100_000))
 
     def knows(self, name: str) -> bool:
         """Whether a tool of this name is surely there."""
@@ -63,7 +66,7 @@ class Tools:
     def element(self, tool: str, element: Element) -> Any:
         """A parameter's element typed by the tool's schema."""
         schema = None if self.schemas is None else self.schemas.get(tool)
-        sub = None if schema is None else property_schema(schema, element.tag)
+        sub = None if schema is None else property_schema(schema, element.key)
         if schema is not None and sub is None:
             return element.text
         return element_value(element, sub, schema, self.guess)
@@ -100,8 +103,11 @@ def read_body(text: str, pos: int, tools: Tools, closers: tuple[str, ...]) -> tu
         pos += 5
     name = _NAME.match(text, pos)
     if name is None:
-        if text[pos] == "<" and ">" not in text[pos:]:
-            raise CutOff(len(text))
+        if text[pos] == "<" and XML_END in closers:
+            from pegboard.dialects.xml_lenient import read_xml_call
+
+            call, end = read_xml_call(text, pos, tools)
+            return [call], end
         raise Unreadable(pos)
     return _behind(text, _named(text, name, tools, closers), closers)
 
@@ -123,7 +129,7 @@ def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named],
     while not text.startswith(close, pos):
         opened = open_form.match(text, pos)
         if opened is None:
-            if pos >= len(text) or text[pos] == "<" and ">" not in text[pos : pos + 200]:
+            if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 200]):
                 raise CutOff(len(text))
             raise Unreadable(pos)
         key = opened["k1"] or opened["k2"]
@@ -224,10 +230,10 @@ def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...
         return [Named(indexed[1] if indexed else own, value)], pos
     if text.startswith("<arg_key>", pos):
         return _pairs(text, pos, own, tools)
-    if pos >= len(text) or any(close.startswith(text[pos:]) for close in closers):
-        raise CutOff(len(text))
     if any(text.startswith(close, pos) for close in closers):
         return [Named(own, {})], pos
+    if pos >= len(text) or any(close.startswith(text[pos:]) for close in closers):
+        raise CutOff(len(text))
     raise Unreadable(pos)
 
 
@@ -246,9 +252,7 @@ def _pairs(text: str, pos: int, name: str, tools: Tools) -> tuple[list[Named], i
     return [Named(name, arguments)], pos
 
 
-def _behind(
-    text: str, found: tuple[list[Named], int], closers: tuple[str, ...]
-) -> tuple[list[Named], int]:
+def _behind(text: str, found: tuple[list[Named], int], closers: tuple[str, ...]) -> tuple[list[Named], int]:
     calls, pos = found
     ahead = skip_space(text, pos)
     if text.startswith("```", ahead):

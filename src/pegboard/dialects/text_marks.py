@@ -98,6 +98,12 @@ NOISE: Final = (
 )
 """Tokens of chat templates: never part of an answer."""
 
+RESULTS: Final[dict[str, str]] = {
+    "<tool_result>": "</tool_result>",
+    "<tool_response>": "</tool_response>",
+}
+"""Results of tools: whatever stands in them is no call, even if a model writes them (case xml-20)."""
+
 CLOSERS: Final = tuple(dict.fromkeys(close for closes in CALLS.values() for close in closes))
 
 TAG_OPEN: Final = re.compile(
@@ -114,7 +120,7 @@ _WORDS = (
 
 
 def _alternatives() -> str:
-    plain = [*CALLS, *THINKING, *THINKING.values(), *THINKING_ENDS, *NOISE]
+    plain = [*CALLS, *RESULTS, *THINKING, *THINKING.values(), *THINKING_ENDS, *NOISE]
     return "|".join(re.escape(word) for word in sorted(set(plain), key=len, reverse=True))
 
 
@@ -123,4 +129,22 @@ MARK: Final = re.compile(
 )
 """Any mark: a fixed one, the opening tag of a call, a word."""
 
-LONGEST_FIXED: Final = max(len(word) for word in [*CALLS, *THINKING, *THINKING.values(), *NOISE])
+FIXED: Final = (*CALLS, *RESULTS, *THINKING, *THINKING.values(), *THINKING_ENDS, *NOISE)
+"""All marks that are fixed strings."""
+
+_ORPHAN = re.compile(
+    r"</(?:parameter|param|invoke|function|function_calls?|tool_calls?|params|name|arg_value)>\Z"
+)
+_MOST_ORPHANS: Final = 50
+
+
+def before_orphans(text: str) -> int:
+    """Where the closing tags begin that end an answer and belong to no call (case xml-09); else its length."""
+    begin = end = len(text)
+    for _ in range(_MOST_ORPHANS):
+        window = text[max(0, end - 64) : end].rstrip()
+        tag = _ORPHAN.search(window)
+        if tag is None:
+            break
+        begin = end = max(0, end - 64) + tag.start()
+    return begin

@@ -17,9 +17,11 @@ from pegboard.dialects.text_marks import (
     CLOSERS,
     MARK,
     NOISE,
+    RESULTS,
     TAG_OPEN,
     THINKING,
     THINKING_ENDS,
+    before_orphans,
 )
 from pegboard.dialects.text_turns import (
     MINIMAX,
@@ -32,6 +34,8 @@ from pegboard.dialects.text_turns import (
     read_kimi_blocks,
     read_minimax,
 )
+from pegboard.dialects.xml_elements import CDATA, CDATA_END, OPEN, Work
+from pegboard.dialects.xml_lenient import read_tool_tag
 
 WORK: Final = 8
 """How often, on average, each character may be looked at by readings that fail: beyond it, what
@@ -41,34 +45,45 @@ _OPENS = {close: open for open, close in THINKING.items()}
 _ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
 _WRAPPERS = ("<tool_call>", "<seed:tool_call>", "<minimax:tool_call>", "<function_calls>", "<tool_calls>")
 _TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NOISE]) + r")")
-_NOISE = re.compile("|".join(re.escape(n) for n in sorted(NOISE, key=len, reverse=True)))
+_DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
 _FENCED = re.compile(r"```(?:json|tool_call|tool_code|python)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
 _RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
 
 
-def read_text(text: str, tools: Tools) -> Reading:
-    """What the text says."""
+def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
+    """What the text says.
+
+    Args:
+        text: what the model wrote.
+        tools: what is known of the tools; its `work` is set here.
+        tags: read a known tool's name as the tag of a call (`<read><path>…</path></read>`), and
+            calls without any mark only where tools are known.
+    """
+    tools.work = Work(WORK * len(text) + 1000)
     if is_harmony(text):
         return read_harmony(text, tools)
     if is_kimi_blocks(text):
         return read_kimi_blocks(text, tools)
-    reading = _Scan(text, tools).read()
-    if not reading.cut and not any(isinstance(p, Call) for p in reading.parts):
+    reading = Scan(text, tools, tags=tags).read()
+    if not reading.cut and not reading.calls and (tools.schemas is not None or not tags):
         _bare(reading, tools)
+    reading.repairs += tools.work.repairs
     return reading
 
 
-class _Scan:
+class Scan:
     """The state of one pass."""
 
-    def __init__(self, text: str, tools: Tools) -> None:
+    def __init__(self, text: str, tools: Tools, *, tags: bool = False) -> None:
         self.text = text
         self.tools = tools
+        self.tags = tags and tools.schemas is not None
+        self.ahead: re.Match[str] | None = None
+        self.refused: list[str] = []
         self.parts: list[str | Thought | Call] = []
         self.plain = 0
         self.opened: set[str] = set()
-        self.work = WORK * len(text) + 1000
 
     def read(self) -> Reading:
         text, pos, cut = self.text, 0, ""
@@ -86,13 +101,28 @@ class _Scan:
                 self.plain = len(text)
                 break
         self._flush(len(text))
-        return Reading(self.parts, cut)
+        self._without_orphans()
+        return Reading(self.parts, cut, [], self.refused)
 
     def _next(self, pos: int) -> re.Match[str] | None:
-        return MARK.search(self.text, pos) if self.work > 0 else None
+        """The next mark; the tag of a known tool where that is one."""
+        if self.tools.work.left <= 0:
+            return None
+        if self.ahead is None or self.ahead.start() < pos:
+            self.ahead = MARK.search(self.text, pos)
+        if self.tags:
+            end = self.ahead.start() if self.ahead else len(self.text)
+            for tag in OPEN.finditer(self.text, pos, end):
+                if self.tools.knows(tag[1]):
+                    return tag
+        return self.ahead
 
     def _mark(self, mark: re.Match[str]) -> int:
+        if mark.re is OPEN:
+            return self._call(mark.start(), mark.start(), (), mark)
         word = mark["mark"]
+        if word in RESULTS:
+            return self._result(mark.end(), RESULTS[word])
         if word in THINKING:
             return self._thinking(mark, word)
         if word in _ENDS:
@@ -105,20 +135,25 @@ class _Scan:
             return self._call(mark.start(), mark.start(), ())
         return self._call(mark.start(), mark.end(), CALLS.get(word or "", ()))
 
-    def _call(self, begin: int, body: int, closers: tuple[str, ...]) -> int:
+    def _call(self, begin: int, body: int, closers: tuple[str, ...], tag: re.Match[str] | None = None) -> int:
         """Read a call; the position behind it, or behind its mark where there is none."""
-        text = self.text
-        if text.startswith(MINIMAX, begin - len(MINIMAX)):
+        text, repairs = self.text, len(self.tools.work.repairs)
+        if begin >= len(MINIMAX) and text.startswith(MINIMAX, begin - len(MINIMAX)):
             begin -= len(MINIMAX)
         try:
-            calls, end = self._read(begin, body, closers)
+            calls, end = self._read(begin, body, closers, tag)
         except CutOff:
             raise
         except Unreadable as error:
-            self.work -= max(0, error.end - body) + 1
+            del self.tools.work.repairs[repairs:]
+            self.tools.work.left -= max(0, error.end - body) + 1
             return max(body, begin + 1)
         if not calls:
             return max(body, begin + 1)
+        if _DOCTYPE.search(text, self.plain, begin):
+            self.refused.append("a document type or entity declaration stood before the call")
+            self.plain = end
+            return end
         self._flush(self._before(begin))
         while trailing := _TRAILING.match(text, end):
             end = trailing.end()
@@ -129,8 +164,31 @@ class _Scan:
         self.plain = end
         return end
 
-    def _read(self, begin: int, body: int, closers: tuple[str, ...]) -> tuple[list[Named], int]:
+    def _result(self, pos: int, close: str) -> int:
+        """Step over a tool's result: what stands in it is data."""
+        while True:
+            end = self.text.find(close, pos)
+            section = self.text.find(CDATA, pos, end if end >= 0 else len(self.text))
+            if section < 0:
+                return len(self.text) if end < 0 else end + len(close)
+            pos = self.text.find(CDATA_END, section)
+            if pos < 0:
+                return len(self.text)
+
+    def _without_orphans(self) -> None:
+        """Drop closing tags of no call from the end of the answer."""
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, str) and (begin := before_orphans(last)) < len(last):
+            self.parts[-1] = last[:begin]
+            self.tools.work.repairs.append(f"{last[begin:].strip()[:60]} closed no call")
+
+    def _read(
+        self, begin: int, body: int, closers: tuple[str, ...], known: re.Match[str] | None
+    ) -> tuple[list[Named], int]:
         text = self.text
+        if known is not None:
+            call, end = read_tool_tag(text, known, self.tools)
+            return [call], end
         if text.startswith(MINIMAX, begin):
             return read_minimax(text, begin, self.tools)
         if begin == body and (tag := TAG_OPEN.match(text, begin)) is not None:
@@ -148,7 +206,7 @@ class _Scan:
     def _looks_like_call(self, mark: re.Match[str]) -> bool:
         """Whether text that ended behind a mark was a call: not where prose merely names the mark."""
         behind = self.text[mark.end() :].lstrip()
-        return not behind or mark["tag"] is not None or behind[0] in "{[<" or mark["mark"] in CALLS
+        return mark.re is OPEN or not behind or mark["word"] is None or behind[0] in "{["
 
     def _thinking(self, mark: re.Match[str], word: str) -> int:
         text, close = self.text, THINKING[word]
@@ -162,7 +220,7 @@ class _Scan:
         # Never closed: all that follows was thought, unless it ends in calls and nothing else.
         self._flush(mark.start())
         self.plain = mark.end()
-        inner = _Scan(text[mark.end() :], self.tools)
+        inner = Scan(text[mark.end() :], self.tools)
         inner.opened = {close}
         reading = inner.read()
         thoughts = "".join(p for p in reading.parts if isinstance(p, str))
@@ -186,8 +244,7 @@ class _Scan:
         return mark.end()
 
     def _thought(self, text: str) -> None:
-        if text.strip():
-            self.parts.append(Thought(text.strip()))
+        self.parts.append(Thought(text.strip()))
 
     def _flush(self, end: int) -> None:
         """Take the text up to `end` as answer."""
@@ -222,10 +279,10 @@ def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None
 
 def _whole(body: str, tools: Tools) -> list[Named]:
     """The calls that a text consists of; none where there is anything else in it."""
-    if not body or body[0] not in "{[" and not (body[-1] == ")" and tools.schemas):
+    if not body or (body[0] not in "{[" and not (body[-1] == ")" and tools.schemas)):
         return []
     try:
-        if body[0] == "{" or '"' in body[:40].lstrip("[ \n") [:3]:
+        if body[0] == "{" or '"' in body[:40].lstrip("[ \n")[:3]:
             calls: list[Named] = []
             pos = 0
             while pos < len(body):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
 from pegboard.dialects.text_calls import Named, Tools
-from pegboard.dialects.values import kinds, property_schema
+from pegboard.dialects.xml_elements import Element
 
 
 @dataclass(slots=True)
@@ -18,10 +18,19 @@ class Reading:
     Attributes:
         parts: in order: text, `Thought`, or `Call`.
         cut: the beginning of a call that the text ended in; empty where none is.
+        repairs: what had to be repaired to read the calls, one clause each.
+        refused: why a call was not read at all, one clause each.
     """
 
     parts: list[str | Thought | Call] = field(default_factory=list["str | Thought | Call"])
     cut: str = ""
+    repairs: list[str] = field(default_factory=list[str])
+    refused: list[str] = field(default_factory=list[str])
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls in order."""
+        return [part for part in self.parts if isinstance(part, Call)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,55 +193,13 @@ def read_minimax(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]
     for node in top.children:
         name = node.attributes.get("name", "")
         if node.tag == "invoke" and name:
-            schema = (tools.schemas or {}).get(name)
-            arguments: dict[str, Any] = {}
-            for child in node.children:
-                sub = property_schema(schema, child.tag) if schema is not None else None
-                arguments[child.tag] = _nested(child, sub, schema, tools)
+            arguments = {child.tag: tools.element(name, _element(child)) for child in node.children}
             calls.append(Named(name, arguments))
     return calls, top.end
 
 
-def _nested(node: Node, schema: Any, root: Any, tools: Tools) -> Any:
-    """An element's value: text, a list of `item`, or an object of its children."""
-    from pegboard.dialects.values import guessed, typed
-
-    if not node.children:
-        return guessed(node.text) if schema is None else typed(node.text, schema, root)
-    if all(child.tag == "item" for child in node.children):
-        items = _sub(schema, root, "items")
-        return [_nested(child, items, root, tools) for child in node.children]
-    return {
-        child.tag: _nested(child, _branch_property(schema, root, child.tag), root, tools)
-        for child in node.children
-    }
-
-
-def _sub(schema: Any, root: Any, key: str) -> Any:
-    for branch in _branches(schema, root):
-        if isinstance(branch.get(key), dict):
-            return branch[key]
-    return None
-
-
-def _branch_property(schema: Any, root: Any, name: str) -> Any:
-    for branch in _branches(schema, root):
-        properties = branch.get("properties")
-        if isinstance(properties, dict) and name in properties:
-            return properties[name]  # pyright: ignore[reportUnknownVariableType]
-    return None
-
-
-def _branches(schema: Any, root: Any) -> list[Any]:
-    from pegboard.dialects.schemas import resolve_ref
-
-    if not isinstance(schema, dict):
-        return []
-    whole: Any = resolve_ref(schema, root)  # pyright: ignore[reportUnknownArgumentType]
-    out = [whole]
-    for key in ("anyOf", "oneOf", "allOf"):
-        out += [resolve_ref(s, root) for s in whole.get(key, []) if isinstance(s, dict)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return out
+def _element(node: Node) -> Element:
+    return Element(node.tag, node.text, [_element(child) for child in node.children])
 
 
 def _split(header: str) -> tuple[str, dict[str, str]]:
@@ -256,17 +223,3 @@ def _tree(text: str, marks: list[tuple[int, int, bool, str, dict[str, str]]]) ->
                 stack.pop()
             stack.pop().end = end
     return root
-
-
-__all__ = [
-    "MINIMAX",
-    "Call",
-    "Reading",
-    "Thought",
-    "is_harmony",
-    "is_kimi_blocks",
-    "kinds",
-    "read_harmony",
-    "read_kimi_blocks",
-    "read_minimax",
-]

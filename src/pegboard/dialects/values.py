@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
-from pegboard.dialects.schemas import resolve_ref, type_words
-from pegboard.dialects.wire import from_json
+from pegboard.core.schema import pointer, type_name, types_of
+from pegboard.dialects.wire import from_json, record, records
+from pegboard.dialects.xml_elements import Element
 
 _INTEGER = re.compile(r"[+-]?\d{1,4000}")
 _FLOAT = re.compile(r"[+-]?\d{1,300}\.\d{1,300}")
@@ -17,27 +19,66 @@ NOTHING: Final = object()
 
 def property_schema(schema: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """The schema of one parameter, None where the tool does not name it."""
-    properties = resolve_ref(schema, schema).get("properties")
-    found = cast("dict[str, Any]", properties).get(name) if isinstance(properties, Mapping) else None
-    if found is True:
-        return {}
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
+    found = record(schema.get("properties")).get(name)
+    if isinstance(found, Mapping):
+        return cast("Mapping[str, Any]", found)
+    return {} if found is True else None
 
 
-def kinds(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
-    """The JSON types that a schema lets through, as far as it says so; empty where it says nothing."""
-    schema = resolve_ref(schema, root)
-    words = set(type_words(schema))
-    if not words and depth < 8:
-        if "const" in schema:
-            words.add(_kind_of(schema["const"]))
-        for value in _list(schema.get("enum")):
-            words.add(_kind_of(value))
-        for key in ("anyOf", "oneOf", "allOf"):
-            for sub in _list(schema.get(key)):
-                if isinstance(sub, Mapping):
-                    words |= kinds(cast("Mapping[str, Any]", sub), root, depth + 1)
-    return frozenset(words)
+def element_value(
+    element: Element, schema: Any, root: Mapping[str, Any] | None, guess: Callable[[str], Any]
+) -> Any:
+    """An element's value: typed text, a list of `item` elements, or an object of its children (U-10).
+
+    Args:
+        schema: the value's schema, None where nothing is known of it.
+        root: the tool's schema, None where the tool is not known.
+        guess: types text of an unknown tool.
+    """
+    if element.kind == "string":
+        return element.text
+    if root is None or not isinstance(schema, Mapping):
+        allowed, value = None, guess
+    else:
+        known = cast("Mapping[str, Any]", schema)
+        allowed, value = types_of(known, root), partial(typed, schema=known, root=root)
+    if not element.children or (allowed is not None and not allowed & {"array", "object"}):
+        return value(element.text)
+    if element.kind == "array" or _is_list(element, allowed):
+        items = _sub(schema, root, "items")
+        return [element_value(child, items, root, guess) for child in element.children]
+    return {
+        child.tag: element_value(child, _property(schema, root, child.tag), root, guess)
+        for child in element.children
+    }
+
+
+def _is_list(element: Element, allowed: frozenset[str] | None) -> bool:
+    if allowed is not None and "array" not in allowed:
+        return False
+    if allowed is not None and "object" not in allowed:
+        return True
+    return all(child.tag == "item" for child in element.children)
+
+
+def _sub(schema: Any, root: Mapping[str, Any] | None, key: str) -> Any:
+    return next((b[key] for b in _branches(schema, root) if isinstance(b.get(key), Mapping)), None)
+
+
+def _property(schema: Any, root: Mapping[str, Any] | None, name: str) -> Any:
+    return next((p for b in _branches(schema, root) if (p := property_schema(b, name)) is not None), None)
+
+
+def _branches(schema: Any, root: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The schema and the branches of its unions, references followed."""
+    if not isinstance(schema, Mapping) or root is None:
+        return []
+    whole = pointer(cast("Mapping[str, Any]", schema), root)
+    if isinstance(whole, bool):
+        return []
+    unions = [b for key in ("anyOf", "oneOf", "allOf") for b in records(whole.get(key))]
+    found = [pointer(b, root) for b in unions]
+    return [whole, *(b for b in found if not isinstance(b, bool))]
 
 
 def typed(text: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
@@ -46,11 +87,11 @@ def typed(text: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
     A string parameter is never converted. Where a string is one of several types, the other wins
     only if nothing is lost by it: `42` is a number, `007` and `1.10` stay text.
     """
-    allowed = kinds(schema, root)
-    if not allowed:
+    allowed = types_of(schema, root)
+    if allowed is None:
         return guessed(text)
     if "string" in allowed:
-        return text if allowed == {"string"} else _lossless(text, allowed)
+        return text if len(allowed) == 1 else _lossless(text, allowed)
     word = text.strip()
     if "boolean" in allowed and word.lower() in ("true", "false"):
         return word.lower() == "true"
@@ -85,9 +126,8 @@ def _lossless(text: str, allowed: frozenset[str]) -> Any:
     if value is NOTHING or isinstance(value, str):
         return text
     if isinstance(value, (dict, list)):
-        return cast("Any", value) if _kind_of(value) in allowed else text
-    fits = _kind_of(value) in allowed or (_kind_of(value) == "integer" and "number" in allowed)
-    return value if fits and json.dumps(value) == word else text
+        return cast("Any", value) if type_name(value) in allowed else text
+    return value if type_name(value) in allowed and json.dumps(value) == word else text
 
 
 def _json(text: str) -> Any:
@@ -95,25 +135,3 @@ def _json(text: str) -> Any:
         return from_json(text)
     except ValueError:
         return NOTHING
-
-
-def _kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

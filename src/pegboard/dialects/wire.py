@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.call import ToolCall
-from pegboard.core.errors import ModelError
+from pegboard.core.decode import read_object
+from pegboard.core.errors import ModelError, ToolError
 
 INVALID: Final = "_invalid"
 """The key under which history keeps arguments that were no JSON object (decision note 0080)."""
@@ -148,12 +149,15 @@ def _object_of(text: str) -> dict[str, Any] | None:
         return {}
     try:
         value = from_json(text)
-        # Some models encode the object twice; the executor reads that as the object, and so does history.
-        if isinstance(value, str):
-            value = from_json(value)
     except ValueError:
+        value = None
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    try:
+        # What the executor repairs and runs stands in history as it ran.
+        return read_object(text, name="")[0]
+    except (ToolError, RecursionError):
         return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _plain(text: str) -> bool:

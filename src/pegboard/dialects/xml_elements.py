@@ -15,6 +15,7 @@ MAX_NESTING: Final = 40
 
 OPEN: Final = re.compile(r"<([^\W\d][\w.:-]*)((?:\s+[\w:-]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*(/?)>")
 _TYPE = re.compile(r"\btype\s*=\s*[\"'](\w+)[\"']")
+_KEY = re.compile(r"\bname\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
@@ -28,6 +29,7 @@ class Element:
         children: nested elements, where its content is nothing else.
         kind: what its `type` attribute says, else empty.
         exact: whether its text stood in CDATA.
+        name: what its `name` attribute says, else empty.
     """
 
     tag: str
@@ -35,6 +37,12 @@ class Element:
     children: list[Element] = field(default_factory=list["Element"])
     kind: str = ""
     exact: bool = False
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """The parameter that it gives: its tag, or the name that `<param name="…">` says."""
+        return self.name if self.name and self.tag in ("param", "parameter") else self.tag
 
 
 @dataclass(slots=True)
@@ -62,7 +70,10 @@ def read_element(text: str, opened: re.Match[str], work: Work, depth: int = 0) -
         CutOff: the text ends inside it.
     """
     tag = opened[1]
-    element = Element(tag, kind=kind[1] if (kind := _TYPE.search(opened[2])) else "")
+    element = Element(tag)
+    if opened[2]:
+        element.kind = kind[1] if (kind := _TYPE.search(opened[2])) else ""
+        element.name = unescape(key[1] or key[2] or "") if (key := _KEY.search(opened[2])) else ""
     if opened[3]:
         return element, opened.end()
     pos = opened.end()
@@ -80,9 +91,7 @@ def read_element(text: str, opened: re.Match[str], work: Work, depth: int = 0) -
     return _plain(text, pos, element, work)
 
 
-def _children(
-    text: str, pos: int, tag: str, work: Work, depth: int
-) -> tuple[list[Element], int] | None:
+def _children(text: str, pos: int, tag: str, work: Work, depth: int) -> tuple[list[Element], int] | None:
     """The elements up to the closing tag, None where there is anything else between them."""
     start, children, close = pos, list[Element](), f"</{tag}>"
     while not text.startswith(close, pos):

@@ -11,52 +11,55 @@ from typing import Any, Final
 
 from pegboard.dialects.literals import CutOff, Unreadable, skip_space
 from pegboard.dialects.text_calls import Named, Tools
-from pegboard.dialects.xml_elements import OPEN, Element, Work, read_element, unescape
+from pegboard.dialects.xml_elements import OPEN, Element, read_element, unescape
 
 CALL: Final = "<tool_call>"
 CALL_END: Final = "</tool_call>"
-_NAME = re.compile(r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?")
+_NAME = re.compile(
+    r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?"
+)
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
 _PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*>")
+_UNFINISHED = re.compile(r"<[^<>]*$")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
 
 
-def read_xml_call(text: str, pos: int, tools: Tools, work: Work) -> tuple[Named, int]:
+def read_xml_call(text: str, pos: int, tools: Tools) -> tuple[Named, int]:
     """The call behind `<tool_call>`, and the position behind its end.
 
     Raises:
         CutOff: the text ends inside the call.
         Unreadable: this is no call in this form.
     """
-    reader = _Reader(text, tools, work)
+    reader = _Reader(text, tools)
     pos = reader.body(skip_space(text, pos))
     return Named(reader.name, reader.values()), pos
 
 
-def read_tool_tag(text: str, opened: re.Match[str], tools: Tools, work: Work) -> tuple[Named, int]:
+def read_tool_tag(text: str, opened: re.Match[str], tools: Tools) -> tuple[Named, int]:
     """`<read><path>…</path></read>`: a known tool's name as the element itself.
 
     Raises:
         CutOff: the text ends inside the call.
         Unreadable: the element holds anything but elements.
     """
-    element, pos = read_element(text, opened, work)
+    element, pos = read_element(text, opened, tools.work)
     inside = element.children
     if len(inside) == 1 and inside[0].tag in ("params", "parameters") and inside[0].children:
         inside = inside[0].children
     if not inside:
         raise Unreadable(pos)
-    work.repairs.append(f"the call of {element.tag} stood in a tag of its own name")
-    reader = _Reader(text, tools, work)
+    tools.work.repairs.append(f"the call of {element.tag} stood in a tag of its own name")
+    reader = _Reader(text, tools)
     reader.name, reader.elements = element.tag, inside
     return Named(element.tag, reader.values()), pos
 
 
 class _Reader:
-    def __init__(self, text: str, tools: Tools, work: Work) -> None:
+    def __init__(self, text: str, tools: Tools) -> None:
         self.text = text
         self.tools = tools
-        self.work = work
+        self.work = tools.work
         self.name = ""
         self.elements: list[Element] = []
         self.containers = 0
@@ -67,7 +70,9 @@ class _Reader:
         text = self.text
         while True:
             pos = skip_space(text, pos)
-            if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 300] and len(text) < pos + 300):
+            if pos >= len(text) or (
+                text[pos] == "<" and ">" not in text[pos : pos + 300] and len(text) < pos + 300
+            ):
                 raise CutOff(len(text))
             if text.startswith(CALL_END, pos):
                 return self._ended(pos + len(CALL_END))
@@ -86,14 +91,14 @@ class _Reader:
         out: dict[str, Any] = {}
         several: set[str] = set()
         for element in self.elements:
-            value = self.tools.element(self.name, element)
-            if element.tag not in out:
-                out[element.tag] = value
-            elif element.tag in several:
-                out[element.tag].append(value)
+            key, value = element.key, self.tools.element(self.name, element)
+            if key not in out:
+                out[key] = value
+            elif key in several:
+                out[key].append(value)
             else:
-                several.add(element.tag)
-                out[element.tag] = [out[element.tag], value]
+                several.add(key)
+                out[key] = [out[key], value]
         return out
 
     def _ended(self, pos: int) -> int:
@@ -120,7 +125,7 @@ class _Reader:
 
     def _container(self, pos: int) -> int | None:
         match = _PARAMS.match(self.text, pos)
-        if match is None or (not self.name and not match[1] and not self._named_later(match.end())):
+        if match is None:
             return None
         if match[2] != "params" and not match[1]:
             self._repair(f"<params> was written <{match[2]}>")
@@ -129,11 +134,6 @@ class _Reader:
         if self.inside and self.containers == 2:
             self._repair("there were several <params>")
         return match.end()
-
-    def _named_later(self, pos: int) -> bool:
-        """Whether `<params>` stands before `<name>`."""
-        self.work.left -= 1
-        return self.work.left > 0
 
     def _element(self, pos: int) -> int | None:
         opened = OPEN.match(self.text, pos)

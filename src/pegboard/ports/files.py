@@ -117,7 +117,8 @@ class Found:
         total: matching lines (content) or files found before paging.
         truncated: more was there than `limit`.
         skipped: why files were not searched, one sentence a kind (`3 binary files`).
-        searched: number of files looked at.
+        searched: number of files looked at, 0 where the search stopped early.
+        note: what the reader must know about how it was found, may be empty.
     """
 
     matches: tuple[Match, ...] = ()
@@ -126,6 +127,7 @@ class Found:
     truncated: bool = False
     skipped: tuple[str, ...] = ()
     searched: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

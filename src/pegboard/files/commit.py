@@ -1,0 +1,360 @@
+"""Commit: carry out a ChangeSet, all files or none, whatever ends the process (issue 4, 3).
+
+The way: verify every file, keep old and new contents, write the intent, stage the new contents
+beside their places, rename, remove, and turn the intent into an entry by one rename. Whoever
+next holds the journal's lock finds an intent that was left and completes or takes it back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pegboard.core.effects import Change, ChangeSet
+from pegboard.core.errors import Conflict, ToolError
+from pegboard.files.blobs import LINK_FROM_BYTES, Blobs, sha256
+from pegboard.files.jail import Jail
+from pegboard.files.journal import (
+    Checkpoint,
+    Entry,
+    EntryType,
+    FileRecord,
+    Journal,
+    Origin,
+    no_checkpoint,
+)
+from pegboard.files.looking import holds
+from pegboard.files.names import shown
+from pegboard.files.places import Aim, exact
+from pegboard.files.recovery import forget_links, recover, remove_empty, roll_back
+from pegboard.files.refusals import refusal
+from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
+
+_SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
+
+
+@dataclass(slots=True)
+class _Step:
+    """One change on its way."""
+
+    change: Change
+    there: os.stat_result | None
+    record: FileRecord
+    linked: bool = False
+
+    @property
+    def goal(self) -> str:
+        return self.change.moved_to or self.change.path
+
+    @property
+    def mode(self) -> int | None:
+        """What the staged file gets; a link that is modified without a mode stays a link."""
+        if self.change.mode is None and self.there is not None and stat.S_ISLNK(self.there.st_mode):
+            return self.there.st_mode
+        return self.change.mode
+
+
+@dataclass(slots=True)
+class _Work:
+    jail: Jail
+    journal: Journal | None
+    checkpoint: Checkpoint
+    steps: list[_Step]
+    entry: Entry
+
+
+def commit(
+    jail: Jail,
+    changes: ChangeSet,
+    *,
+    journal: Journal | None = None,
+    origin: Origin | None = None,
+    type: EntryType = "commit",
+    undoes: Iterable[str] = (),
+    remove_dirs: Sequence[str] = (),
+    checkpoint: Checkpoint = no_checkpoint,
+) -> Entry | None:
+    """Carry out `changes`; blocking.
+
+    Args:
+        jail: where.
+        changes: as `propose` or an undo made it; a change whose mode says S_IFLNK makes a link.
+        journal: where the entry goes; None = no undo and no safety from crashes.
+        origin, type, undoes: for the entry.
+        remove_dirs: folders that are removed afterwards where they are empty.
+        checkpoint: called at each point where a crash would matter.
+
+    Returns:
+        The entry, None without a journal or changes.
+
+    Raises:
+        Conflict: a file is no longer as the ChangeSet saw it; nothing was changed.
+        ToolError: the system refused; nothing was changed.
+    """
+    if not changes:
+        return None
+    if journal is None:
+        nowhere = Entry(id="", type=type, time=0.0, workspace=str(jail.root), origin=Origin(), files=())
+        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint), remove_dirs)
+        return None
+    with journal.lock():
+        recover(jail, journal)
+        entry = journal.new_entry(type, str(jail.root), origin or Origin(), (), undoes=undoes)
+        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint), remove_dirs)
+
+
+# ---------------------------------------------------------------------- before anything changes
+
+
+def _prepare(
+    jail: Jail, journal: Journal | None, changes: ChangeSet, entry: Entry, checkpoint: Checkpoint
+) -> _Work:
+    steps: list[_Step] = []
+    made: dict[str, None] = {}
+    for change in changes.changes:
+        there = _verify(jail, change)
+        if change.after is not None:
+            made.update(dict.fromkeys(_verify_goal(jail, change)))
+        steps.append(_Step(change, there, _record(change, there)))
+    entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
+    checkpoint("verified")
+    return _Work(jail, journal, checkpoint, steps, entry)
+
+
+def _verify(jail: Jail, change: Change) -> os.stat_result | None:
+    access = "write" if change.kind in ("create", "modify") else "delete"
+    with jail.aim(exact(change.path), access, follow=False) as aim:
+        found = None if aim.missing else holds(aim.folder, aim.name, change.before)
+        if aim.missing and change.before is not None:
+            found = False
+    if found is False or found is True:
+        raise _changed(change)
+    return found
+
+
+def _changed(change: Change) -> Conflict:
+    was = "did not exist" if change.before is None else f"held {len(change.before)} bytes"
+    return Conflict(
+        f"{shown(change.path)} is no longer as it was when the change was planned (it {was}); nothing was changed.",
+        hint="Read it again and repeat the change.",
+        details={"path": change.path},
+    )
+
+
+def _verify_goal(jail: Jail, change: Change) -> list[str]:
+    """Folders that will be made for a change's goal, parents first."""
+    goal = change.moved_to or change.path
+    with jail.aim(exact(goal), "write", follow=False) as aim:
+        if change.moved_to is not None and not aim.missing and holds(aim.folder, aim.name, None) is not None:
+            raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
+        return _missing_dirs(aim)
+
+
+def _missing_dirs(aim: Aim) -> list[str]:
+    parts = aim.target.rsplit("/", len(aim.missing) + 1)
+    stem = parts[0] if len(parts) == len(aim.missing) + 2 else None
+    out: list[str] = []
+    for name in aim.missing:
+        stem = name if stem is None else f"{stem}/{name}"
+        out.append(stem)
+    return out
+
+
+def _record(change: Change, there: os.stat_result | None) -> FileRecord:
+    was = None if there is None else there.st_mode
+    after_mode: int | None = None
+    if change.after is not None:
+        # None for a new file: the umask decides, and `_carry_out` notes what came of it.
+        after_mode = change.mode if change.mode is not None else was
+        if after_mode is not None and not stat.S_IFMT(after_mode):
+            after_mode |= stat.S_IFREG
+    return FileRecord(
+        path=change.path,
+        kind=change.kind,
+        before=None if change.before is None else sha256(change.before),
+        after=None if change.after is None else sha256(change.after),
+        before_mode=was,
+        after_mode=after_mode,
+        moved_to=change.moved_to,
+        temporary="" if change.after is None else temporary_name(),
+    )
+
+
+def _keep(jail: Jail, blobs: Blobs, step: _Step) -> None:
+    """Old and new content into the journal; a large old one by a second name for the file itself."""
+    change, record, there = step.change, step.record, step.there
+    if change.before is not None and record.before is not None and there is not None:
+        # Only a file that will be replaced and has no other name becomes ours alone by that.
+        if len(change.before) >= LINK_FROM_BYTES and there.st_nlink == 1 and stat.S_ISREG(there.st_mode):
+            with jail.aim(exact(change.path), "delete", follow=False) as aim:
+                step.linked = blobs.link(record.before, aim.folder, aim.name)
+        if not step.linked:
+            blobs.put(change.before, record.before)
+    if change.after is not None and record.after is not None:
+        near = None
+        if change.before is not None and record.before is not None and record.before != record.after:
+            near = (record.before, change.before)
+        blobs.put(change.after, record.after, near=near)
+
+
+# ---------------------------------------------------------------------- the act
+
+
+def _carry_out(work: _Work, remove_dirs: Sequence[str]) -> Entry | None:
+    try:
+        if work.journal is not None:
+            _intend(work, work.journal)
+        if _flips(work.steps):
+            # A file takes the place of a folder or the other way round: room must be made first.
+            _remove(work)
+            remove_empty(work.jail, remove_dirs)
+            _stage(work)
+            _place(work)
+        else:
+            _stage(work)
+            _place(work)
+            _remove(work)
+            remove_empty(work.jail, remove_dirs)
+    except BaseException as error:
+        _take_back(work)
+        if isinstance(error, OSError):
+            raise refusal(error, work.steps[0].change.path) from None
+        raise
+    return None if work.journal is None else _finish(work, work.journal)
+
+
+def _intend(work: _Work, journal: Journal) -> None:
+    """The intent comes first: a second name for a live file must be known to whoever cleans up."""
+    journal.begin(work.entry)
+    work.checkpoint("intended")
+    for step in work.steps:
+        _keep(work.jail, journal.blobs, step)
+        work.checkpoint("kept")
+    if len(work.steps) > 1:
+        journal.sync(work.entry)
+
+
+def _take_back(work: _Work) -> None:
+    contents = {step.record.before: step.change.before or b"" for step in work.steps}
+    roll_back(work.jail, work.entry, contents.__getitem__)
+    if work.journal is not None:
+        forget_links(work.journal.blobs, work.entry)
+        work.journal.abandon(work.entry)
+
+
+def _finish(work: _Work, journal: Journal) -> Entry:
+    for step in work.steps:
+        if step.linked and step.record.before and step.change.before is not None and step.there is not None:
+            journal.blobs.settle(step.record.before, step.change.before, step.there)
+    work.checkpoint("done")
+    journal.finish(work.entry)
+    work.checkpoint("finished")
+    return work.entry
+
+
+def _flips(steps: Sequence[_Step]) -> bool:
+    removed = {step.change.path for step in steps if step.change.kind in ("delete", "move")}
+    put = {step.goal for step in steps if step.change.after is not None}
+    return any(_has_parent_in(path, put) for path in removed) or any(
+        _has_parent_in(path, removed) for path in put
+    )
+
+
+def _has_parent_in(path: str, paths: set[str]) -> bool:
+    parent = path.rpartition("/")[0]
+    while parent:
+        if parent in paths:
+            return True
+        parent = parent.rpartition("/")[0]
+    return False
+
+
+def _stage(work: _Work) -> None:
+    puts = [step for step in work.steps if step.change.after is not None]
+    alone = len(puts) <= _SYNC_ALONE
+    for step in puts:
+        assert step.change.after is not None
+        with work.jail.spot(exact(step.goal), "write", make_parents=True, follow=False) as spot:
+            like = step.there if step.there is not None and stat.S_ISREG(step.there.st_mode) else None
+            old = _old(spot.folder, step) if like is not None else None
+            try:
+                stage(
+                    spot.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary,
+                    sync=alone, copy_from=old,
+                )  # fmt: skip
+            finally:
+                if old is not None:
+                    os.close(old)
+        work.checkpoint("staged")
+    if not alone:
+        side_by_side(puts, lambda step: _sync(work.jail, step))
+        work.checkpoint("synced")
+
+
+def _old(folder: int, step: _Step) -> int | None:
+    """The file that will be replaced, for its extended attributes."""
+    if step.change.kind != "modify":
+        return None
+    with suppress(OSError):
+        return os.open(
+            step.change.path.rpartition("/")[2], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+        )
+    return None
+
+
+def _sync(jail: Jail, step: _Step) -> None:
+    if step.mode is not None and stat.S_ISLNK(step.mode):
+        return
+    with jail.spot(exact(step.goal), "write", follow=False) as spot:
+        descriptor = os.open(
+            step.record.temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder
+        )
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _place(work: _Work) -> None:
+    folders: dict[str, None] = {}
+    alone = len(work.steps) <= _SYNC_ALONE
+    for step in work.steps:
+        if step.change.after is None:
+            continue
+        with work.jail.spot(exact(step.goal), "write", follow=False) as spot:
+            expected = None if step.change.moved_to is not None else step.there
+            if not _unchanged(spot.lstat(), expected):
+                raise _changed(step.change)
+            place(Staged(spot.folder, step.record.temporary), spot.folder, spot.name, sync=alone)
+            folders[os.path.dirname(spot.target)] = None
+        work.checkpoint("placed")
+    if not alone:
+        _sync_folders(work.jail, folders)
+
+
+def _sync_folders(jail: Jail, folders: Iterable[str]) -> None:
+    for folder in folders:
+        with suppress(ToolError, OSError), jail.aim(exact(f"{folder}/-" if folder else "-"), "write") as aim:
+            sync_folder(aim.folder)
+
+
+def _unchanged(now: os.stat_result | None, then: os.stat_result | None) -> bool:
+    if now is None or then is None:
+        return now is then
+    return (now.st_ino, now.st_size, now.st_mtime_ns) == (then.st_ino, then.st_size, then.st_mtime_ns)
+
+
+def _remove(work: _Work) -> None:
+    for step in work.steps:
+        if step.change.kind not in ("delete", "move"):
+            continue
+        with work.jail.spot(exact(step.change.path), "delete", follow=False) as spot:
+            if not _unchanged(spot.lstat(), step.there):
+                raise _changed(step.change)
+            os.unlink(spot.name, dir_fd=spot.folder)
+            sync_folder(spot.folder)
+        work.checkpoint("removed")
