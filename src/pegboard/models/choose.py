@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from pegboard.core.families import load
 from pegboard.models import MODELS
 from pegboard.models.conversation import Waiting
 from pegboard.models.servers import LocalServer
+from pegboard.models.weights import WEIGHTS, present
 from pegboard.ports.model import Model
 
 FORMS: Final = (
@@ -41,7 +43,7 @@ DEFAULTS: Final[dict[str, str]] = {
 OTHER_KEY: Final = "PEGBOARD_MODEL_KEY"
 """The variable that holds the key of a server named by URL."""
 
-_AT: Final = re.compile(r"@(https?://.+)\Z", re.IGNORECASE)
+_AT: Final = re.compile(r"@(https?://.*)\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,83 @@ class Surroundings:
     found: Sequence[LocalServer] = ()
     accepted: frozenset[str] = frozenset()
     waiting: Waiting | None = None
+
+
+def choose(
+    name: str | None,
+    *,
+    environment: Mapping[str, str],
+    data_dir: Path | None,
+    configured: str | None = None,
+    keys: Mapping[str, str] | None = None,
+    found: Sequence[LocalServer] = (),
+    accepted: frozenset[str] = frozenset(),
+) -> Model:
+    """`choose_model` with its surroundings spelled out.
+
+    Raises:
+        ConfigError, ModelError: see `choose_model`.
+    """
+    around = Surroundings(
+        env=environment,
+        keys=keys or {},
+        data_dir=data_dir,
+        configured=configured,
+        found=found,
+        accepted=accepted,
+    )
+    return choose_model(name, around)
+
+
+def available(
+    *, environment: Mapping[str, str], data_dir: Path | None, found: Sequence[LocalServer] = ()
+) -> list[dict[str, str]]:
+    """`{name, status}` of every way to a model: `ready`, or what it needs."""
+    rows: list[dict[str, str]] = []
+    for family, default in DEFAULTS.items():
+        missing = _missing(family)
+        if missing:
+            status = f"needs pip install 'pegboard[{missing}]'"
+        elif _key_of(family, environment):
+            status = "ready"
+        else:
+            status = f"needs {KEYS[family][0]}"
+        rows.append({"name": f"{family}:{default}", "status": status})
+    for server in found:
+        rows += [
+            {
+                "name": f"openai:{model}@{server.base_url}",
+                "status": f"{server.kind} runs here; used only when named",
+            }
+            for model in server.models
+        ]
+    for name in WEIGHTS:
+        missing = _missing("gguf")
+        if missing:
+            status = f"needs pip install 'pegboard[{missing}]'"
+        elif data_dir is not None and present(name, data_dir):
+            status = "ready"
+        else:
+            status = f"needs pegboard models get {name}"
+        rows.append({"name": f"gguf:{name}", "status": status})
+    return [*rows, {"name": "local", "status": "ready (a keyword router, no language model)"}]
+
+
+_MODULES: Final = {
+    "openai": ("openai", "openai"),
+    "anthropic": ("anthropic", "anthropic"),
+    "gemini": ("google.genai", "gemini"),
+    "gguf": ("xllamacpp", "gguf"),
+}
+
+
+def _missing(family: str) -> str:
+    """The extra that a family lacks here, empty where nothing is missing; imports no SDK."""
+    module, extra = _MODULES[family]
+    try:
+        return "" if find_spec(module) is not None else extra
+    except ModuleNotFoundError:
+        return extra
 
 
 def parse(text: str) -> ModelReference:
@@ -152,7 +231,11 @@ def _make(reference: ModelReference, around: Surroundings) -> Model:
             return make(reference.name, data_dir=around.data_dir, waiting=around.waiting)
         case family:
             base_url = reference.base_url or _own_url(family, around.env)
-            key = _key_of(family, around.env) if reference.base_url is None else _key_for(base_url or "", around)
+            key = (
+                _key_of(family, around.env)
+                if reference.base_url is None
+                else _key_for(base_url or "", around)
+            )
             return make(reference.name, api_key=key, base_url=base_url, waiting=around.waiting)
 
 
@@ -166,7 +249,11 @@ def _own_url(family: str, env: Mapping[str, str]) -> str | None:
     OPENAI_BASE_URL stands beside OPENAI_API_KEY: who sets both means the pair, and the key of
     a proxy must not go to the provider.
     """
-    name = {"openai": "OPENAI_BASE_URL", "openai-responses": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+    name = {
+        "openai": "OPENAI_BASE_URL",
+        "openai-responses": "OPENAI_BASE_URL",
+        "anthropic": "ANTHROPIC_BASE_URL",
+    }
     variable = name.get(family)
     url = env.get(variable) if variable else None
     return _checked_url(url, str(variable)) if url else None

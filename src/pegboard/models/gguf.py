@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pegboard.core.content import Text
+from pegboard.core.clock import SystemClock
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message
 from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.failures import failure_of
 from pegboard.models.guided import GuidedConversation
 from pegboard.models.llama import CONTEXT_TOKENS, LlamaProcess
 from pegboard.models.openai import OpenAIModel
-from pegboard.models.weights import WEIGHTS, get
+from pegboard.models.weights import WEIGHTS, fetch
 from pegboard.ports.model import ModelEvent
 
+ANSWER_TOKENS: Final = 2_048
+"""A small model may never stop by itself."""
 _PROBE: Final = [{"role": "user", "content": "hi"}]
 
 
@@ -39,7 +42,7 @@ class GgufModel:
         source: a path, or a name of `weights.WEIGHTS`.
         data_dir: where named weights are kept; they are fetched on first use.
         context: tokens of context.
-        options: request fields; by default `temperature` 0 and a fixed seed.
+        options: request fields; by default `temperature` 0, a fixed seed and ANSWER_TOKENS.
         waiting: retry policy, clock and sleep.
     """
 
@@ -57,7 +60,7 @@ class GgufModel:
         self._source = source
         self._data_dir = data_dir
         self._context = context
-        self._options = {"temperature": 0, "seed": 1, **(options or {})}
+        self._options = {"temperature": 0, "seed": 1, "max_tokens": ANSWER_TOKENS, **(options or {})}
         self._waiting = waiting or Waiting()
         self._running: _Running | None = None
         self._shows_tools: bool | None = None
@@ -126,7 +129,7 @@ class GgufModel:
 
     async def _weights(self) -> Path:
         if self._source in WEIGHTS:
-            return await get(self._source, cast("Path", self._data_dir))
+            return await fetch(self._source, cast("Path", self._data_dir))
         return Path(self._source).expanduser()
 
 
@@ -190,9 +193,6 @@ async def ask(model: OpenAIModel, *, messages: list[dict[str, Any]], **fields: A
     Raises:
         ModelError: it failed.
     """
-    from pegboard.core.clock import SystemClock
-    from pegboard.models.failures import failure_of
-
     request = model.request(messages, [], allow_tools=True) | fields
     request.pop("stream_options", None)
     try:
@@ -201,8 +201,3 @@ async def ask(model: OpenAIModel, *, messages: list[dict[str, Any]], **fields: A
         # The boundary to the SDK: whatever it raises becomes one kind of error.
         raise failure_of(error, model.endpoint, SystemClock().now()).error from error
     return model.dialect.decode_message(reply.to_dict(warnings=False))
-
-
-def text_message(text: str, like: AssistantMessage) -> AssistantMessage:
-    """A message of one text with another's usage and model."""
-    return AssistantMessage(content=(Text(text),), usage=like.usage, model=like.model)

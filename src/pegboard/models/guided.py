@@ -31,6 +31,7 @@ UNCHECKED: Final = "[from the model alone; no tool was used]"
 
 _CALL_TOKENS: Final = 400
 _ANSWER_TOKENS: Final = 160
+_REFUTED_CHARACTERS: Final = 300
 _SHOWN_CHARACTERS: Final = 1_500
 """So much of a result is shown to the model: a small one loses the thread in more."""
 
@@ -80,11 +81,13 @@ class GuidedConversation:
         tool = next(tool for tool in self._tools if tool.name == choice.tool)
         said = await self._complete(
             messages=[
-                _system(f"Fill in the arguments of the tool {tool.name}: {tool.description}\nAnswer with JSON only."),
+                _system(
+                    f"Fill in the arguments of the tool {tool.name}: {tool.description}\nAnswer with JSON only."
+                ),
                 _user(request.text),
             ],
             max_tokens=_CALL_TOKENS,
-            response_format=_form(call_schema(tool.schema, choice, request)),
+            response_format=_form(call_schema(tool.schema, choice)),
         )
         self._calls += 1
         # The text passes on as it came: where it was cut off, the decode stage refuses it.
@@ -96,7 +99,9 @@ class GuidedConversation:
         quoted = "\n\n".join(_quoted(request, result) for result in results)
         said = await self._complete(
             messages=[
-                _system("Answer the request in one or two sentences, with the result only. Do not add anything."),
+                _system(
+                    "Answer the request in one or two sentences, with the result only. Do not add anything."
+                ),
                 _user(f"Request: {request.text}\n\nResult:\n{text[:_SHOWN_CHARACTERS]}"),
             ],
             max_tokens=_ANSWER_TOKENS,
@@ -110,7 +115,7 @@ class GuidedConversation:
         elif words and said.stop != "length" and covered(words, text, request.text):
             body = f"{words}\n\n{quoted}"
         elif words:
-            body = f"{quoted}\n\n{NOT_COVERED} The model said: {words}"
+            body = f"{quoted}\n\n{NOT_COVERED} The model said: {words[:_REFUTED_CHARACTERS]}"
         else:
             body = quoted
         if rest:
@@ -123,12 +128,12 @@ class GuidedConversation:
         return AssistantMessage(content=(Text(body),), stop=said.stop, usage=said.usage, model=said.model)
 
 
-def call_schema(schema: Mapping[str, Any], choice: Choice, request: Request) -> dict[str, Any]:
+def call_schema(schema: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     """The tool's schema narrowed to what the request can mean.
 
-    A text parameter that the router found takes the found span or another literal span of the
-    request of the same look; other optional parameters are left out, since a small model fills
-    every field that it is shown.
+    What the router found in the request is fixed; a required parameter that it did not find is
+    left to the model; other optional ones are left out, since a small model fills every field
+    that it is shown.
     """
     properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {}))
     required = [str(name) for name in cast("Iterable[object]", schema.get("required", []))]
@@ -154,7 +159,10 @@ def _quoted(request: Request, result: ToolResult) -> str:
 
 def _form(schema: Mapping[str, Any]) -> dict[str, Any]:
     # A copy through JSON: schemas may hold tuples and read-only mappings.
-    return {"type": "json_schema", "json_schema": {"name": "arguments", "schema": json.loads(json.dumps(dict(schema)))}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "arguments", "schema": json.loads(json.dumps(dict(schema)))},
+    }
 
 
 def _system(text: str) -> dict[str, Any]:

