@@ -287,8 +287,8 @@ def _new_text(text: str, span: Span, found: Spans, edit: Edit, path: str) -> str
     """What goes in place of one span."""
     source, old, new = text[span.start : span.end], found.old, edit.new
     newline = newline_in(text, span)
-    if span.found is not None:
-        return put_back(span.found, old, new, path).replace("\r\n", "\n").replace("\n", newline)
+    if span.hidden is not None:
+        return put_back(span.hidden, old, new, path).replace("\r\n", "\n").replace("\n", newline)
     if not found.whole_lines:
         fold = view.loose if found.strategy == "normalized" else view.shown_plain
         if view.shown(old).text == view.shown(source).text:
