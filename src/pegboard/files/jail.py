@@ -121,7 +121,7 @@ class Jail:
             if before is None:
                 check_new(spot.folder, spot.name, path)
             try:
-                place(stage(spot.folder, data, like=before), spot.folder, spot.name)
+                place(stage(spot.folder, data, like=before, copy_from=spot.name), spot.folder, spot.name)
             except OSError as error:
                 raise refusal(error, path) from None
             links = before.st_nlink if before is not None else 1
@@ -266,6 +266,10 @@ class Jail:
             yield aim
         finally:
             os.close(aim.folder)
+
+    def authorise(self, access: Access, absolute: str, path: str) -> None:
+        """Refuse a canonical place that this jail keeps closed; for places reached before."""
+        self._permits.authorise(access, absolute, path)
 
     def target(self, absolute: str) -> str:
         """An absolute real path as effects name it: workspace-relative inside, else absolute."""
