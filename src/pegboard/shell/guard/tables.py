@@ -27,10 +27,13 @@ def _row(
     ro: bool = True,
     single: bool = False,
 ) -> Program:
-    short_values = {flag[1] for flag in (text + " " + runs + " " + writes).split() if len(flag) == 2 and not single}
+    short_values = {
+        flag[1] for flag in (text + " " + runs + " " + writes).split() if len(flag) == 2 and not single
+    }
     return Program(
         takes="".join(sorted(short_values | set(takes))) if not runs.startswith("!") else takes,
-        long_takes=_names(long) | frozenset(f for f in (text + " " + writes).split() if f.startswith("--") or single),
+        long_takes=_names(long)
+        | frozenset(f for f in (text + " " + writes).split() if f.startswith("--") or single),
         text=_names(text),
         runs=_names(runs),
         writes=_names(writes),
@@ -51,9 +54,7 @@ _LOOK: Final = _row("look")
 PROGRAMS: Final[dict[str, Program]] = {
     # -- text in, text out
     **dict.fromkeys(
-        "cat tac nl rev expand unexpand fold fmt strings column zcat bzcat xzcat zless zmore gzcat hexdump od file "
-        "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 shasum comm join paste cmp "
-        "bat pygmentize pr look iconv-l base32 basenc".split(),
+        ["cat", "tac", "nl", "rev", "expand", "unexpand", "fold", "fmt", "strings", "column", "zcat", "bzcat", "xzcat", "zless", "zmore", "gzcat", "hexdump", "od", "file", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum", "sum", "md5", "shasum", "comm", "join", "paste", "cmp", "bat", "pygmentize", "pr", "look", "iconv-l", "base32", "basenc"],
         _READER,
     ),
     "base64": _row(text="-w --wrap", writes="-o"),
@@ -68,44 +69,64 @@ PROGRAMS: Final[dict[str, Program]] = {
     "xxd": _row("read-write", text="-c -g -l -o -s -n"),
     "sort": _row(
         text="-k --key -t --field-separator -S --buffer-size --parallel --batch-size",
-        writes="-o --output -T --temporary-directory", runs="--compress-program", long="--files0-from",
+        writes="-o --output -T --temporary-directory",
+        runs="--compress-program",
+        long="--files0-from",
     ),
     "shuf": _row(text="-n --head-count -i --input-range", writes="-o --output"),
     "iconv": _row(text="-f --from-code -t --to-code", writes="-o --output", ro=False),
     "gojq": _row("pattern-read"),
-    "jq": _row("pattern-read", takes="fL", text="--arg --argjson --indent --tab", long="--slurpfile --rawfile --from-file"),
+    "jq": _row(
+        "pattern-read",
+        takes="fL",
+        text="--arg --argjson --indent --tab",
+        long="--slurpfile --rawfile --from-file",
+    ),
     "gron": _READER,
     "yq": _row("pattern-read", text="-o --output-format -p --input-format -I --indent", ro=False),
     "xmllint": _row(text="--xpath --encode", writes="--output", ro=False),
-    "grep": _row("pattern-read", takes="f", text="-e --regexp -A -B -C -m --max-count --include --exclude --exclude-dir "
-                 "--color --label --context -d -D", long="--file --exclude-from"),
-    "rg": _row("pattern-read", takes="f", text="-e --regexp -A -B -C -m --max-count -g --glob -t --type -T --type-not -r "
-               "--replace --sort --sortr --color -E --encoding -M -j --threads --iglob --type-add --max-depth",
-               long="--file --ignore-file", runs="--pre --hostname-bin"),
+    "grep": _row(
+        "pattern-read",
+        takes="f",
+        text="-e --regexp -A -B -C -m --max-count --include --exclude --exclude-dir "
+        "--color --label --context -d -D",
+        long="--file --exclude-from",
+    ),
+    "rg": _row(
+        "pattern-read",
+        takes="f",
+        text="-e --regexp -A -B -C -m --max-count -g --glob -t --type -T --type-not -r "
+        "--replace --sort --sortr --color -E --encoding -M -j --threads --iglob --type-add --max-depth",
+        long="--file --ignore-file",
+        runs="--pre --hostname-bin",
+    ),
     "ag": _row("pattern-read", text="-A -B -C -G -m --ignore", runs="--pager"),
     "ack": _row("pattern-read", text="-A -B -C -m --ignore-dir", runs="--pager", ro=False),
     "tr": _TEXT,
     # -- looking
     **dict.fromkeys(
-        "ls dir vdir stat du df lsblk basename dirname pwd which whereis realpath readlink namei getfacl exa eza lsattr "
-        "pathchk locate".split(), _LOOK,
+        ["ls", "dir", "vdir", "stat", "du", "df", "lsblk", "basename", "dirname", "pwd", "which", "whereis", "realpath", "readlink", "namei", "getfacl", "exa", "eza", "lsattr", "pathchk", "locate"],
+        _LOOK,
     ),
     "tree": _row("look", takes="L", text="-L -I -P --charset --filelimit --timefmt --sort", writes="-o"),
     **dict.fromkeys(
-        "echo printf true false : uname whoami id groups users who w uptime free nproc arch getconf locale tput seq expr "
-        "factor numfmt sleep cal ps pgrep lscpu lsusb lspci lsmod vmstat iostat top htop tty logname hostid help info "
-        "apropos whatis type hash let shift break continue return exit wait jobs times umask getopts read pushd popd dirs "
-        "bg fg disown ulimit caller shopt declare typeset local readonly export unset set cd test [ [[ cksum tsort "
-        "yes nl lsb_release sw_vers pstree pidof mesg stty clear reset dircolors printenv bc ncal sync tldr cloc tokei "
-        "scc ldd nm objdump readelf size".split(),
+        ["echo", "printf", "true", "false", ":", "uname", "whoami", "id", "groups", "users", "who", "w", "uptime", "free", "nproc", "arch", "getconf", "locale", "tput", "seq", "expr", "factor", "numfmt", "sleep", "cal", "ps", "pgrep", "lscpu", "lsusb", "lspci", "lsmod", "vmstat", "iostat", "top", "htop", "tty", "logname", "hostid", "help", "info", "apropos", "whatis", "type", "hash", "let", "shift", "break", "continue", "return", "exit", "wait", "jobs", "times", "umask", "getopts", "read", "pushd", "popd", "dirs", "bg", "fg", "disown", "ulimit", "caller", "shopt", "declare", "typeset", "local", "readonly", "export", "unset", "set", "cd", "test", "[", "[[", "cksum", "tsort", "yes", "nl", "lsb_release", "sw_vers", "pstree", "pidof", "mesg", "stty", "clear", "reset", "dircolors", "printenv", "bc", "ncal", "sync", "tldr", "cloc", "tokei", "scc", "ldd", "nm", "objdump", "readelf", "size"],
         _TEXT,
     ),
-    "ldd": _row(), "nm": _row(), "objdump": _row(), "readelf": _row(), "size": _row(), "cloc": _row(ro=False),
+    "ldd": _row(),
+    "nm": _row(),
+    "objdump": _row(),
+    "readelf": _row(),
+    "size": _row(),
+    "cloc": _row(ro=False),
     "dc": _row("text"),
     "date": _row("text", text="-d --date", takes="fr", ro=True),
-    "man": _row("text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"),
+    "man": _row(
+        "text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"
+    ),
     "less": _row(runs="--lesskey-file --lesskey-src -k", writes="-o -O --log-file --LOG-FILE"),
-    "more": _READER, "most": _READER,
+    "more": _READER,
+    "most": _READER,
     # -- changing files
     "touch": _row("write", takes="rd", text="-d --date -t", long="--reference", ro=False),
     "mkdir": _row("write", text="-m --mode", ro=False),
@@ -113,92 +134,99 @@ PROGRAMS: Final[dict[str, Program]] = {
     "tee": _row("write", ro=False),
     "truncate": _row("write", takes="r", text="-s --size", ro=False),
     "fallocate": _row("write", text="-l --length -o --offset", ro=False),
-    "chattr": _row("write", ro=False), "setfacl": _row("write", text="-m -x", ro=False),
-    "patch": _row("write", takes="i", text="-p --strip -F --fuzz", writes="-o --output -d --directory -r -B", ro=False),
-    "split": _row("read-write", text="-b --bytes -l --lines -n --number -a --suffix-length -C", runs="--filter", ro=False),
+    "chattr": _row("write", ro=False),
+    "setfacl": _row("write", text="-m -x", ro=False),
+    "patch": _row(
+        "write", takes="i", text="-p --strip -F --fuzz", writes="-o --output -d --directory -r -B", ro=False
+    ),
+    "split": _row(
+        "read-write",
+        text="-b --bytes -l --lines -n --number -a --suffix-length -C",
+        runs="--filter",
+        ro=False,
+    ),
     "csplit": _row(text="-b -n", writes="-f --prefix", ro=False),
-    **dict.fromkeys("gzip gunzip bzip2 bunzip2 xz unxz lzma pigz".split(), _row("write", text="-S --suffix", ro=False)),
-    "zstd": _row("write", writes="-o", ro=False), "lz4": _row("write", ro=False),
-    "dos2unix": _row("write", ro=False), "unix2dos": _row("write", ro=False), "rename": _row("doubtful", ro=False),
+    **dict.fromkeys(
+        ["gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "pigz"], _row("write", text="-S --suffix", ro=False)
+    ),
+    "zstd": _row("write", writes="-o", ro=False),
+    "lz4": _row("write", ro=False),
+    "dos2unix": _row("write", ro=False),
+    "unix2dos": _row("write", ro=False),
+    "rename": _row("doubtful", ro=False),
     "zip": _row("write", takes="ixn", text="-x -i", runs="-TT --unzip-command", writes="-O -b", ro=False),
-    "7z": _row("doubtful", ro=False), "ar": _row("doubtful", ro=False),
+    "7z": _row("doubtful", ro=False),
+    "ar": _row("doubtful", ro=False),
     "unzip": _row("read", text="-x -P", writes="-d", ro=False),
-    "cpio": _row("doubtful", takes="EFIO", writes="-O -D --directory", runs="--rsh-command --to-command", ro=False),
-    "ffmpeg": _row("write", takes="", text="-f -ss -t -to -vf -af -c -b -r -s -vcodec -acodec -c:v -c:a -b:v -b:a -crf "
-                   "-preset -map -filter_complex -pix_fmt -vframes -frames:v -q:v -loglevel -an", long="-i", single=True, ro=False),
+    "cpio": _row(
+        "doubtful", takes="EFIO", writes="-O -D --directory", runs="--rsh-command --to-command", ro=False
+    ),
+    "ffmpeg": _row(
+        "write",
+        takes="",
+        text="-f -ss -t -to -vf -af -c -b -r -s -vcodec -acodec -c:v -c:a -b:v -b:a -crf "
+        "-preset -map -filter_complex -pix_fmt -vframes -frames:v -q:v -loglevel -an",
+        long="-i",
+        single=True,
+        ro=False,
+    ),
     "convert": _row("doubtful", ro=False),
-    "openssl": _row("doubtful", runs="-engine -provider", writes="-out -keyout", text="-in", single=True, ro=False),
+    "openssl": _row(
+        "doubtful", runs="-engine -provider", writes="-out -keyout", text="-in", single=True, ro=False
+    ),
     "ctags": _row(runs="--options", writes="-f -o", ro=False),
     # -- programs that change the machine
     **dict.fromkeys(
-        "mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkntfs mkdosfs mkswap "
-        "mkreiserfs newfs wipefs blkdiscard diskpart zpool badblocks sgdisk hdparm nvme fdformat".split(),
+        ["mkfs", "mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.vfat", "mkfs.fat", "mkfs.ntfs", "mkntfs", "mkdosfs", "mkswap", "mkreiserfs", "newfs", "wipefs", "blkdiscard", "diskpart", "zpool", "badblocks", "sgdisk", "hdparm", "nvme", "fdformat"],
         _asks("formats or wipes a disk", "deny"),
     ),
     **dict.fromkeys(
-        "fdisk sfdisk cfdisk parted gdisk cryptsetup pvcreate vgremove lvremove mdadm resize2fs e2fsck fsck tune2fs "
-        "debugfs losetup dmsetup format".split(),
+        ["fdisk", "sfdisk", "cfdisk", "parted", "gdisk", "cryptsetup", "pvcreate", "vgremove", "lvremove", "mdadm", "resize2fs", "e2fsck", "fsck", "tune2fs", "debugfs", "losetup", "dmsetup", "format"],
         _asks("changes disks or file systems"),
     ),
     **dict.fromkeys(
-        "shutdown reboot poweroff halt telinit init runlevel kexec pm-suspend pm-hibernate".split(),
+        ["shutdown", "reboot", "poweroff", "halt", "telinit", "init", "runlevel", "kexec", "pm-suspend", "pm-hibernate"],
         _asks("stops or restarts the machine", "deny"),
     ),
     **dict.fromkeys(
-        "useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup gpasswd passwd chpasswd chsh chfn "
-        "vipw visudo newusers pwconv vigr chage dscl sysadminctl".split(),
+        ["useradd", "usermod", "userdel", "adduser", "deluser", "groupadd", "groupmod", "groupdel", "addgroup", "gpasswd", "passwd", "chpasswd", "chsh", "chfn", "vipw", "visudo", "newusers", "pwconv", "vigr", "chage", "dscl", "sysadminctl"],
         _asks("changes users or their rights", "deny"),
     ),
     **dict.fromkeys(
-        "setcap mknod insmod modprobe rmmod depmod pivot_root swapon swapoff chroot nsenter umount "
-        "iptables ip6tables iptables-restore nft ufw firewall-cmd ebtables arptables pfctl tc setenforce "
-        "semanage apparmor_parser aa-disable auditctl update-grub grub-install efibootmgr update-rc.d chkconfig "
-        "update-alternatives dpkg-reconfigure hwclock adjtimex ntpdate visudo cgcreate nvram csrutil spctl kmutil "
-        "bpftool ldconfig authconfig pam-auth-update kldload".split(),
+        ["setcap", "mknod", "insmod", "modprobe", "rmmod", "depmod", "pivot_root", "swapon", "swapoff", "chroot", "nsenter", "umount", "iptables", "ip6tables", "iptables-restore", "nft", "ufw", "firewall-cmd", "ebtables", "arptables", "pfctl", "tc", "setenforce", "semanage", "apparmor_parser", "aa-disable", "auditctl", "update-grub", "grub-install", "efibootmgr", "update-rc.d", "chkconfig", "update-alternatives", "dpkg-reconfigure", "hwclock", "adjtimex", "ntpdate", "visudo", "cgcreate", "nvram", "csrutil", "spctl", "kmutil", "bpftool", "ldconfig", "authconfig", "pam-auth-update", "kldload"],
         _asks("changes the system"),
     ),
     **dict.fromkeys(
-        "at batch atrm anacron launchctl schtasks systemd-run systemd-tmpfiles loginctl machinectl runcon "
-        "start-stop-daemon run-parts incrontab fcrontab update-desktop-database xdg-autostart supervisorctl".split(),
+        ["at", "batch", "atrm", "anacron", "launchctl", "schtasks", "systemd-run", "systemd-tmpfiles", "loginctl", "machinectl", "runcon", "start-stop-daemon", "run-parts", "incrontab", "fcrontab", "update-desktop-database", "xdg-autostart", "supervisorctl"],
         _asks("starts something later or outside this command"),
     ),
     **dict.fromkeys(
-        "expect gdb lldb emacs emacsclient ed ex screen tmux osascript m4 gnuplot octave tclsh wish guile sbcl "
-        "gs ghostscript dbus-send gdbus busctl qdbus xdotool ydotool wmctrl zsh-newuser-install logrotate "
-        "ld.so kdialog zenity notify-send xdg-open open gnome-terminal xterm konsole x-terminal-emulator "
-        "dbus-launch qemu-system-x86_64 qemu VBoxManage virsh vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl "
-        "criu dtrace bpftrace perf stap sysdig eval-script autoexpect unbuffer-script".split(),
+        ["expect", "gdb", "lldb", "emacs", "emacsclient", "ed", "ex", "screen", "tmux", "osascript", "m4", "gnuplot", "octave", "tclsh", "wish", "guile", "sbcl", "gs", "ghostscript", "dbus-send", "gdbus", "busctl", "qdbus", "xdotool", "ydotool", "wmctrl", "zsh-newuser-install", "logrotate", "ld.so", "kdialog", "zenity", "notify-send", "xdg-open", "open", "gnome-terminal", "xterm", "konsole", "x-terminal-emulator", "dbus-launch", "qemu-system-x86_64", "qemu", "VBoxManage", "virsh", "vagrant", "lxc", "lxd", "incus", "firejail", "bwrap", "proot", "runc", "crun", "ctr", "nerdctl", "criu", "dtrace", "bpftrace", "perf", "stap", "sysdig", "eval-script", "autoexpect", "unbuffer-script"],
         _asks("runs what its arguments or input say, which cannot be judged"),
     ),
     **dict.fromkeys(
-        "kubectl helm oc kustomize-apply terraform tofu pulumi ansible ansible-playbook packer nomad consul vault "
-        "aws gcloud gsutil bq az doctl heroku flyctl fly vercel netlify wrangler firebase eksctl kops linode-cli ibmcloud "
-        "oci s3cmd s4cmd rclone restic borg mc b2 railway render supabase planetscale pscale stripe twilio serverless sls "
-        "cdk sam eb copilot amplify cf argocd flux istioctl linkerd chef-client knife puppet salt salt-ssh "
-        "gh glab hub tea hcloud scw".split(),
+        ["kubectl", "helm", "oc", "kustomize-apply", "terraform", "tofu", "pulumi", "ansible", "ansible-playbook", "packer", "nomad", "consul", "vault", "aws", "gcloud", "gsutil", "bq", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify", "wrangler", "firebase", "eksctl", "kops", "linode-cli", "ibmcloud", "oci", "s3cmd", "s4cmd", "rclone", "restic", "borg", "mc", "b2", "railway", "render", "supabase", "planetscale", "pscale", "stripe", "twilio", "serverless", "sls", "cdk", "sam", "eb", "copilot", "amplify", "cf", "argocd", "flux", "istioctl", "linkerd", "chef-client", "knife", "puppet", "salt", "salt-ssh", "gh", "glab", "hub", "tea", "hcloud", "scw"],
         _asks("changes or reads things outside this machine"),
     ),
     **dict.fromkeys(
-        "psql mysql mariadb mysqladmin mysqldump pg_dump pg_dumpall pg_restore dropdb createdb dropuser createuser mongo "
-        "mongosh mongodump mongorestore redis-cli cqlsh influx clickhouse-client sqlcmd sqlplus neo4j-admin cypher-shell "
-        "etcdctl snowsql bcp isql usql mycli pgcli litecli cockroach".split(),
+        ["psql", "mysql", "mariadb", "mysqladmin", "mysqldump", "pg_dump", "pg_dumpall", "pg_restore", "dropdb", "createdb", "dropuser", "createuser", "mongo", "mongosh", "mongodump", "mongorestore", "redis-cli", "cqlsh", "influx", "clickhouse-client", "sqlcmd", "sqlplus", "neo4j-admin", "cypher-shell", "etcdctl", "snowsql", "bcp", "isql", "usql", "mycli", "pgcli", "litecli", "cockroach"],
         _asks("works on a database server"),
     ),
     **dict.fromkeys(
-        "security keyctl secret-tool pass gopass op bw lpass keyring gnome-keyring gpg-connect-agent ssh-add ssh-keygen "
-        "ssh-copy-id ssh-agent age sops gpg gpg2 certutil keytool pwsafe kinit klist chezmoi".split(),
+        ["security", "keyctl", "secret-tool", "pass", "gopass", "op", "bw", "lpass", "keyring", "gnome-keyring", "gpg-connect-agent", "ssh-add", "ssh-keygen", "ssh-copy-id", "ssh-agent", "age", "sops", "gpg", "gpg2", "certutil", "keytool", "pwsafe", "kinit", "klist", "chezmoi"],
         _asks("works on keys or passwords"),
     ),
     **dict.fromkeys(
-        "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port nix-env nix nixos-rebuild "
-        "choco scoop winget pkg opkg".split(),
+        ["apt", "apt-get", "aptitude", "dpkg", "yum", "dnf", "rpm", "zypper", "pacman", "apk", "emerge", "snap", "flatpak", "brew", "port", "nix-env", "nix", "nixos-rebuild", "choco", "scoop", "winget", "pkg", "opkg"],
         _asks("installs or removes system packages"),
     ),
     **dict.fromkeys(
-        "history fc logger wall write talk killall killall5 skill slay xkill crontab script scriptreplay watch-exec "
-        "trickle renice chcpu taskkill".split(), _asks("reaches beyond this command"),
+        ["history", "fc", "logger", "wall", "write", "talk", "killall", "killall5", "skill", "slay", "xkill", "crontab", "script", "scriptreplay", "watch-exec", "trickle", "renice", "chcpu", "taskkill"],
+        _asks("reaches beyond this command"),
     ),
-    **dict.fromkeys("enable bind complete compgen compopt coproc".split(), _asks("changes what the shell itself runs")),
+    **dict.fromkeys(
+        ["enable", "bind", "complete", "compgen", "compopt", "coproc"], _asks("changes what the shell itself runs")
+    ),
     "alembic": _row("doubtful", ro=False),
 }
 
@@ -234,7 +262,18 @@ UNFETTERED_ENV: Final = _names(
 )
 """Variables that decide what runs, what is trusted or where traffic goes."""
 
-ENV_PREFIXES: Final = ("LD_", "DYLD_", "GIT_", "BASH_FUNC_", "NPM_CONFIG_", "PIP_", "UV_INDEX", "GCC_EXEC", "CARGO_TARGET_", "YARN_")
+ENV_PREFIXES: Final = (
+    "LD_",
+    "DYLD_",
+    "GIT_",
+    "BASH_FUNC_",
+    "NPM_CONFIG_",
+    "PIP_",
+    "UV_INDEX",
+    "GCC_EXEC",
+    "CARGO_TARGET_",
+    "YARN_",
+)
 HARMLESS_ENV: Final = _names(
     "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE "
     "GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GIT_MERGE_AUTOEDIT GIT_TRACE LD_BIND_NOW PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK "
@@ -242,11 +281,15 @@ HARMLESS_ENV: Final = _names(
 )
 HARMLESS_PROGRAM_VALUES: Final = _names("true : cat false less more vi vim nano")
 
-SHELLS: Final = _names("sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash pwsh powershell elvish nu xonsh oksh")
+SHELLS: Final = _names(
+    "sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash pwsh powershell elvish nu xonsh oksh"
+)
 INTERPRETERS: Final = _names(
     "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit Rscript R julia "
     "ts-node tsx raku elixir erl groovy scala kotlin jshell clojure clj ghc runghc runhaskell swift dart racket crystal "
     "ipython bpython nim jruby iex osascript janet hy coffee"
 )
 
-PRIVILEGE: Final = _names("sudo su doas pkexec runuser gosu su-exec setpriv sudoedit calife super dzdo please run0 capsh newgrp sg")
+PRIVILEGE: Final = _names(
+    "sudo su doas pkexec runuser gosu su-exec setpriv sudoedit calife super dzdo please run0 capsh newgrp sg"
+)
