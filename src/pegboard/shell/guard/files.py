@@ -125,23 +125,25 @@ def find(call: Call) -> bool:
     texts = [w.text for w in args]
     roots: list[Word] = []
     at = 0
-    while (
-        (at < len(args)
-        and (texts[at][:1] not in "-(!" or texts[at] == ""))
-        or (at < len(args) and texts[at] in ("-L", "-P", "-H"))
+    while (at < len(args) and (texts[at][:1] not in "-(!" or texts[at] == "")) or (
+        at < len(args) and texts[at] in ("-L", "-P", "-H")
     ):
         if texts[at] not in ("-L", "-P", "-H"):
             roots.append(args[at])
         at += 1
     roots = roots or [Word(".", ".")]
     for root in roots:
-        if call.found.places.at(root.text, call.cwd).kind in (
-            Kind.ABOVE,
-            Kind.HOME,
-            Kind.OUTSIDE,
-            Kind.SECRET,
-            Kind.UNKNOWN,
-        ) or call.found.places.at(root.text, call.cwd).kind is Kind.SYSTEM:
+        if (
+            call.found.places.at(root.text, call.cwd).kind
+            in (
+                Kind.ABOVE,
+                Kind.HOME,
+                Kind.OUTSIDE,
+                Kind.SECRET,
+                Kind.UNKNOWN,
+            )
+            or call.found.places.at(root.text, call.cwd).kind is Kind.SYSTEM
+        ):
             call.read(root)
     filtered = is_filtered(["find", *texts])
     reads = True
@@ -269,7 +271,7 @@ _TAR_RUNS: Final = _long(
 
 
 def tar(call: Call) -> bool:
-    args = list(call.args)
+    args: list[Word] = [*call.args]
     # Old style: `tar xzf a.tar`, the first word is a bundle and takes its values in order.
     if args and args[0].text[:1] != "-" and re.fullmatch(r"[A-Za-z]+", args[0].text):
         letters = args[0].text

@@ -9,7 +9,7 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, Call, host_of
+from pegboard.shell.guard.calls import URL, Call, Rule, host_of
 from pegboard.shell.guard.options import stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.words import Word
@@ -120,9 +120,26 @@ def _key(call: Call, key: str, value: str) -> None:
     """A configuration key that is set."""
     if HOLE in key:
         call.ask("git sets a key that is not known before it runs")
-    elif HARMLESS_KEYS.match(key) or HARMLESS_KEYS.match(f"{key}={value}") or (re.match(r"(?:core\.(?:pager|editor)|sequence\.editor|pager\..*|diff\.external|core\.fsmonitor)$", key, re.IGNORECASE) and value in (
-        "cat", "true", "false", "", ":", "less",
-    )):
+    elif (
+        HARMLESS_KEYS.match(key)
+        or HARMLESS_KEYS.match(f"{key}={value}")
+        or (
+            re.match(
+                r"(?:core\.(?:pager|editor)|sequence\.editor|pager\..*|diff\.external|core\.fsmonitor)$",
+                key,
+                re.IGNORECASE,
+            )
+            and value
+            in (
+                "cat",
+                "true",
+                "false",
+                "",
+                ":",
+                "less",
+            )
+        )
+    ):
         return
     else:
         call.ask(f"git sets {key}, which can decide what runs or where it connects")
@@ -143,7 +160,11 @@ def _options(call: Call, command: str) -> None:
         ):
             if command == "rebase" and name == "--exec":
                 continue
-            if not (name == "--textconv" and command in READ_ONLY) or command in ("cat-file", "grep") or name == "--textconv":
+            if (
+                not (name == "--textconv" and command in READ_ONLY)
+                or command in ("cat-file", "grep")
+                or name == "--textconv"
+            ):
                 call.ask(f"git {command} {name} runs a program")
         elif (name == "-O" and command == "grep") or (command == "grep" and text.startswith("-O")):
             call.ask("git grep -O runs a program")
@@ -177,11 +198,10 @@ def _operands(call: Call, command: str) -> None:
         return
     for word in call.args:
         text = word.text
-        if text[:1] != "-" and (
-            text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")
-        ):
-            if not re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text) or text.startswith("../"):
-                call.read(word, plain=False)
+        path = text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")
+        is_range = re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text) and not text.startswith("../")
+        if path and text[:1] != "-" and not is_range:
+            call.read(word, plain=False)
     for at, word in enumerate(call.args[:-1]):
         if word.text in ("-F", "--file", "--pathspec-from-file"):
             call.read(call.args[at + 1], plain=False)
@@ -391,7 +411,7 @@ def _init(call: Call) -> bool:
     return False
 
 
-_SPECIAL: Final = {
+_SPECIAL: Final[dict[str, Rule]] = {
     "config": _config, "reset": _reset, "clean": _clean, "checkout": _checkout, "switch": _checkout, "restore": _checkout, "branch": _branch,
     "stash": _stash, "rebase": _rebase, "bisect": _bisect, "submodule": _submodule, "remote": _remote, "worktree": _worktree, "rm": _rm,
     "reflog": _reflog, "gc": _gc, "prune": _update_ref, "update-ref": _update_ref, "replace": _update_ref, "tag": _tag, "archive": _archive,

@@ -235,7 +235,7 @@ class _Judge:
     def _redirects(self, call: Call, segment: Segment) -> None:
         for redirect in segment.redirects:
             operator, target = redirect.operator, redirect.target
-            if not target:
+            if len(target) < 1:
                 continue
             if len(target) > 1:
                 call.ask("a redirection has more than one target")

@@ -154,7 +154,9 @@ def _subcommand(call: Call, name: str) -> int | None:
             ):
                 call.write(call.args[at + 1])
             at += 2
-        elif (text.startswith("+") and name == "cargo") or (text.startswith("-") and text not in ("-r",) and text != "--version"):
+        elif (text.startswith("+") and name == "cargo") or (
+            text.startswith("-") and text not in ("-r",) and text != "--version"
+        ):
             at += 1
         else:
             return at

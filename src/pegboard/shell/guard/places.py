@@ -211,7 +211,17 @@ def is_secret(path: str, glob: bool = False) -> bool:
 
 
 _HARMLESS: Final = frozenset(
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"]
+    [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/random",
+        "/dev/urandom",
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/tty",
+    ]
 )
 _PUBLIC: Final = re.compile(
     r"/(?:usr|lib|lib32|lib64|bin|sbin|opt|nix|snap)(?:/|$)"

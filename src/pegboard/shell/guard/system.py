@@ -46,35 +46,32 @@ def judge_assignment(call: Call, name: str, value: Word) -> None:
     if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)) or upper in HARMLESS_ENV:
         return
     text = value.text
-    if upper in (
-        "HOME",
-        "CDPATH",
-        "LESS",
-        "PYTHONWARNINGS",
-        "PS1",
-        "PS2",
-        "PS3",
-        "IFS",
-        "POSIXLY_CORRECT",
-        "TMUX",
-    ):
-        if upper not in ("HOME",) or (value.known and not text.startswith(("~", HOLE))):
-            if upper == "HOME":
-                call.doubtful(value)
-            return
+    if upper == "HOME":
+        # The sandbox has its own; programs that read start-up files there are asked about by path.
+        call.doubtful(value)
+        return
+    if upper in ("CDPATH", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
+        return
+    if upper == "LESS" and re.fullmatch(r"-?[A-Za-z0-9]*", text):
+        return
     if upper in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTFILE"):
         call.ask(f"{name} decides whether the shell keeps its history")
-    elif (upper in _PATH_LISTS and value.known and _stays_inside(call, text)) or (
-        upper in _OPTION_LISTS
-        and value.known
-        and not _LOADS.search(text)
-        and not re.search(r"exec|overlay|eval", text)
-    ) or (
-        value.known
-        and text in HARMLESS_PROGRAM_VALUES
-        and not upper.startswith(("LD_", "DYLD_", "BASH_"))
-        and "PATH" not in upper
-    ) or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM")):
+    elif (
+        (upper in _PATH_LISTS and value.known and _stays_inside(call, text))
+        or (
+            upper in _OPTION_LISTS
+            and value.known
+            and not _LOADS.search(text)
+            and not re.search(r"exec|overlay|eval", text)
+        )
+        or (
+            value.known
+            and text in HARMLESS_PROGRAM_VALUES
+            and not upper.startswith(("LD_", "DYLD_", "BASH_"))
+            and "PATH" not in upper
+        )
+        or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"))
+    ):
         return
     elif upper.startswith(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")) and value.known:
         call.read(value)
@@ -136,8 +133,8 @@ def declare(call: Call) -> bool:
         and "-f" not in texts
     ):
         call.ask(f"{call.name} prints the environment")
-    if not texts and call.name in ("export", "declare", "typeset") and not call.program.secret:
-        call.found.why = call.found.why
+    if not texts and call.name in ("export", "declare", "typeset"):
+        call.ask(f"{call.name} prints the environment")
     if "-n" in texts and any(HOLE in t for t in texts):
         call.ask("a name reference that is not known before it runs")
     return True
@@ -176,7 +173,7 @@ def jq(call: Call) -> bool:
 def date(call: Call) -> bool:
     options, operands = call.options(
         Program(
-            takes="dfrsI" if False else "dfrs",
+            takes="dfrs",
             long_takes=frozenset({"--date", "--file", "--reference", "--set"}),
         )
     )
@@ -219,10 +216,37 @@ def pkill(call: Call) -> bool:
 
 
 _STATUS: Final = frozenset(
-    ["status", "is-active", "is-enabled", "is-failed", "list-units", "list-unit-files", "list-timers", "list-dependencies", "show", "cat", "get-default", "help"]
+    [
+        "status",
+        "is-active",
+        "is-enabled",
+        "is-failed",
+        "list-units",
+        "list-unit-files",
+        "list-timers",
+        "list-dependencies",
+        "show",
+        "cat",
+        "get-default",
+        "help",
+    ]
 )
 _POWER: Final = frozenset(
-    ["poweroff", "reboot", "halt", "kexec", "rescue", "emergency", "suspend", "hibernate", "hybrid-sleep", "exit", "soft-reboot", "isolate", "default"]
+    [
+        "poweroff",
+        "reboot",
+        "halt",
+        "kexec",
+        "rescue",
+        "emergency",
+        "suspend",
+        "hibernate",
+        "hybrid-sleep",
+        "exit",
+        "soft-reboot",
+        "isolate",
+        "default",
+    ]
 )
 
 
@@ -358,11 +382,12 @@ def few(call: Call) -> bool:
     if call.name == "sysctl":
         if any("=" in t for t in plain) or call.has("-w", "-p", "--load", "--system", "--write"):
             call.deny("sysctl changes the kernel's settings")
-    elif (call.name in ("hostname", "mount", "domainname") and call.has(
-        "-F", "-b", "--file", "-a", "--all", "-o", "--bind"
-    )) or (plain and not (
-        plain[0] in shows.get(call.name, ()) or (call.name == "ifconfig" and len(plain) == 1)
-    )):
+    elif (
+        call.name in ("hostname", "mount", "domainname")
+        and call.has("-F", "-b", "--file", "-a", "--all", "-o", "--bind")
+    ) or (
+        plain and not (plain[0] in shows.get(call.name, ()) or (call.name == "ifconfig" and len(plain) == 1))
+    ):
         call.ask(f"{call.name} changes the system")
     return True
 

@@ -165,7 +165,9 @@ class Walk:
         assigned: list[tuple[str, Word]] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                assigned.append(self.assignment(child))
+                key, value = self.assignment(child)
+                assigned.append((key, value))
+                argv.append(Word(f"{key}={value.text}", self.text(child), False, value.secret))
             else:
                 argv.extend(self.words(child))
         self.emit(node, argv, assigned, [], None)
