@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,9 @@ from pegboard.core.approval import Waiting
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
-from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
-from pegboard.core.sanitise import clean
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.store.spills import SpillFolder
@@ -61,9 +59,13 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    wiring.shaper = Shaper(redactor=Redactor(secrets_of(os.environ)), clean=clean, spills=spills)
+    wiring.shaper = Shaper(spills=spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
+    if "Documents" in needs:
+        from pegboard.documents.child import DocumentReader
+
+        provided.setdefault(Documents, DocumentReader())
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:

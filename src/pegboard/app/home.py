@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,7 +122,7 @@ class App:
     @asynccontextmanager
     async def executor(
         self, *, approver: Approver | None = None, provide: Iterable[Any] = (), session: str = "cli"
-    ) -> AsyncIterator[Executor]:
+    ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block."""
         kit = self.toolkit
         wiring = Wiring(
@@ -145,7 +145,7 @@ class App:
         return SessionLog(self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"))
 
     @asynccontextmanager
-    async def one_call(self, *, approver: Approver | None = None) -> AsyncIterator[OneCall]:
+    async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:
         """A run of one call, recorded (decisions 18)."""
         async with self.executor(approver=approver) as door:
             log = self.log("cli")

@@ -20,7 +20,7 @@ class JournalSnapshots:
 
     async def take(self) -> Snapshot:
         """See Snapshots."""
-        before = await asyncio.to_thread(FilesSnapshot.take, self._root, self._journal)
+        before = await asyncio.to_thread(FilesSnapshot.take, self._root, journal=self._journal)
         return _Taken(before, self._root, self._journal, _origin())
 
 

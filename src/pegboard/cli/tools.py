@@ -24,7 +24,7 @@ def tools(dialect: str | None, *, options: Options) -> int:
         elif options.json:
             print_json([_row(t) for t in kit])
         else:
-            rows = [(t.name, ", ".join(_kinds(t)) or "pure", t.description.splitlines()[0][:80]) for t in kit]
+            rows = [(t.name, ", ".join(t.kinds()) or "none", t.description.splitlines()[0][:80]) for t in kit]
             table(rows, head=("tool", "effects", "what it does"))
     return 0
 
@@ -34,14 +34,5 @@ def _row(tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.schema,
-        "effects": _kinds(tool),
+        "effects": list(tool.kinds()),
     }
-
-
-def _kinds(tool: Tool) -> list[str]:
-    """The kinds of effect that a tool can have, as far as it declares them."""
-    kinds = [p.marker.kind for p in tool.markers if p.marker is not None]
-    declared = tool.effects
-    if declared is not None and not callable(declared):
-        kinds += [e.kind for e in declared]
-    return sorted(set(kinds))

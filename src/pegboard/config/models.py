@@ -29,3 +29,18 @@ def open_model(
         environment=os.environ if environment is None else environment,
         data_dir=(paths or Paths.of()).data,
     )
+
+
+def available_models(paths: Paths, environment: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    """`{name, status}` of every model family: ready, or what it needs."""
+    rows = load("pegboard.models.choose:available")
+    return rows(environment=os.environ if environment is None else environment, data_dir=paths.data)
+
+
+def fetch_weights(name: str, paths: Paths) -> Any:
+    """Fetch a small model's weights; their path.
+
+    Raises:
+        ModelError: an unknown name, no network, or a wrong checksum.
+    """
+    return load("pegboard.models.weights:get")(name, paths.data)

@@ -340,7 +340,7 @@ class Signature:
 def _as_text(arguments: str | Mapping[str, Any] | None) -> str | None:
     """A caller's mapping as JSON text, None where plain JSON cannot say it or there are no arguments."""
     if not isinstance(arguments, Mapping):
-        return arguments
+        return str(arguments) if isinstance(arguments, str) else None
     try:
         return json.dumps(arguments)
     except (TypeError, ValueError, RecursionError):

@@ -115,19 +115,48 @@ def _prepare(
 ) -> _Work:
     steps: list[_Step] = []
     made: dict[str, None] = {}
+    room = _Room.of(changes)
     for change in changes.changes:
-        there = _verify(jail, change)
+        there = _verify(jail, change, room)
         if change.after is not None:
-            made.update(dict.fromkeys(_verify_goal(jail, change)))
+            made.update(dict.fromkeys(_verify_goal(jail, change, room)))
         steps.append(_Step(change, there, _record(change, there)))
     entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
     checkpoint("verified")
     return _Work(jail, journal, checkpoint, steps, entry)
 
 
-def _verify(jail: Jail, change: Change) -> os.stat_result | None:
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Paths that a change set frees: files that go, and the folders above them that may go with them."""
+
+    gone: frozenset[str]
+    above: frozenset[str]
+
+    @classmethod
+    def of(cls, changes: ChangeSet) -> _Room:
+        gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
+        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)))
+
+    def below_a_gone_file(self, path: str) -> str | None:
+        """The file that makes room for a folder above `path`."""
+        return next((parent for parent in _parents(path) if parent in self.gone), None)
+
+
+def _parents(path: str) -> list[str]:
+    out: list[str] = []
+    while path := path.rpartition("/")[0]:
+        out.append(path)
+    return out
+
+
+def _verify(jail: Jail, change: Change, room: _Room) -> os.stat_result | None:
+    if change.before is None and room.below_a_gone_file(change.path):
+        return None
     access = "write" if change.kind in ("create", "modify") else "delete"
     with jail.aim(exact(change.path), access, follow=False) as aim:
+        if change.before is None and aim.target in room.above:
+            return None
         found = None if aim.missing else holds(aim.folder, aim.name, change.before)
         if aim.missing and change.before is not None:
             found = False
@@ -145,9 +174,14 @@ def _changed(change: Change) -> Conflict:
     )
 
 
-def _verify_goal(jail: Jail, change: Change) -> list[str]:
+def _verify_goal(jail: Jail, change: Change, room: _Room) -> list[str]:
     """Folders that will be made for a change's goal, parents first."""
     goal = change.moved_to or change.path
+    file = room.below_a_gone_file(goal)
+    if file is not None:
+        return [
+            parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
+        ]
     with jail.aim(exact(goal), "write", follow=False) as aim:
         if change.moved_to is not None and not aim.missing and holds(aim.folder, aim.name, None) is not None:
             raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
@@ -208,7 +242,7 @@ def _carry_out(work: _Work, remove_dirs: Sequence[str]) -> Entry | None:
     try:
         if work.journal is not None:
             _intend(work, work.journal)
-        if _flips(work.steps):
+        if _flips(step.change for step in work.steps):
             # A file takes the place of a folder or the other way round: room must be made first.
             _remove(work)
             remove_empty(work.jail, remove_dirs)
@@ -256,21 +290,11 @@ def _finish(work: _Work, journal: Journal) -> Entry:
     return work.entry
 
 
-def _flips(steps: Sequence[_Step]) -> bool:
-    removed = {step.change.path for step in steps if step.change.kind in ("delete", "move")}
-    put = {step.goal for step in steps if step.change.after is not None}
-    return any(_has_parent_in(path, put) for path in removed) or any(
-        _has_parent_in(path, removed) for path in put
-    )
-
-
-def _has_parent_in(path: str, paths: set[str]) -> bool:
-    parent = path.rpartition("/")[0]
-    while parent:
-        if parent in paths:
-            return True
-        parent = parent.rpartition("/")[0]
-    return False
+def _flips(changes: Iterable[Change]) -> bool:
+    changes = tuple(changes)
+    room = _Room.of(ChangeSet(changes))
+    goals = [change.moved_to or change.path for change in changes if change.after is not None]
+    return any(goal in room.above or room.below_a_gone_file(goal) for goal in goals)
 
 
 def _stage(work: _Work) -> None:

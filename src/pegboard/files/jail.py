@@ -282,7 +282,7 @@ class Jail:
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
-        descriptor = self._open(path, FOLDER_FLAGS if folder else O_PATH | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = self._open(path, FOLDER_FLAGS if folder else O_PATH | os.O_CLOEXEC)
         try:
             real = self.real_path(descriptor, path)
             self._permits.authorise("read", real, path)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import Unavailable
-from pegboard.files.blobs import Blobs
+from pegboard.files.blobs import Blobs, private_folder
 from pegboard.files.staging import sync_files
 
 EntryType: TypeAlias = Literal["commit", "exec", "undo", "redo"]
@@ -127,7 +127,7 @@ class Journal:
             Unavailable: another holds it for longer than `timeout_s` seconds.
         """
         for folder in (self.folder, self._entries, self._intents, self.snapshots):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(folder)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._wait_for(descriptor, timeout_s)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
-from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable
+from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable, Unsupported
 from pegboard.files.blobs import Blobs, sha256
 from pegboard.files.commit import commit
 from pegboard.files.diffs import unified
@@ -257,7 +258,9 @@ def _plan(jail: Jail, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
 
 def _now(jail: Jail, plan: _Plan, path: str) -> _Now:
     if path not in plan.files:
-        with jail.aim(exact(path), "write", follow=False) as aim:
+        seen = None
+        # A folder in the file's place, or a file in its folder's: the commit finds out whether it goes.
+        with suppress(Unsupported, Conflict), jail.aim(exact(path), "write", follow=False) as aim:
             seen = None if aim.missing else look(aim.folder, aim.name, path)
         if seen is None:
             plan.files[path] = _Now(None, None, None, None)

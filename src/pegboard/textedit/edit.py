@@ -13,6 +13,7 @@ from pegboard.textedit.marks import marks_in, put_back
 from pegboard.textedit.match import (
     NUMBERED,
     Edit,
+    Source,
     Span,
     Spans,
     Strategy,
@@ -262,9 +263,8 @@ def _times(count: int) -> str:
 def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
     """The looser strategies, on the decoded text."""
     text = data[skip:].decode("utf-8")
-    found = search(text, edit.old)
-    if found is None:
-        found = place_or_error(text, edit, path)
+    source = Source(text)
+    found = search(source, edit.old) or place_or_error(source, edit, path)
     by_start = {span.start: span for span in found.spans}
     lines = {start: text.count("\n", 0, start) + 1 for start in by_start}
     chosen = [by_start[start] for start in _choose(list(by_start), list(lines.values()), edit, path)]

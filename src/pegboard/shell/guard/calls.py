@@ -129,6 +129,8 @@ def by_table(call: Call, program: Program) -> bool:
         call.ask(f"{call.name} {program.reason}")
     options, operands = call.options(program)
     read_only = program.read_only
+    if program.operands == "doubtful":
+        _outputs(call)
     for option in options:
         if program.runs and stands_for(option.flag, program.runs):
             call.ask(f"{call.name} {option.flag} runs a program")
@@ -141,6 +143,23 @@ def by_table(call: Call, program: Program) -> bool:
         elif option.value is None and len(option.flag) > 3 and option.flag[2] == "/":
             call.doubtful(Word(option.flag[2:], option.flag))
     return _operands(call, program, operands, options) and read_only
+
+
+_OUTPUT: Final = re.compile(
+    r"--(?:out(?:put)?(?:[-_]?(?:file|dir|path|directory))?|outDir|dest(?:ination)?|log[-_]?file|target[-_]?dir|prefix|to|save)(?:=(.*))?|-[oO](.*)",
+    re.DOTALL,
+)
+
+
+def _outputs(call: Call) -> None:
+    """Options of any program that by custom name its output: outside paths among them are written."""
+    for at, word in enumerate(call.args):
+        match = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
+        if match is None:
+            continue
+        value = match[1] or match[2] or (call.args[at + 1].text if at + 1 < len(call.args) else "")
+        if PATH_LIKE.search(value):
+            call.found.write(value, call.cwd)
 
 
 def _operands(call: Call, program: Program, operands: list[Word], options: list[Option]) -> bool:

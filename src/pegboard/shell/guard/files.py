@@ -172,9 +172,11 @@ def fd(call: Call) -> bool:
     args = call.args
     for at, word in enumerate(args):
         if word.text in ("-x", "--exec", "-X", "--exec-batch"):
-            inner = [Word(w.text.replace("{}", "./found"), w.source, w.glob) for w in args[at + 1 :] if w.text != ";"]
-            if not any("./found" in w.text for w in inner):
-                inner.append(Word("./found", "{}"))
+            # Without a pattern everything is found, as with an unfiltered `find`.
+            name = "./found" if any(w.text[:1] != "-" for w in args[:at]) else "./" + HOLE
+            inner = [Word(w.text.replace("{}", name), w.source, w.glob) for w in args[at + 1 :] if w.text != ";"]
+            if not any(name in w.text for w in inner):
+                inner.append(Word(name, "{}"))
             run_for_each(call, inner)
             return False
         if word.text[:1] != "-" and at > 0:
@@ -383,6 +385,8 @@ def make(call: Call) -> bool:
             if not option.value.known or option.value.text in ("-", "/dev/stdin") or option.value.text.startswith("/dev/fd"):
                 call.ask(f"{call.name} {option.flag} takes rules that are not known before it runs")
             call.read(option.value)
+            if call.found.places.at(option.value.text, call.cwd).kind not in (Kind.INSIDE, Kind.WORKSPACE, Kind.PUBLIC):
+                call.ask(f"{call.name} {option.flag} takes rules from outside the workspace")
     for word in operands:
         name, equals, value = word.text.partition("=")
         if equals and (name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE") or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)):

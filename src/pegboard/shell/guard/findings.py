@@ -106,8 +106,8 @@ class Findings:
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
         elif kind in (Kind.WORKSPACE, Kind.PROTECTED, Kind.OUTSIDE, Kind.UNKNOWN):
             self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
-        elif recursive and place.target.split("/")[0] == "…":
-            self._path("delete", place, "ask", "deletes a folder that is not known before it runs")
+        elif place.target.split("/")[0] == "…":
+            self._path("delete", place, "ask", "deletes what is not known before it runs")
         elif kind is not Kind.HARMLESS:
             self._path("delete", place, "allow", "")
 

@@ -17,7 +17,7 @@ from pegboard.shell.guard.characters import refused
 from pegboard.shell.guard.findings import Findings
 from pegboard.shell.guard.options import Program
 from pegboard.shell.guard.places import HOLE, Kind, Places
-from pegboard.shell.guard.tables import INTERPRETERS, PRIVILEGE, PROGRAMS, SHELLS
+from pegboard.shell.guard.tables import INTERPRETERS, NETWORK, PRIVILEGE, PROGRAMS, SHELLS
 from pegboard.shell.guard.walk import MAX_DEPTH, Segment, Source, Walk, bash_parser
 from pegboard.shell.guard.words import Word
 
@@ -119,7 +119,12 @@ class _Judge:
             found.executed(command[:200], None, read_only=False)
             return
         # Bash joins lines at a backslash before it looks at words; the grammar does not everywhere.
-        source = (_JOIN.sub(r"\1", command) if "\\\n" in command else command).encode("utf-8", "replace")
+        if "\\\n" in command:
+            command = _JOIN.sub(r"\1", command)
+        if _TWICE.search(command):
+            # The grammar cuts `a$B-c$D/` in two words; braces keep it whole.
+            command = _PLAIN_VARIABLE.sub(r"${\1}", command)
+        source = command.encode("utf-8", "replace")
         tree = bash_parser().parse(source)
         walk = Walk(
             source, self.segment, self.problem, found.places.home, found.places.root, cwd, others, stdin=stdin
@@ -276,7 +281,7 @@ class _Judge:
         name, program = call.name, call.program.text
         if not name.isascii():
             call.ask(f"the program name {name!r} is not written in plain letters")
-        if len(call.args) == 1 and call.args[0].text in ("--help", "--version") and "/" not in program:
+        if len(call.args) == 1 and "/" not in program and _only_tells(name, call.args[0].text):
             return True
         secret = next((w for w in (call.program, *call.args) if w.secret), None)
         if secret is not None and name not in ("[", "[[", "test", "export", "declare", "local", "readonly", "unset", ":"):
@@ -322,7 +327,7 @@ class _Judge:
             # A virtual environment's or node's own programs do what their names say.
             if re.search(r"(?:^|/)(?:\.?venv|env|node_modules/\.bin|\.tox/[^/]+)(?:/bin)?/[^/]+$", place.target):
                 return True
-            if call.name in RULES or call.name in SHELLS:
+            if (call.name in RULES or call.name in SHELLS) and call.name not in ("gradlew", "mvnw"):
                 call.ask(f"{text} has the name of a known program but lies in the workspace")
             elif re.search(r"\.(?:sh|bash)$", place.target):
                 self._script_program(call, place.target)
@@ -351,12 +356,23 @@ class _Judge:
             call.ask(f"{call.name} works in {call.cwd}, {kind.value}")
 
 
+def _only_tells(name: str, argument: str) -> bool:
+    """Whether a lone argument makes the program print its help or version and nothing else."""
+    if argument in ("--help", "--version"):
+        return True
+    row = PROGRAMS.get(name)
+    known = name in NETWORK or (row is not None and row.verdict == "ask" and name not in ("at", "batch", "ed", "ex", "m4"))
+    return known and argument in ("-V", "-version", "version", "help")
+
+
 def _name(program: str) -> str:
     name = posixpath.basename(posixpath.normpath(program)) if "/" in program else program
     return name.lower() if name.isascii() and name.isupper() else name
 
 
 _JOIN: Final = re.compile(r"((?:^|[^\\])(?:\\\\)*)\\\n")
+_PLAIN_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)")
+_TWICE: Final = re.compile(r"\$[A-Za-z_]\w{0,60}[^\s'\"$]{0,200}\$[A-Za-z_]")
 _UNKNOWN: Final = Program()
 _HARMLESS_ANYWHERE: Final = frozenset({"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"})
 RULES: Final[dict[str, Rule]] = {

@@ -113,8 +113,12 @@ class Walk:
         assigned: list[tuple[str, Word]] = []
         moved = list(redirects)
         stdin = stdin or self.stdin
+        end = -1
         for child in node.named_children:
             kind = child.type
+            if child.start_byte == end and argv and kind not in _REDIRECTS and not self.quiet:
+                self.on_problem("the words of the command cannot be told apart", False)
+            end = child.end_byte if kind in _WORDS or kind == "command_name" else -1
             if kind == "variable_assignment":
                 assigned.append(self.assignment(child))
             elif kind in _REDIRECTS:
@@ -212,6 +216,13 @@ class Walk:
         for child in later:
             self.visit(child)
         self.stdin = before
+
+    def bare_redirect(self, node: Node) -> None:
+        """A redirection without a command, as in `$(< file)`."""
+        moved: list[Redirect] = []
+        self.redirect(node, moved)
+        if moved and not self.quiet:
+            self.emit(node, [], [], moved, None)
 
     def redirect(self, node: Node, moved: list[Redirect], later: list[Node] | None = None) -> Source | None:
         """Record one redirection; returns what it feeds to standard input, if it does."""
@@ -430,7 +441,7 @@ class Walk:
                 name, word = self.assignment(node)
                 appended = b"+=" in self.source[node.start_byte : node.end_byte]
                 values = [HOLE if appended else word.text]
-            if any(HOLE in value for value in values):
+            if any(value.startswith(HOLE) for value in values):
                 spoilt.add(name)
             seen.setdefault(name, []).extend(values)
             if name not in spoilt and len(seen[name]) <= _MAX_VALUES:
@@ -484,6 +495,9 @@ _HANDLERS: Final[dict[str, Callable[[Walk, Node], None]]] = {
     "variable_assignment": Walk.assignments,
     "variable_assignments": Walk.assignments,
     "test_command": Walk.test,
+    "file_redirect": Walk.bare_redirect,
+    "herestring_redirect": Walk.bare_redirect,
+    "heredoc_redirect": Walk.bare_redirect,
 }
 
 

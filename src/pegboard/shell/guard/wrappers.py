@@ -243,6 +243,9 @@ def shell(call: Call) -> bool:
             if "c" in text or text.lower() in ("-command", "-encodedcommand", "-enc"):
                 _script_argument(call, at)
                 return True
+            if "n" in text:
+                # The script is parsed and not run.
+                return True
             reads_stdin = reads_stdin or "s" in text
             if "i" in text:
                 call.ask(f"{call.name} starts interactively")
