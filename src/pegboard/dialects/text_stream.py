@@ -38,8 +38,8 @@ class TextStream:
 
     What `feed` gives as text is the beginning of the message's text; what follows a call's mark is
     held until the call is whole. `flush` gives the rest. `finish` reads the whole text once more, so
-    that no split can change the message. Reasoning that ends without having begun is known as such
-    only at its end: until then it went on as text.
+    that no split can change the message; only its calls are to be run. Reasoning that ends without
+    having begun is known as such only at its end: until then it went on as text, its calls announced.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class TextStream:
         self._tail = ""
         self._closers: tuple[str, ...] = ()
         self._began = False
-        self._blank: str = ""
+        self._blank: list[str] = []
         self._open = False
         self._behind_call = False
         self._behind_thought = False
         self._calls = 0
-        self._sent = 0
+        self._shown: list[str] = []
 
     def feed(self, chunk: str) -> list[Delta]:
         """What this piece of text adds."""
@@ -83,7 +83,9 @@ class TextStream:
     def flush(self) -> list[Delta]:
         """What was held back; call it once, behind the last piece."""
         message = self.finish()
-        rest = message.text[self._sent :]
+        shown, text = "".join(self._shown), message.text
+        # What was shown and is not in the text was reasoning, as only the whole told.
+        rest = text[len(shown) :] if text.startswith(shown) else text
         out: list[Delta] = [TextDelta(rest)] if rest else []
         for index, call in list(enumerate(message.calls))[self._calls :]:
             out += [CallStarted(index, "", call.name), CallDelta(index, arguments_text(call.arguments))]
@@ -137,8 +139,8 @@ class TextStream:
             if word in _ENDS and word not in self._opened:
                 # All that went before was reasoning after all.
                 self._opened.add(word)
-                self._sent, self._behind_thought = 0, True
-                self._blank, self._open = "", False
+                self._shown, self._behind_thought = [], True
+                self._blank, self._open = [], False
             else:
                 self._text(self._buffer[:begin], out)
             self._buffer = rest
@@ -166,23 +168,26 @@ class TextStream:
 
     def _text(self, text: str, out: list[Delta]) -> None:
         """Give text on; white space waits until something stands behind it."""
-        text = self._blank + text
-        if self._behind_thought:
-            text = text.lstrip()
         shown = text.rstrip()
-        self._blank = text[len(shown) :]
+        if self._behind_thought and not self._open:
+            shown = shown.lstrip()
+        elif shown:
+            shown = "".join([*self._blank, shown])
         if shown:
-            self._behind_thought, self._open = False, True
-            self._sent += len(shown)
-            out.append(TextDelta(shown))
+            self._blank, self._behind_thought, self._open = [], False, True
+            self._show(shown, out)
+        self._blank.append(text[len(text.rstrip()) :])
 
     def _boundary(self, text: str, out: list[Delta]) -> None:
         """Give on all text before a call or a thought; white space alone is no text."""
         self._text(text, out)
-        if self._open and self._blank:
-            self._sent += len(self._blank)
-            out.append(TextDelta(self._blank))
-        self._blank, self._open = "", False
+        if self._open and (blank := "".join(self._blank)):
+            self._show(blank, out)
+        self._blank, self._open = [], False
+
+    def _show(self, text: str, out: list[Delta]) -> None:
+        self._shown.append(text)
+        out.append(TextDelta(text))
 
     def _safe(self) -> int:
         """How much of the buffer cannot be the beginning of a mark, nor be dropped at the end."""

@@ -125,7 +125,8 @@ class _Reader:
 
     def _container(self, pos: int) -> int | None:
         match = _PARAMS.match(self.text, pos)
-        if match is None:
+        # Inside <params> the same word is a parameter of that name.
+        if match is None or (self.inside and not match[1]):
             return None
         if match[2] != "params" and not match[1]:
             self._repair(f"<params> was written <{match[2]}>")
