@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -189,7 +188,7 @@ def resolve(annotation: Any, default: Any, owner: Any, *, label: str, name: str)
         BuildError: a name in it is unknown; function, parameter and name are told (case schema-04).
     """
     if annotation is MISSING:
-        return type(default) if type(default) in _INFERRED else Any
+        return cast("Any", type(default) if type(default) in _INFERRED else Any)
     if annotation is None:
         return type(None)
     if isinstance(annotation, ForwardRef):
@@ -239,8 +238,8 @@ def local_scope(owner: Any) -> dict[str, Any]:
     code = getattr(owner, "__code__", None)
     if code is None:
         return names
-    frame = sys._getframe(1)
-    prefixed = f"{owner.__qualname__}"
+    frame = inspect.currentframe()
+    prefixed = cast("str", owner.__qualname__)
     while frame is not None:
         inside = frame.f_code
         if inside.co_filename == code.co_filename and prefixed.startswith(f"{inside.co_qualname}.<locals>."):
@@ -320,6 +319,8 @@ def _marker_in(annotation: Any) -> EffectMarker | None:
 
 def resolve_nested(annotation: Any, owner: Any) -> Any:
     """Resolve text inside an annotation (`list["Node"]`); raises what evaluating it raises."""
+    if "'" not in repr(annotation):  # every text inside shows its quotes
+        return annotation
     import typing
 
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
@@ -332,8 +333,6 @@ def from_field(annotation: Any, field: Any) -> tuple[Any, Any]:
     from pydantic_core import PydanticUndefined
 
     default = MISSING if field.is_required() else field.get_default(call_default_factory=True)
-    if default is PydanticUndefined:
-        default = MISSING
     bare = copy(field)
     bare.default, bare.default_factory = PydanticUndefined, None
     return Annotated[annotation, bare], default

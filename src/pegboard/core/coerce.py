@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pegboard.core.problems import Problem, shown
-from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.schema import Schema, matches_enum, pointer, same, type_name, types_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+(?:\.0+)?\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?\Z")
 _MAX_DIGITS: Final = 4000
 _BOOLEANS: Final[dict[str, bool]] = {"true": True, "false": False, "1": True, "0": False}
-_MAX_DEPTH: Final = 200
+_MAX_DEPTH: Final = 100
+_MAX_BRANCHES: Final = 2000
 
 
 @dataclass(slots=True)
@@ -29,10 +29,12 @@ class Coercion:
     Attributes:
         root: the whole schema, for `$ref`.
         notes: what was changed, one sentence each.
+        budget: how many union branches may still be tried, shared by nested passes.
     """
 
     root: Mapping[str, Any]
     notes: list[str] = field(default_factory=list[str])
+    budget: list[int] = field(default_factory=lambda: [_MAX_BRANCHES])
 
     def value(self, value: Any, schema: Schema, path: str, depth: int = 0) -> Any:
         """The value in the type that the schema asks for, or as it is where that cannot be done."""
@@ -81,11 +83,14 @@ class Coercion:
 
     def _in_branches(self, value: Any, branches: list[Schema], path: str, depth: int) -> Any:
         """Coerce inside the branch that fits best; with several, the one that needs the fewest changes."""
+        if self.budget[0] <= 0:  # unions within unions: trying every way through them grows without bound
+            return value
+        self.budget[0] -= len(branches)
         fitting = [b for b in branches if _admits(value, b, self.root)]
         best: tuple[int, int] | None = None
         chosen: tuple[Any, list[str]] = (value, [])
         for branch in fitting:
-            trial = Coercion(self.root)
+            trial = Coercion(self.root, budget=self.budget)
             result = trial.value(value, branch, path, depth + 1)
             score = (misfit(result, branch, self.root), len(trial.notes))
             if best is None or score < best:
@@ -98,7 +103,7 @@ class Coercion:
     ) -> dict[str, Any]:
         properties = cast("Mapping[str, Schema]", schema.get("properties", {}))
         required = cast("list[str]", schema.get("required", ()))
-        patterns = cast("Mapping[str, Schema]", schema.get("patternProperties", {}))
+        patterned = "patternProperties" in schema
         rest = cast("Schema", schema.get("additionalProperties", True))
         out: dict[str, Any] = {}
         for key, item in value.items():
@@ -109,10 +114,8 @@ class Coercion:
                     continue
                 out[key] = self.value(item, properties[key], where, depth + 1)
                 continue
-            applicable = [s for pattern, s in patterns.items() if _search(pattern, key)]
-            for inner in applicable or [rest]:
-                item = self.value(item, inner, where, depth + 1)
-            out[key] = item
+            # Patterns are left to the validator: a stranger's expression may take for ever in Python's engine.
+            out[key] = item if patterned else self.value(item, rest, where, depth + 1)
         return out
 
     def _in_array(self, value: list[Any], schema: Mapping[str, Any], path: str, depth: int) -> list[Any]:
@@ -155,6 +158,9 @@ class Coercion:
         try:
             value, how = json.loads(text, parse_constant=_no_constant), ""
         except (ValueError, RecursionError):
+            # Most processes never see malformed JSON, so its parser is loaded by the first that does.
+            from pegboard.core.repair import Unrepairable, repair_json
+
             try:
                 repaired = repair_json(text)
             except Unrepairable:
@@ -204,13 +210,6 @@ def _admits(value: Any, schema: Schema, root: Mapping[str, Any]) -> bool:
         return schema
     kinds = types_of(schema, root)
     return (kinds is None or type_name(value) in kinds) and matches_enum(value, schema)
-
-
-def _search(pattern: str, key: str) -> bool:
-    try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        return False
 
 
 def _no_constant(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -29,7 +30,7 @@ class ForeignSchema:
         fill_defaults: whether `filled` adds the defaults of absent properties.
     """
 
-    __slots__ = ("_closed", "_defaults", "_validator", "closed", "name", "names", "root", "schema")
+    __slots__ = ("_defaults", "_needed", "_validator", "closed", "name", "names", "root", "schema")
 
     def __init__(
         self, schema: Schema, *, name: str = "", closed: bool = False, fill_defaults: bool = False
@@ -38,8 +39,11 @@ class ForeignSchema:
         self.root: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
         self.name = name
         top = pointer(schema, self.root)
-        properties = top.get("properties") if isinstance(top, Mapping) else None
-        known = cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
+        known: Mapping[str, Any] = {}
+        required: Any = ()
+        if isinstance(top, Mapping):
+            known = _mapping(top.get("properties"))
+            required = top.get("required") or ()
         self.names = tuple(known)
         silent = isinstance(top, Mapping) and not any(word in top for word in _OPEN_WORDS)
         self.closed = (closed and silent) or (
@@ -47,11 +51,12 @@ class ForeignSchema:
             and top.get("additionalProperties") is False
             and "patternProperties" not in top
         )
-        self._defaults: dict[str, Any] = {
-            key: item["default"]
-            for key, item in known.items()
-            if fill_defaults and isinstance(item, Mapping) and "default" in item
-        }
+        self._defaults: dict[str, Any] = {}
+        for key, item in known.items():
+            node = _mapping(item)
+            if fill_defaults and "default" in node:
+                self._defaults[key] = node["default"]
+        self._needed = frozenset(key for key in self._defaults if key in required)
         self._validator: Any = None
 
     def check(self) -> None:
@@ -82,16 +87,33 @@ class ForeignSchema:
         """Everything that does not fit, each with its path."""
         self.check()
         out: list[Problem] = []
-        for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
-            out += _problems(error)
+        try:
+            for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
+                out += _problems(error)
+        except ValueError as error:  # its error report has a lower limit of depth than its verdict
+            out.append(Problem("", f"they are nested too deeply: {error}"))
         return out
 
+    def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
+        absent = [k for k in self._needed if k not in arguments]
+        return self._with(arguments, absent) if absent else arguments
+
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults of absent properties, copied; the same object where none is absent."""
+        """The arguments with every absent property's default, copied.
+
+        Defaults that break their own schema (`null` for a string) are common, so they come after
+        validation and are the author's to answer for.
+        """
         absent = [k for k in self._defaults if k not in arguments]
-        if not absent:
-            return arguments
+        return self._with(arguments, absent) if absent else arguments
+
+    def _with(self, arguments: dict[str, Any], absent: list[str]) -> dict[str, Any]:
         return {**arguments, **{k: copy.deepcopy(self._defaults[k]) for k in absent}}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _invalid(name: str, error: Exception) -> str:
@@ -129,13 +151,7 @@ def _kinds(types: Iterable[str]) -> str:
 
 
 def _shortened(message: str, value: Any) -> str:
-    import json
-
-    try:
-        whole = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return message[:200]
-    short = message.replace(whole, shown(value))
+    short = message.replace(json.dumps(value, ensure_ascii=False), shown(value))
     return short if len(short) <= 200 else f"{short[:197]}…"
 
 

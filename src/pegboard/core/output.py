@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import collections.abc as abc
 import types
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Any, Final, Union, get_args, get_origin
 
 from pegboard.core.annotations import MISSING, Raw, resolve, resolve_nested, unwrap
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.errors import BuildError
 from pegboard.core.result import ToolResult
+from pegboard.core.typeddicts import portable
 
 _UNTYPED: Final = (str, bytes, bytearray, type(None), object, ToolResult, Text, Image, Audio, File)
 _LATER: Final = (abc.Awaitable, abc.Coroutine)
@@ -43,8 +44,7 @@ class Output:
             return NOTHING
         try:
             annotation = resolve(raw.returns, MISSING, raw.owner, label=label, name="return")
-            if "ForwardRef(" in repr(annotation):
-                annotation = resolve_nested(annotation, raw.owner)
+            annotation = resolve_nested(annotation, raw.owner)
         except (BuildError, NameError):
             return NOTHING
         if get_origin(annotation) in _LATER:
@@ -56,17 +56,17 @@ class Output:
     @classmethod
     def _build(cls, annotation: Any, label: str) -> Output:
         from pydantic import TypeAdapter
-        from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+        from pydantic.errors import PydanticUserError
 
         from pegboard.core.typed import json_schema
 
         try:
-            adapter: Any = TypeAdapter(annotation)
-        except PydanticSchemaGenerationError:
+            adapter: Any = TypeAdapter(portable(annotation))
+        except PydanticUserError:
             return NOTHING  # a library's own class: it will be shown by its text
         try:
             return cls(json_schema(adapter, label, "serialization"), adapter)
-        except (BuildError, PydanticInvalidForJsonSchema):
+        except BuildError:
             return NOTHING
 
     def dump(self, value: Any) -> Any:
@@ -89,7 +89,7 @@ def _typed(annotation: Any) -> bool:
     if core is Any or core in _UNTYPED or get_origin(core) in _STREAMS or core in _STREAMS:
         return False
     if get_origin(core) in (Union, types.UnionType):
-        return all(m is type(None) or _typed(m) for m in cast("tuple[Any, ...]", get_args(core)))
+        return all(m is type(None) or _typed(m) for m in get_args(core))
     if get_origin(core) in (list, tuple):
         return all(m is Ellipsis or _typed(m) or m is str for m in get_args(core))
     return True

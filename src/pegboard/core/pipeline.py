@@ -89,7 +89,7 @@ class Resolver(Protocol):
 class GrantBook(Protocol):
     """Where yeses are remembered."""
 
-    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> None:
+    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
         """Remember a `session` or `always` answer for exactly the effects that asked."""
         ...
 
@@ -334,7 +334,7 @@ class Pipeline:
         return value
 
     def _decide(self, ready: _Planned, context: Context) -> Decision:
-        return self.policy(ready.plan.effects, _situation(ready.tool, context), ready.tool.level)
+        return self.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
 
     async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
         """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
@@ -605,7 +605,8 @@ def _around(layer: Middleware, ready: _Planned, context: Context, step: Next) ->
     return lambda: layer(invocation, step)
 
 
-def _situation(tool: Tool, context: Context) -> Situation:
+def situation(tool: Tool, context: Context) -> Situation:
+    """What rules' conditions see of a call."""
     origin = context.origin
     return Situation(
         values={

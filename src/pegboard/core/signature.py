@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
 from pegboard.core.annotations import MISSING, Raw
-from pegboard.core.coerce import Coercion
-from pegboard.core.decode import Decoded, name_arguments, read_object
+from pegboard.core.decode import Decoded, NotFinite, has_surrogate, loads, name_arguments, read_object
 from pegboard.core.docstrings import Documented, read_docstring
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.foreign import ForeignSchema
@@ -183,7 +182,7 @@ class Signature:
             function = cast("Any", self._function)
             function = getattr(function, "func", function)  # a partial's own text is about partial
             doc = getattr(function, "__doc__", None)
-            if not hasattr(function, "__name__") and doc is not None and doc == type(function).__doc__:
+            if not hasattr(function, "__name__"):  # an object: how it is called says more than what it is
                 doc = type(function).__call__.__doc__ or doc
             self._documented = read_docstring(doc)
         return self._documented
@@ -258,29 +257,25 @@ class Signature:
         validate = self._validate
         if validate is None:
             validate = self._build().validate_json
-        text = arguments
-        if isinstance(text, Mapping):
-            try:
-                text = json.dumps(text)
-            except (TypeError, ValueError, RecursionError):
+        text = arguments if type(arguments) is str else _as_text(arguments)
+        if text is None:
+            return self._decode_slowly(arguments)
+        for word in self._slow_only:
+            if word in text:
                 return self._decode_slowly(arguments)
-        if type(text) is str:
-            for word in self._slow_only:
-                if word in text:
-                    return self._decode_slowly(arguments)
-            try:
-                values = validate(text, strict=True)
-            except ValueError:
-                return self._decode_slowly(arguments)
-            if self._reserved and not self._reserved.isdisjoint(values):
-                return self._decode_slowly(arguments)
-            return Decoded(values, (), text)
-        return self._decode_slowly(arguments)
+        try:
+            values = validate(text, strict=True)
+        except ValueError:
+            return self._decode_slowly(arguments)
+        if self._reserved and not self._reserved.isdisjoint(values):
+            return self._decode_slowly(arguments)
+        return Decoded(values, (), text)
 
     def _decode_slowly(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """Aliases, unknown names, repair and coercion; then the same strict validation."""
         from pydantic import ValidationError
 
+        from pegboard.core.coerce import Coercion
         from pegboard.core.typed import problems_of
 
         schema = self.schema
@@ -304,16 +299,33 @@ class Signature:
         return Decoded(cast("dict[str, Any]", values), tuple(notes), sent)
 
     def _decode_foreign(self, arguments: str | Mapping[str, Any] | None, foreign: ForeignSchema) -> Decoded:
+        text = arguments if type(arguments) is str else _as_text(arguments)
+        if text is not None and not has_surrogate(text):
+            try:
+                whole = loads(text)
+            except (ValueError, RecursionError, NotFinite):
+                whole = None
+            if isinstance(whole, dict) and self._fits(cast("dict[str, Any]", whole), foreign):
+                return Decoded(foreign.filled(cast("dict[str, Any]", whole)), (), text)
         given, notes = read_object(arguments, name=self.name)
         named, problems = name_arguments(given, foreign.names, self.aliases, notes, open_=not foreign.closed)
         sent = named
-        if problems or not foreign.accepts(foreign.filled(named)):
+        if problems or not foreign.accepts(foreign.completed(named)):
+            from pegboard.core.coerce import Coercion
+
             coercion = Coercion(foreign.root, notes)
             sent = cast("dict[str, Any]", coercion.value(named, foreign.schema, ""))
-            problems += [Problem(p.path, p.message) for p in foreign.errors(foreign.filled(sent))]
+            problems += foreign.errors(foreign.completed(sent))
         if problems:
             refuse(problems, name=self.name)
         return Decoded(copy.deepcopy(foreign.filled(sent)), tuple(notes), sent)
+
+    def _fits(self, given: dict[str, Any], foreign: ForeignSchema) -> bool:
+        return (
+            self.aliases.keys().isdisjoint(given)
+            and not (foreign.closed and any(key not in foreign.names for key in given))
+            and foreign.accepts(foreign.completed(given))
+        )
 
     def errors(self, arguments: str | Mapping[str, Any] | None) -> list[str]:
         """Each thing that does not fit, with its path; empty = valid (ledger N-10, N-13)."""
@@ -325,6 +337,16 @@ class Signature:
 
     def __repr__(self) -> str:
         return f"<Signature {self.name}({', '.join(p.name for p in self.parameters)})>"
+
+
+def _as_text(arguments: str | Mapping[str, Any] | None) -> str | None:
+    """A caller's mapping as JSON text, None where plain JSON cannot say it or there are no arguments."""
+    if not isinstance(arguments, Mapping):
+        return str(arguments) if isinstance(arguments, str) else None
+    try:
+        return json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _aliases(parameters: tuple[Parameter, ...], inject: Mapping[str, Any], label: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, overload
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
-from pegboard.core.effects import EFFECT_KINDS, Effect, Plan
+from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
 from pegboard.core.signature import Parameter, Signature
 
@@ -36,6 +36,7 @@ _FIELDS: Final = (
     "function",
     "is_async",
     "markers",
+    "touches",
 )
 _LEVELS: Final = ("auto", "confirm", "deny")
 
@@ -68,6 +69,7 @@ class Tool:
         level: auto runs, confirm asks first, deny never runs (ledger A-02, X-24).
         limits: time and size.
         idempotent: whether a call whose outcome is unknown may be repeated.
+        touches: kinds of effect that it can have, for lists and annotations; what one call has is its plan's.
         hints: short phrases of requests that this tool is for; search and routing use them.
         aliases: other names that are accepted, not advertised.
         example: argument values for prompts, may be None (ledger U-13).
@@ -86,6 +88,7 @@ class Tool:
     example: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     plan: PlanFunction | None = None
+    touches: tuple[EffectKind, ...] = ()
     signature: Signature
     function: Callable[..., Any]
     is_async: bool
@@ -114,6 +117,7 @@ class Tool:
         aliases: Iterable[str] = (),
         parameters: Mapping[str, Any] | None = None,
         example: Mapping[str, Any] | None = None,
+        touches: Iterable[EffectKind] = (),
     ) -> None:
         if function is None:
             if type(self) is Tool:
@@ -140,6 +144,8 @@ class Tool:
             self.parameters = parameters
         if example is not None:
             self.example = example
+        if touches:
+            self.touches = tuple(touches)
         self._build(function, bound=False)
 
     def _build(self, function: Callable[..., Any], *, bound: bool) -> None:
@@ -210,6 +216,13 @@ class Tool:
         """Call the function itself, with no runtime around it."""
         return self.function(*args, **kwargs)
 
+    def kinds(self) -> tuple[EffectKind, ...]:
+        """The kinds of effect that it can have, as far as it declares them."""
+        found = {p.marker.kind for p in self.markers if p.marker is not None}.union(self.touches)
+        if self.effects is not None and not callable(self.effects):
+            found.update(e.kind for e in self.effects)
+        return tuple(k for k in EFFECT_KINDS if k in found)
+
     def to_schema(self) -> dict[str, Any]:
         """The OpenAI function form (ledger N-14)."""
         return {
@@ -248,6 +261,7 @@ def tool(
     aliases: Iterable[str] = (),
     parameters: Mapping[str, Any] | None = None,
     example: Mapping[str, Any] | None = None,
+    touches: Iterable[EffectKind] = (),
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Any
@@ -269,6 +283,7 @@ def tool(
         hints: phrases of requests that the tool is for.
         aliases: other accepted names.
         parameters: a JSON Schema in place of the one made from the types.
+        touches: kinds of effect that a `plan=` or an effects function may give.
 
     Raises:
         BuildError: at once, when the tool cannot be built.

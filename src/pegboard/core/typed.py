@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -10,6 +9,7 @@ from pegboard.core.annotations import MISSING, resolve_nested
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import rewrite, types_of
+from pegboard.core.typeddicts import portable
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pydantic_core.core_schema import CoreSchema, TypedDictField
 
     from pegboard.core.signature import Parameter
-
-_FORWARD: Final = re.compile(r"ForwardRef\(")
 
 
 def build(
@@ -71,7 +69,11 @@ def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, labe
                 if parameter.default is not MISSING:  # pydantic-core copies a mutable default
                     inner = core_schema.with_default_schema(inner, default=parameter.default)
                 fields[parameter.name] = core_schema.typed_dict_field(inner, required=parameter.required)
-            return core_schema.typed_dict_schema(fields, extra_behavior="allow" if open_ else "forbid")
+            return core_schema.typed_dict_schema(
+                fields,
+                extra_behavior="allow" if open_ else "forbid",
+                config=core_schema.CoreConfig(allow_inf_nan=False),
+            )
 
     return TypeAdapter(Arguments)
 
@@ -79,9 +81,8 @@ def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, labe
 def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label: str) -> CoreSchema:
     annotation = parameter.annotation
     try:
-        if _FORWARD.search(repr(annotation)):
-            annotation = resolve_nested(annotation, owner)
-        return handler.generate_schema(annotation)
+        annotation = resolve_nested(annotation, owner)
+        return handler.generate_schema(portable(annotation))
     except Exception as error:  # pydantic and user hooks raise anything; the developer must learn where
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BuildError(
@@ -120,7 +121,7 @@ def json_schema(adapter: TypeAdapter[Any], label: str, mode: Any) -> dict[str, A
     try:
         schema = adapter.json_schema(schema_generator=generator(), mode=mode)
     except PydanticInvalidForJsonSchema as error:
-        raise BuildError(f"{label}: {str(error).splitlines()[0]}") from error
+        raise BuildError(f"{label}: a type cannot be said in JSON: {str(error).splitlines()[0]}") from error
     return cast("dict[str, Any]", rewrite(schema, _tidy))
 
 
@@ -131,8 +132,6 @@ def _tidy(node: dict[str, Any]) -> dict[str, Any]:
         kinds = types_of(node, {})
         if kinds is not None and "null" not in kinds:
             del node["default"]
-    if node.get("type") == "array" and "items" not in node and "prefixItems" not in node:
-        node["items"] = {}
     return node
 
 
@@ -155,7 +154,7 @@ def problems_of(error: ValidationError, value: Any) -> list[Problem]:
     for item in error.errors(include_url=False, include_context=False):
         path = _path(item["loc"], value, absent=item["type"] == "missing")
         words = by_path.setdefault(path, [])
-        text = _WORDS.get(item["type"]) or _own_words(item["msg"])
+        text = _WORDS.get(item["type"]) or _own_words(item["msg"]).replace(" or None", " or null")
         if text not in words:
             words.append(text)
         received[path] = item["input"]
@@ -215,5 +214,5 @@ def _path(location: tuple[int | str, ...], value: Any, *, absent: bool) -> str:
             path += f"[{step}]"
             here = cast("list[Any]", here)[step]
         elif absent and index == len(location) - 1:
-            path += f".{step}"
+            path += f"[{step}]" if isinstance(step, int) else f".{step}"
     return path

@@ -1,0 +1,210 @@
+"""Propose: from what is wanted to the exact ChangeSet, changing nothing (decisions 12)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from pegboard.core.effects import Change, ChangeSet
+from pegboard.core.errors import Conflict, InvalidArguments, Unsupported
+from pegboard.files.blobs import sha256
+from pegboard.files.diffs import unified
+from pegboard.files.jail import Jail
+from pegboard.files.looking import Seen, look
+from pegboard.files.names import shown
+from pegboard.files.permits import check_new, check_replaceable, hard_link_warning
+from pegboard.files.places import Aim
+from pegboard.ports.files import Delete, Move, Wanted, Write
+
+
+@dataclass(slots=True)
+class _File:
+    """One file between before and after; several wants of one path meet here."""
+
+    target: str
+    before: Seen | None
+    after: bytes | None
+    mode: int | None = None
+
+
+@dataclass(slots=True)
+class _Draft:
+    files: dict[str, _File] = field(default_factory=dict[str, _File])
+    moves: dict[str, str] = field(default_factory=dict[str, str])
+    names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    notes: list[str] = field(default_factory=list[str])
+
+
+Check = Callable[[str, bytes], None]
+"""Given target and present content of a file that will be changed; raises Conflict where it is stale."""
+
+
+def propose(jail: Jail, wanted: Sequence[Wanted], *, check: Check | None = None, limit: int) -> ChangeSet:
+    """The ChangeSet that brings about `wanted`, with before-images and diffs.
+
+    Args:
+        jail: where the files are.
+        wanted: taken one after the other; several of one path become one change.
+        check: asked for each file that is there and will be changed.
+        limit: bytes of the largest file that is read.
+
+    Raises:
+        Conflict: not the expected content, a target of a move that exists, a new name that a
+            neighbour has in another spelling, a file where a folder is needed.
+        NotFound, OutsideWorkspace, PermissionDenied, Unsupported, TooLarge, InvalidArguments.
+    """
+    draft = _Draft()
+    for want in wanted:
+        match want:
+            case Write():
+                _write(jail, draft, want, limit)
+            case Delete():
+                _delete(jail, draft, want, limit)
+            case Move():
+                _move(jail, draft, want, limit)
+            case _:
+                assert_never(want)
+    _refuse_nested(draft)
+    if check is not None:
+        for file in draft.files.values():
+            if file.before is not None and not stat.S_ISLNK(file.before.mode):
+                check(file.target, file.before.data)
+    return ChangeSet(tuple(_changes(draft)), note=" ".join(draft.notes))
+
+
+def _open(jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bool) -> _File:
+    """The draft's file at a place; read from the disk the first time."""
+    known = draft.files.get(aim.target)
+    if known is not None:
+        return known
+    seen = None if aim.missing else look(aim.folder, aim.name, path, limit=limit)
+    if seen is None and new:
+        names: list[str] = []
+        if not aim.missing:
+            folder = os.path.dirname(aim.path)
+            if folder not in draft.names:
+                draft.names[folder] = os.listdir(aim.folder)
+            names = draft.names[folder]
+        for name in (*aim.missing, aim.name):
+            check_new(aim.folder, name, path, names)
+            names = []
+    file = _File(aim.target, seen, None if seen is None else seen.data)
+    draft.files[aim.target] = file
+    return file
+
+
+def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
+    with jail.aim(want.path, "write") as aim:
+        file = _open(jail, draft, aim, want.path, limit, new=True)
+        if file.before is not None and stat.S_ISREG(file.before.mode):
+            check_replaceable(file.before.stat, want.path)
+            draft.notes += hard_link_warning(file.target, file.before.stat.st_nlink)
+    if want.expected_sha256 is not None:
+        now = None if file.after is None else sha256(file.after)
+        if now != want.expected_sha256.lower():
+            raise Conflict(
+                f"{shown(want.path)} is not what was expected: its SHA-256 is {now or 'none, for it is not there'}.",
+                hint="Read the file again and base the change on what it holds now.",
+                details={"path": file.target, "sha256": now, "expected": want.expected_sha256},
+            )
+    file.after = want.data
+    if want.mode is not None:
+        file.mode = want.mode
+
+
+def _delete(jail: Jail, draft: _Draft, want: Delete, limit: int) -> None:
+    with jail.aim(want.path, "delete", follow=False) as aim:
+        file = _open(jail, draft, aim, want.path, limit, new=False)
+    if file.after is None:
+        raise jail.missing(want.path)
+    file.after = None
+
+
+def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
+    with jail.aim(want.path, "delete", follow=False) as aim:
+        source = _open(jail, draft, aim, want.path, limit, new=False)
+    if source.after is None:
+        raise jail.missing(want.path)
+    is_link = source.before is not None and stat.S_ISLNK(source.before.mode)
+    if is_link and want.data is not None:
+        raise Unsupported(
+            f"{shown(want.path)} is a symbolic link.", hint="Edit and move the file that it leads to."
+        )
+    with jail.aim(want.to, "write", follow=False) as aim:
+        if aim.target == source.target:
+            source.after = source.after if want.data is None else want.data
+            return
+        goal = _open(jail, draft, aim, want.to, limit, new=True)
+    if goal.after is not None:
+        raise Conflict(
+            f"{shown(want.to)} exists already; {shown(want.path)} was not moved.",
+            hint="Delete it first, or choose another name.",
+        )
+    goal.after = source.after if want.data is None else want.data
+    if goal.before is None and source.before is not None:
+        goal.mode = source.before.mode
+    if source.before is not None and goal.before is None:
+        draft.moves[source.target] = goal.target
+    source.after = None
+
+
+def _refuse_nested(draft: _Draft) -> None:
+    """A file cannot lie below another file."""
+    kept = {target for target, file in draft.files.items() if file.after is not None}
+    for target in kept:
+        parent = target.rpartition("/")[0]
+        while parent:
+            if parent in kept:
+                raise InvalidArguments(
+                    f"{shown(target)} would lie below the file {shown(parent)}.", hint="Choose other names."
+                )
+            parent = parent.rpartition("/")[0]
+
+
+def _changes(draft: _Draft) -> list[Change]:
+    out: list[Change] = []
+    arrived = set(draft.moves.values())
+    for target, file in draft.files.items():
+        before = None if file.before is None else file.before.data
+        goal = draft.files.get(draft.moves.get(target, ""))
+        if goal is not None and file.after is None and goal.after is not None:
+            diff = unified(target, before, goal.after, moved_to=goal.target)
+            mode = goal.mode if goal.mode is not None and stat.S_ISLNK(goal.mode) else None
+            out.append(
+                Change(
+                    path=target, kind="move", before=before, after=goal.after,
+                    moved_to=goal.target, mode=mode, diff=diff,
+                )
+            )  # fmt: skip
+        elif target in arrived and file.after is not None and _still_moved(draft, target):
+            continue
+        else:
+            out += _plain_change(draft, file, before)
+    return out
+
+
+def _still_moved(draft: _Draft, target: str) -> bool:
+    return any(goal == target and draft.files[source].after is None for source, goal in draft.moves.items())
+
+
+def _plain_change(draft: _Draft, file: _File, before: bytes | None) -> list[Change]:
+    if before is None and file.after is None:
+        return []
+    was = None if file.before is None else file.before.mode
+    mode = file.mode
+    same_mode = was is not None and (mode is None or stat.S_IMODE(mode) == stat.S_IMODE(was))
+    if before == file.after and same_mode:
+        draft.notes.append(f"{shown(file.target)} already holds this content.")
+        return []
+    kind = "create" if before is None else "delete" if file.after is None else "modify"
+    look_mode = was if file.after is None else mode
+    return [
+        Change(
+            path=file.target, kind=kind, before=before, after=file.after,
+            mode=mode if file.after is not None else None,
+            diff=unified(file.target, before, file.after, mode=look_mode),
+        )
+    ]  # fmt: skip

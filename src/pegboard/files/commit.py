@@ -1,0 +1,404 @@
+"""Commit: carry out a ChangeSet, all files or none, whatever ends the process (issue 4, 3).
+
+The way: verify every file, keep old and new contents, write the intent, stage the new contents
+beside their places, rename, remove, and turn the intent into an entry by one rename. Whoever
+next holds the journal's lock finds an intent that was left and completes or takes it back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pegboard.core.effects import Change, ChangeSet
+from pegboard.core.errors import Conflict, ToolError
+from pegboard.files.blobs import LINK_FROM_BYTES, Blobs, sha256
+from pegboard.files.held import HeldFolders
+from pegboard.files.jail import Jail
+from pegboard.files.journal import (
+    Checkpoint,
+    Entry,
+    EntryType,
+    FileRecord,
+    Journal,
+    Origin,
+    no_checkpoint,
+)
+from pegboard.files.looking import holds
+from pegboard.files.names import shown
+from pegboard.files.places import Aim
+from pegboard.files.recovery import forget_links, recover, remove_empty, roll_back
+from pegboard.files.refusals import refusal
+from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
+
+_SYNC_BATCH: Final = 128  # descriptors that are open at a time
+_SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
+
+
+@dataclass(slots=True)
+class _Step:
+    """One change on its way."""
+
+    change: Change
+    there: os.stat_result | None
+    record: FileRecord
+    linked: bool = False
+
+    @property
+    def goal(self) -> str:
+        return self.change.moved_to or self.change.path
+
+    @property
+    def mode(self) -> int | None:
+        """What the staged file gets; a link that is modified without a mode stays a link."""
+        if self.change.mode is None and self.there is not None and stat.S_ISLNK(self.there.st_mode):
+            return self.there.st_mode
+        return self.change.mode
+
+
+@dataclass(slots=True)
+class _Work:
+    jail: Jail
+    journal: Journal | None
+    checkpoint: Checkpoint
+    steps: list[_Step]
+    entry: Entry
+    held: HeldFolders
+
+
+def commit(
+    jail: Jail,
+    changes: ChangeSet,
+    *,
+    journal: Journal | None = None,
+    origin: Origin | None = None,
+    type: EntryType = "commit",
+    undoes: Iterable[str] = (),
+    remove_dirs: Sequence[str] = (),
+    checkpoint: Checkpoint = no_checkpoint,
+) -> Entry | None:
+    """Carry out `changes`; blocking.
+
+    Args:
+        jail: where.
+        changes: as `propose` or an undo made it; a change whose mode says S_IFLNK makes a link.
+        journal: where the entry goes; None = no undo and no safety from crashes.
+        origin, type, undoes: for the entry.
+        remove_dirs: folders that are removed afterwards where they are empty.
+        checkpoint: called at each point where a crash would matter.
+
+    Returns:
+        The entry, None without a journal or changes.
+
+    Raises:
+        Conflict: a file is no longer as the ChangeSet saw it; nothing was changed.
+        ToolError: the system refused; nothing was changed.
+    """
+    if not changes:
+        return None
+    held = HeldFolders(jail)
+    try:
+        return _commit(
+            jail, changes, journal, origin or Origin(), type, undoes, remove_dirs, checkpoint, held
+        )
+    finally:
+        held.close()
+
+
+def _commit(
+    jail: Jail,
+    changes: ChangeSet,
+    journal: Journal | None,
+    origin: Origin,
+    type: EntryType,
+    undoes: Iterable[str],
+    remove_dirs: Sequence[str],
+    checkpoint: Checkpoint,
+    held: HeldFolders,
+) -> Entry | None:
+    if journal is None:
+        nowhere = Entry(id="", type=type, time=0.0, workspace=str(jail.root), origin=Origin(), files=())
+        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint, held), remove_dirs)
+        return None
+    with journal.lock():
+        recover(jail, journal)
+        entry = journal.new_entry(type, str(jail.root), origin, (), undoes=undoes)
+        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint, held), remove_dirs)
+
+
+# ---------------------------------------------------------------------- before anything changes
+
+
+def _prepare(
+    jail: Jail,
+    journal: Journal | None,
+    changes: ChangeSet,
+    entry: Entry,
+    checkpoint: Checkpoint,
+    held: HeldFolders,
+) -> _Work:
+    steps: list[_Step] = []
+    made: dict[str, None] = {}
+    room = _Room.of(changes)
+    for change in changes.changes:
+        there = _verify(held, change, room)
+        if change.after is not None:
+            made.update(dict.fromkeys(_verify_goal(held, change, room)))
+        steps.append(_Step(change, there, _record(change, there)))
+    entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
+    checkpoint("verified")
+    return _Work(jail, journal, checkpoint, steps, entry, held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Paths that a change set frees: files that go, and the folders above them that may go with them."""
+
+    gone: frozenset[str]
+    above: frozenset[str]
+
+    @classmethod
+    def of(cls, changes: ChangeSet) -> _Room:
+        gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
+        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)))
+
+    def below_a_gone_file(self, path: str) -> str | None:
+        """The file that makes room for a folder above `path`."""
+        return next((parent for parent in _parents(path) if parent in self.gone), None)
+
+
+def _parents(path: str) -> list[str]:
+    out: list[str] = []
+    while path := path.rpartition("/")[0]:
+        out.append(path)
+    return out
+
+
+def _verify(held: HeldFolders, change: Change, room: _Room) -> os.stat_result | None:
+    if change.before is None and room.below_a_gone_file(change.path):
+        return None
+    access = "write" if change.kind in ("create", "modify") else "delete"
+    with held.aim(change.path, access) as aim:
+        if change.before is None and aim.target in room.above:
+            return None
+        found = None if aim.missing else holds(aim.folder, aim.name, change.before)
+        if aim.missing and change.before is not None:
+            found = False
+    if found is False or found is True:
+        raise _changed(change)
+    return found
+
+
+def _changed(change: Change) -> Conflict:
+    was = "did not exist" if change.before is None else f"held {len(change.before)} bytes"
+    return Conflict(
+        f"{shown(change.path)} is no longer as it was when the change was planned (it {was}); nothing was changed.",
+        hint="Read it again and repeat the change.",
+        details={"path": change.path},
+    )
+
+
+def _verify_goal(held: HeldFolders, change: Change, room: _Room) -> list[str]:
+    """Folders that will be made for a change's goal, parents first."""
+    goal = change.moved_to or change.path
+    file = room.below_a_gone_file(goal)
+    if file is not None:
+        return [
+            parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
+        ]
+    with held.aim(goal, "write") as aim:
+        if change.moved_to is not None and not aim.missing and holds(aim.folder, aim.name, None) is not None:
+            raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
+        return _missing_dirs(aim)
+
+
+def _missing_dirs(aim: Aim) -> list[str]:
+    parts = aim.target.rsplit("/", len(aim.missing) + 1)
+    stem = parts[0] if len(parts) == len(aim.missing) + 2 else None
+    out: list[str] = []
+    for name in aim.missing:
+        stem = name if stem is None else f"{stem}/{name}"
+        out.append(stem)
+    return out
+
+
+def _record(change: Change, there: os.stat_result | None) -> FileRecord:
+    was = None if there is None else there.st_mode
+    after_mode: int | None = None
+    if change.after is not None:
+        # None for a new file: the umask decides, and `_carry_out` notes what came of it.
+        after_mode = change.mode if change.mode is not None else was
+        if after_mode is not None and not stat.S_IFMT(after_mode):
+            after_mode |= stat.S_IFREG
+    return FileRecord(
+        path=change.path,
+        kind=change.kind,
+        before=None if change.before is None else sha256(change.before),
+        after=None if change.after is None else sha256(change.after),
+        before_mode=was,
+        after_mode=after_mode,
+        moved_to=change.moved_to,
+        temporary="" if change.after is None else temporary_name(),
+    )
+
+
+def _keep(held: HeldFolders, blobs: Blobs, step: _Step) -> None:
+    """Old and new content into the journal; a large old one by a second name for the file itself."""
+    change, record, there = step.change, step.record, step.there
+    if change.before is not None and record.before is not None and there is not None:
+        # Only a file that will be replaced and has no other name becomes ours alone by that.
+        if len(change.before) >= LINK_FROM_BYTES and there.st_nlink == 1 and stat.S_ISREG(there.st_mode):
+            with held.aim(change.path, "delete") as aim:
+                step.linked = blobs.link(record.before, aim.folder, aim.name)
+        if not step.linked:
+            blobs.put(change.before, record.before)
+    if change.after is not None and record.after is not None:
+        near = None
+        if change.before is not None and record.before is not None and record.before != record.after:
+            near = (record.before, change.before)
+        blobs.put(change.after, record.after, near=near)
+
+
+# ---------------------------------------------------------------------- the act
+
+
+def _carry_out(work: _Work, remove_dirs: Sequence[str]) -> Entry | None:
+    try:
+        if work.journal is not None:
+            _intend(work, work.journal)
+        if _flips(step.change for step in work.steps):
+            # A file takes the place of a folder or the other way round: room must be made first.
+            _remove(work)
+            remove_empty(work.jail, remove_dirs)
+            work.held.close()
+            _stage(work)
+            _place(work)
+        else:
+            _stage(work)
+            _place(work)
+            _remove(work)
+            remove_empty(work.jail, remove_dirs)
+    except BaseException as error:
+        _take_back(work)
+        if isinstance(error, OSError):
+            raise refusal(error, work.steps[0].change.path) from None
+        raise
+    return None if work.journal is None else _finish(work, work.journal)
+
+
+def _intend(work: _Work, journal: Journal) -> None:
+    """The intent comes first: a second name for a live file must be known to whoever cleans up."""
+    journal.begin(work.entry)
+    work.checkpoint("intended")
+    for step in work.steps:
+        _keep(work.held, journal.blobs, step)
+        work.checkpoint("kept")
+    if len(work.steps) > 1:
+        journal.sync(work.entry)
+
+
+def _take_back(work: _Work) -> None:
+    contents = {step.record.before: step.change.before or b"" for step in work.steps}
+    roll_back(work.jail, work.entry, contents.__getitem__)
+    if work.journal is not None:
+        forget_links(work.journal.blobs, work.entry)
+        work.journal.abandon(work.entry)
+
+
+def _finish(work: _Work, journal: Journal) -> Entry:
+    for step in work.steps:
+        if step.linked and step.record.before and step.change.before is not None and step.there is not None:
+            journal.blobs.settle(step.record.before, step.change.before, step.there)
+    work.checkpoint("done")
+    journal.finish(work.entry)
+    work.checkpoint("finished")
+    return work.entry
+
+
+def _flips(changes: Iterable[Change]) -> bool:
+    changes = tuple(changes)
+    room = _Room.of(ChangeSet(changes))
+    goals = [change.moved_to or change.path for change in changes if change.after is not None]
+    return any(goal in room.above or room.below_a_gone_file(goal) for goal in goals)
+
+
+def _stage(work: _Work) -> None:
+    puts = [step for step in work.steps if step.change.after is not None]
+    alone = len(puts) <= _SYNC_ALONE
+    opened: list[int] = []
+    try:
+        for step in puts:
+            descriptor = _stage_one(work.held, step, sync=alone)
+            work.checkpoint("staged")
+            if descriptor is not None:
+                opened.append(descriptor)
+            if len(opened) == _SYNC_BATCH:
+                _sync_and_close(opened)
+        _sync_and_close(opened)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _stage_one(held: HeldFolders, step: _Step, *, sync: bool) -> int | None:
+    assert step.change.after is not None
+    with held.spot(step.goal, "write", make_parents=True) as spot:
+        like = step.there if step.there is not None and stat.S_ISREG(step.there.st_mode) else None
+        staged = stage(
+            spot.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary, sync=sync,
+            copy_from=spot.name if step.change.kind == "modify" else None,
+        )  # fmt: skip
+        return staged.descriptor
+
+
+def _sync_and_close(opened: list[int]) -> None:
+    side_by_side(opened, os.fsync)
+    while opened:
+        os.close(opened.pop())
+
+
+def _place(work: _Work) -> None:
+    folders: dict[str, None] = {}
+    alone = len(work.steps) <= _SYNC_ALONE
+    for step in work.steps:
+        if step.change.after is None:
+            continue
+        with work.held.spot(step.goal, "write") as spot:
+            expected = None if step.change.moved_to is not None else step.there
+            if not _unchanged(spot.lstat(), expected):
+                raise _changed(step.change)
+            place(Staged(spot.folder, step.record.temporary), spot.folder, spot.name, sync=alone)
+            folders[os.path.dirname(spot.target)] = None
+        work.checkpoint("placed")
+    if not alone:
+        _sync_folders(work.held, folders)
+
+
+def _sync_folders(held: HeldFolders, folders: Iterable[str]) -> None:
+    for folder in folders:
+        with suppress(ToolError, OSError), held.aim(f"{folder}/-" if folder else "-", "write") as aim:
+            sync_folder(aim.folder)
+
+
+def _unchanged(now: os.stat_result | None, then: os.stat_result | None) -> bool:
+    if now is None or then is None:
+        return now is then
+    return (now.st_ino, now.st_size, now.st_mtime_ns) == (then.st_ino, then.st_size, then.st_mtime_ns)
+
+
+def _remove(work: _Work) -> None:
+    folders: dict[str, None] = {}
+    for step in work.steps:
+        if step.change.kind not in ("delete", "move"):
+            continue
+        with work.held.spot(step.change.path, "delete") as spot:
+            if not _unchanged(spot.lstat(), step.there):
+                raise _changed(step.change)
+            os.unlink(spot.name, dir_fd=spot.folder)
+            folders[os.path.dirname(spot.target)] = None
+        work.checkpoint("removed")
+    _sync_folders(work.held, folders)

@@ -1,0 +1,452 @@
+"""Jail: the workspace's files by descriptor, so that no name leads out (security.md, Files)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pegboard.core.errors import (
+    Conflict,
+    InvalidArguments,
+    NotFound,
+    ToolError,
+)
+from pegboard.files.jailglob import glob_regex
+from pegboard.files.looking import read_descriptor
+from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
+from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
+from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
+from pegboard.files.places import Aim, Spot
+from pegboard.files.refusals import is_folder, no_regular_file, outside, refusal
+from pegboard.files.roots import Roots, is_link, leaves
+from pegboard.files.staging import place, stage
+
+READ_LIMIT_BYTES: Final = 256 * 1024 * 1024
+_LIST_LIMIT: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did: the canonical target, whether it is new, and what to warn about."""
+
+    target: str
+    created: bool
+    warnings: tuple[str, ...] = ()
+
+
+class Jail:
+    """Plain file access that cannot leave the workspace and the folders that were allowed.
+
+    Args:
+        root: the workspace; must exist.
+        allowed_dirs: further folders for reading and writing (ledger X-44).
+        read_only_dirs: further folders for reading; one inside the workspace makes it read-only.
+        protected: names that are never changed, at any depth (see names.PROTECTED).
+        full_access: the whole file system is allowed; protected and masked names still hold.
+        masked: absolute folders and files that are neither read nor changed nor listed.
+        deny: asked at each open with access and canonical target (decisions 4).
+        home: what a leading `~` means; None = the password database's entry.
+        opener: how paths are opened; the best that this system has by default.
+        read_limit_bytes: largest file that is read whole.
+
+    Raises:
+        NotFound, Unsupported: `root` or an allowed folder is missing or no folder.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        allowed_dirs: Iterable[str | os.PathLike[str]] = (),
+        read_only_dirs: Iterable[str | os.PathLike[str]] = (),
+        protected: Iterable[str] = PROTECTED,
+        full_access: bool = False,
+        masked: Iterable[str | os.PathLike[str]] = (),
+        deny: Deny | None = None,
+        home: str | os.PathLike[str] | None = None,
+        opener: Opener | None = None,
+        read_limit_bytes: int = READ_LIMIT_BYTES,
+    ) -> None:
+        self._roots = Roots(
+            os.fspath(root),
+            allowed=[*_texts(allowed_dirs), *(("/",) if full_access else ())],
+            read_only=_texts(read_only_dirs),
+            home=None if home is None else os.fspath(home),
+            opener=opener or best_opener(),
+        )
+        hidden = tuple(os.path.realpath(path) for path in masked)
+        self._permits = Permits(self._roots, ProtectedNames(protected), hidden, deny)
+        self._limit = read_limit_bytes
+        self._full = full_access
+        # With nothing to ask about, a read is an open, a stat, a read and a close.
+        self._simple = self._permits.all_readable and not full_access
+
+    # ------------------------------------------------------------------ the surface
+
+    def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:
+        """The file's bytes, whole.
+
+        Raises:
+            NotFound, OutsideWorkspace, PermissionDenied, InvalidArguments: as the names say.
+            Unsupported: a folder, device, FIFO or socket.
+            TooLarge: over `limit` bytes (default: the jail's read limit).
+        """
+        most = self._limit if limit is None else limit
+        descriptor = self.open_read(path)
+        try:
+            return read_descriptor(descriptor, most, path)
+        finally:
+            os.close(descriptor)
+
+    def write_bytes(self, path: str, data: bytes) -> Written:
+        """Replace the file's content as a whole, or create it with its parents.
+
+        The name changes over in one step, synced to the disk; mode, owner and extended
+        attributes stay; a link inside the workspace is followed, other names of a hard-linked
+        file keep the old content and a warning says so.
+
+        Raises:
+            As read_bytes; PermissionDenied also for protected names, read-only folders and
+            read-only files; Conflict for a new name that differs from a neighbour's by case only.
+        """
+        with self.spot(path, "write", make_parents=True) as spot:
+            before = spot.lstat()
+            check_replaceable(before, path)
+            if before is None:
+                check_new(spot.folder, spot.name, path)
+            try:
+                place(stage(spot.folder, data, like=before, copy_from=spot.name), spot.folder, spot.name)
+            except OSError as error:
+                raise refusal(error, path) from None
+            links = before.st_nlink if before is not None else 1
+            return Written(spot.target, before is None, hard_link_warning(spot.target, links))
+
+    def delete(self, path: str) -> None:
+        """Remove one file, or one symbolic link (never what it points to).
+
+        Raises:
+            As write_bytes; Unsupported for a folder.
+        """
+        with self.spot(path, "delete", follow=False) as spot:
+            there = spot.lstat()
+            if there is None:
+                raise self.missing(path)
+            if stat.S_ISDIR(there.st_mode):
+                raise is_folder(path)
+            try:
+                os.unlink(spot.name, dir_fd=spot.folder)
+            except OSError as error:
+                raise refusal(error, path) from None
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder with its parents; one that is there already is fine.
+
+        Raises:
+            As write_bytes; Conflict where a file is in the way.
+        """
+        if not path.strip("/. "):
+            os.close(self._open_folder(path))
+            return
+        with self.spot(path.rstrip("/"), "write", make_parents=True) as spot:
+            there = spot.lstat()
+            if there is not None and not stat.S_ISDIR(there.st_mode):
+                raise Conflict(f"{shown(path)} is a file.", hint="Choose another name.")
+            if there is None:
+                self._permits.refuse_protected(spot.target, path, is_dir=True)
+                check_new_name(spot.name, path)
+                try:
+                    os.mkdir(spot.name, 0o777, dir_fd=spot.folder)
+                except FileExistsError:
+                    pass
+                except OSError as error:
+                    raise refusal(error, path, noun="Directory") from None
+
+    def list(self, path: str = ".") -> list[str]:
+        """The names in a folder, sorted; links are not followed.
+
+        Raises:
+            NotFound, OutsideWorkspace, PermissionDenied: as the names say.
+            Unsupported: it is no folder.
+        """
+        descriptor = self._open_folder(path)
+        try:
+            names = os.listdir(descriptor)
+            if not self._simple:
+                base = self.real_path(descriptor, path)
+                names = [name for name in names if self._permits.visible(os.path.join(base, name))]
+        except OSError as error:
+            raise refusal(error, path, noun="Directory") from None
+        finally:
+            os.close(descriptor)
+        return sorted(as_text(name) for name in names)
+
+    def glob(self, pattern: str) -> list[str]:
+        """Workspace-relative paths that match (`*`, `?`, `[…]`, `**`), sorted; no link is followed.
+
+        Protected and hidden files are among them. The walk stops after 100,000 entries.
+
+        Raises:
+            OutsideWorkspace: the pattern is absolute or climbs with `..`.
+        """
+        check_path(pattern)
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+            raise outside(pattern)
+        matches = glob_regex(pattern)
+        found = [path for path in self._walk() if matches(path)]
+        return sorted(as_text(path) for path in found)
+
+    # ------------------------------------------------------------------ for the rest of files/
+
+    @property
+    def root(self) -> Path:
+        """The workspace's real path."""
+        return Path(self._roots.workspace.path)
+
+    @property
+    def identity(self) -> tuple[int, int, str]:
+        """Device, inode and real path: what makes this workspace this one (decisions 7)."""
+        there = os.fstat(self._roots.workspace.descriptor)
+        return there.st_dev, there.st_ino, self._roots.workspace.path
+
+    def close(self) -> None:
+        """Close the folders' descriptors; the jail is of no use afterwards."""
+        self._roots.close()
+
+    def open_read(self, path: str) -> int:
+        """A descriptor of a regular file, opened for reading; the caller closes it."""
+        if not path.strip():
+            raise InvalidArguments("The path is empty.", hint="Name a file.")
+        if self._full:
+            self._refuse_special(path)
+        descriptor = self._open(path, READ_FLAGS)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise no_regular_file(mode, path)
+            if not self._simple:
+                self._permits.authorise("read", self.real_path(descriptor, path), path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    @contextmanager
+    def spot(
+        self, path: str, access: Access, *, make_parents: bool = False, follow: bool = True
+    ) -> Generator[Spot]:
+        """The place that `path` names, its folder held open while it is used.
+
+        Args:
+            path: as the model sent it.
+            access: write or delete; checked against roots, protected names and `deny`.
+            make_parents: missing folders are made, after every check.
+            follow: a link in the last place is followed to its target inside.
+
+        Raises:
+            NotFound: a folder is missing and `make_parents` is False.
+        """
+        aim = self._aim(path, access, follow, make_parents)
+        folder = self._make(aim.folder, aim.missing, path)
+        try:
+            yield Spot(folder, aim.name, aim.target, aim.path)
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def aim(self, path: str, access: Access, *, follow: bool = True) -> Generator[Aim]:
+        """As `spot`, but nothing is made: folders that are missing are named."""
+        aim = self._aim(path, access, follow, missing_ok=True)
+        try:
+            yield aim
+        finally:
+            os.close(aim.folder)
+
+    def authorise(self, access: Access, absolute: str, path: str) -> None:
+        """Refuse a canonical place that this jail keeps closed; for places reached before."""
+        self._permits.authorise(access, absolute, path)
+
+    def target(self, absolute: str) -> str:
+        """An absolute real path as effects name it: workspace-relative inside, else absolute."""
+        return self._roots.target(absolute)
+
+    def inside(self, absolute: str, *, write: bool) -> bool:
+        """Whether a real path lies in a folder that is allowed for this access."""
+        root = self._roots.root_of(absolute)
+        return root is not None and (root.writable or not write) and not self._permits.is_masked(absolute)
+
+    def readable(self, target: str) -> bool:
+        """Whether a target (as effects name it) may be opened or listed: not masked, not denied."""
+        return self._simple or self._permits.visible(os.path.join(self._roots.workspace.path, target))
+
+    def check_readable(self, path: str, *, folder: bool) -> str:
+        """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
+        descriptor = self._open(path, FOLDER_FLAGS if folder else LOOK_FLAGS)
+        try:
+            real = self.real_path(descriptor, path)
+            self._permits.authorise("read", real, path)
+            return real
+        finally:
+            os.close(descriptor)
+
+    @property
+    def all_readable(self) -> bool:
+        """Whether nothing inside is masked or denied, so that walkers need not ask."""
+        return self._permits.all_readable
+
+    def missing(self, path: str, noun: str = "File") -> NotFound:
+        """NotFound for `path`, with the twin's name where one is there."""
+        folder, _, name = path.rstrip("/").rpartition("/")
+        try:
+            other = twin(name, self.list(folder or ("/" if path.startswith("/") else ".")))
+        except ToolError:
+            other = None
+        hint = "List the folder to see what is there."
+        if other is not None:
+            hint = f"There is {shown(other)}, which differs by case or Unicode form only."
+        elif path.startswith("file:"):
+            hint = "Send a path, not a URL."
+        return NotFound(f"{noun} not found: {shown(path)}", hint=hint)
+
+    def real_path(self, descriptor: int, path: str) -> str:
+        """Where an open descriptor lies now.
+
+        Raises:
+            NotFound: it was removed or replaced meanwhile.
+        """
+        try:
+            real = real_path(descriptor)
+        except OSError:
+            # No /proc: ask by name, and believe it only where it is the same file.
+            real = os.path.realpath(self._roots.absolute(path))
+            if not os.path.samestat(os.fstat(descriptor), os.lstat(real)):
+                real = None
+        if real is None:
+            raise self.missing(path)
+        return real
+
+    def locate(self, path: str) -> str:
+        """The real path that `path` names, as far as it exists; for naming, never for opening.
+
+        Raises:
+            InvalidArguments: it is no path.
+        """
+        check_path(path)
+        return os.path.realpath(self._roots.absolute(path))
+
+    # ------------------------------------------------------------------ opening
+
+    def _open(self, path: str, flags: int, *, noun: str = "File") -> int:
+        try:
+            return self._roots.open(path, flags)
+        except OSError as error:
+            raise self._refusal(error, path, noun) from None
+
+    def _refusal(self, error: OSError, path: str, noun: str = "File") -> ToolError:
+        return self.missing(path, noun) if error.errno == errno.ENOENT else refusal(error, path, noun=noun)
+
+    def _open_folder(self, path: str) -> int:
+        descriptor = self._open(path, FOLDER_FLAGS, noun="Directory")
+        if self._simple:
+            return descriptor
+        try:
+            self._permits.authorise("read", self.real_path(descriptor, path), path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _refuse_special(self, path: str) -> None:
+        """With the whole system open, even opening a device can act (a tape, a watchdog): look first."""
+        descriptor = self._open(path, LOOK_FLAGS)
+        try:
+            mode = os.fstat(descriptor).st_mode
+        finally:
+            os.close(descriptor)
+        if not stat.S_ISREG(mode):
+            raise no_regular_file(mode, path)
+
+    # ------------------------------------------------------------------ places to write
+
+    def _aim(self, path: str, access: Access, follow: bool, missing_ok: bool) -> Aim:
+        if not path.strip():
+            raise InvalidArguments("The path is empty.", hint="Name a file.")
+        root, relative = self._roots.relative(path)
+        parent, _, name = relative.rpartition("/")
+        if name in ("", ".", ".."):
+            if self._roots.root_of(os.path.realpath(f"{root.path}/{relative}")) is None:
+                raise leaves(path)
+            raise is_folder(path)
+        try:
+            folder, missing = self._roots.deepest(root, parent, path, missing_ok=missing_ok)
+        except OSError as error:
+            raise self._refusal(error, path) from None
+        try:
+            absolute = os.path.join(self.real_path(folder, path), *missing, name)
+            if not (follow and not missing and is_link(folder, name)):
+                self._permits.authorise(access, absolute, path)
+                return Aim(folder, name, self.target(absolute), absolute, tuple(missing))
+            real = os.path.realpath(absolute)
+            if self._roots.root_of(real) is None:
+                raise outside(path)
+            if real == absolute or is_link(None, real):
+                raise refusal(OSError(errno.ELOOP, ""), path)
+        except BaseException:
+            os.close(folder)
+            raise
+        os.close(folder)
+        return self._aim(real, access, False, missing_ok)
+
+    def _make(self, folder: int, names: Iterable[str], path: str) -> int:
+        """Make folders one below the other; takes over `folder`, gives the last one."""
+        for name in names:
+            try:
+                check_new_name(name, path)
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o777, dir_fd=folder)
+                deeper = self._roots.open_below(folder, name)
+            except OSError as error:
+                os.close(folder)
+                raise refusal(error, path) from None
+            except InvalidArguments:
+                os.close(folder)
+                raise
+            os.close(folder)
+            folder = deeper
+        return folder
+
+    def _walk(self) -> Iterator[str]:
+        """Every file, link and folder below the workspace by descriptor, no link followed."""
+        pending = [""]
+        seen = 0
+        while pending:
+            folder = pending.pop()
+            try:
+                descriptor = self._roots.open_below(self._roots.workspace.descriptor, folder)
+            except OSError:
+                continue
+            try:
+                with os.scandir(descriptor) as entries:
+                    for entry in entries:
+                        path = f"{folder}/{entry.name}" if folder else entry.name
+                        seen += 1
+                        if seen > _LIST_LIMIT:
+                            return
+                        if not self._simple and not self._permits.visible(
+                            f"{self._roots.workspace.path}/{path}"
+                        ):
+                            continue
+                        yield path
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(path)
+            finally:
+                os.close(descriptor)
+
+
+def _texts(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    return [os.fspath(path) for path in paths]

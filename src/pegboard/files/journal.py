@@ -1,0 +1,356 @@
+"""Journal: what was done to files, so that it can be shown, undone and finished after a crash."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.errors import Unavailable
+from pegboard.files.blobs import Blobs, private_folder
+from pegboard.files.staging import sync_files
+
+EntryType: TypeAlias = Literal["commit", "exec", "undo", "redo"]
+
+MAX_BYTES: Final = 2 * 1024**3
+MAX_AGE_S: Final = 30 * 86_400.0
+LOCK_TIMEOUT_S: Final = 60.0
+_PRUNE_EVERY: Final = 64  # entries
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """One file of an entry.
+
+    Attributes:
+        path: workspace-relative, or absolute outside.
+        kind: create, modify, delete or move.
+        before, after: SHA-256 of the contents; None where the file was or is not there.
+        before_mode, after_mode: st_mode with its type; a link's content is its target.
+        moved_to: the new path of a move.
+        temporary: name of the staged file, in an intent.
+    """
+
+    path: str
+    kind: Literal["create", "modify", "delete", "move"]
+    before: str | None
+    after: str | None
+    before_mode: int | None = None
+    after_mode: int | None = None
+    moved_to: str | None = None
+    temporary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Whose change it is."""
+
+    call_id: str = ""
+    run: str = ""
+    session: str = ""
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One journalled change.
+
+    Attributes:
+        id: unique in the journal, in order of time.
+        type: commit (a file tool), exec (found by a snapshot), undo or redo.
+        time: seconds since the epoch.
+        workspace: its real path.
+        origin: call, run, session and tool.
+        files: what was changed, in order.
+        made_dirs: folders that were made, parents first.
+        undoes: ids of the entries that this one reverts.
+        missed: what an exec changed and the snapshot did not capture, for people.
+    """
+
+    id: str
+    type: EntryType
+    time: float
+    workspace: str
+    origin: Origin
+    files: tuple[FileRecord, ...]
+    made_dirs: tuple[str, ...] = ()
+    undoes: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+
+class Journal:
+    """Entries and the contents they need, in one private folder (0700, files 0600).
+
+    Several processes may use one folder: changes happen under `lock`.
+
+    Args:
+        folder: made on first use; outside every workspace.
+        clock: for times and ages.
+        max_bytes: contents kept on disk; the oldest entries go first.
+        max_age_s: seconds that an entry is kept.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        max_bytes: int = MAX_BYTES,
+        max_age_s: float = MAX_AGE_S,
+    ) -> None:
+        self.folder = Path(folder)
+        self.blobs = Blobs(self.folder / "blobs")
+        self._clock = clock or SystemClock()
+        self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
+        self._entries = self.folder / "entries"
+        self._intents = self.folder / "intents"
+        self.snapshots = self.folder / "snapshots"
+        """Where snapshots keep what they know between commands."""
+        self._read: dict[str, Entry] = {}
+        self._appended = 0
+
+    @contextmanager
+    def lock(self, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
+        """Exclude every other process and thread; blocking.
+
+        Raises:
+            Unavailable: another holds it for longer than `timeout_s` seconds.
+        """
+        for folder in (self.folder, self._entries, self._intents, self.snapshots):
+            private_folder(folder)
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._wait_for(descriptor, timeout_s)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _wait_for(self, descriptor: int, timeout_s: float) -> None:
+        # A real clock: flock has no deadline of its own, and another process does not know ours.
+        end = time.monotonic() + timeout_s
+        pause = 0.0005
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise Unavailable(
+                        f"Another process has held the journal for {timeout_s:g} seconds.",
+                        hint="Wait for the other run, or end it.",
+                        retryable=True,
+                    ) from None
+                time.sleep(pause)
+                pause = min(pause * 2, 0.05)
+            else:
+                return
+
+    # ------------------------------------------------------------------ entries
+
+    def entries(self) -> list[Entry]:
+        """Every entry, oldest first."""
+        try:
+            names = sorted(os.listdir(self._entries))
+        except FileNotFoundError:
+            return []
+        names = [name for name in names if name.endswith(".json")]
+        known = self._read
+        read = {name: known.get(name) or _load(self._entries / name) for name in names}
+        self._read = {name: entry for name, entry in read.items() if entry is not None}
+        return list(self._read.values())
+
+    def new_entry(
+        self,
+        type: EntryType,
+        workspace: str,
+        origin: Origin,
+        files: Iterable[FileRecord],
+        *,
+        made_dirs: Iterable[str] = (),
+        undoes: Iterable[str] = (),
+        missed: Iterable[str] = (),
+    ) -> Entry:
+        """An entry with the next id; call it under the lock."""
+        return Entry(
+            id=self._next_id(),
+            type=type,
+            time=self._clock.now(),
+            workspace=workspace,
+            origin=origin,
+            files=tuple(files),
+            made_dirs=tuple(made_dirs),
+            undoes=tuple(undoes),
+            missed=tuple(missed),
+        )
+
+    def append(self, entry: Entry) -> None:
+        """Keep a finished entry; call it under the lock."""
+        self._write(self._entries / f"{entry.id}.json", entry)
+        self._count()
+
+    def begin(self, entry: Entry) -> None:
+        """Keep what is about to happen, so that `intents` finds it after a crash."""
+        self._write(self._intents / f"{entry.id}.json", entry)
+
+    def finish(self, entry: Entry) -> None:
+        """An intent came true: one rename makes it an entry."""
+        os.rename(self._intents / f"{entry.id}.json", self._entries / f"{entry.id}.json")
+        self._count()
+
+    def sync(self, entry: Entry) -> None:
+        """Make a begun entry and the contents it needs durable against loss of power."""
+        self.blobs.sync()
+        sync_files([self._intents / f"{entry.id}.json", self._intents])
+
+    def abandon(self, entry: Entry) -> None:
+        """An intent was taken back."""
+        with suppress(FileNotFoundError):
+            (self._intents / f"{entry.id}.json").unlink()
+
+    def intents(self) -> list[Entry]:
+        """What was begun and neither finished nor abandoned; call it under the lock."""
+        names = sorted(name for name in os.listdir(self._intents) if name.endswith(".json"))
+        found = (_load(self._intents / name) for name in names)
+        return [entry for entry in found if entry is not None]
+
+    def active(self) -> dict[str, bool]:
+        """For each entry whether it holds, that is, was not undone (or was redone)."""
+        entries = {entry.id: entry for entry in self.entries()}
+        holds = dict.fromkeys(entries, True)
+
+        def turn(id: str, value: bool) -> None:
+            if id in holds:
+                holds[id] = value
+                for other in entries[id].undoes:
+                    turn(other, not value)
+
+        for entry in entries.values():
+            for id in entry.undoes:
+                turn(id, False)
+        return holds
+
+    def wall_ns(self) -> int:
+        """Now in nanoseconds, as file times count."""
+        return int(self._clock.now() * 1e9)
+
+    # ------------------------------------------------------------------ keeping it small
+
+    def prune(self) -> int:
+        """Drop entries over the age and, oldest first, over the size; returns bytes freed.
+
+        Call it under the lock. The contents of unfinished intents are kept.
+        """
+        entries = self.entries()
+        oldest = self._clock.now() - self._max_age_s
+        kept = [entry for entry in entries if entry.time >= oldest]
+        freed = self._keep(entries, kept)
+        while kept and self.blobs.size() > self._max_bytes:
+            # A quarter at a time: one by one would look at every file for each.
+            fewer = kept[max(1, len(kept) // 4) :]
+            freed += self._keep(kept, fewer)
+            kept = fewer
+        if self.blobs.size() > self._max_bytes:
+            # What is left belongs to snapshots; the next one reads the workspace anew.
+            for index in self.snapshots.glob("*.json"):
+                index.unlink()
+            freed += self._keep(kept, kept)
+        self.blobs.added_bytes = 0
+        return freed
+
+    def purge(self) -> int:
+        """Drop every entry and content (decisions 17); returns bytes freed. Call it under the lock."""
+        for index in self.snapshots.glob("*.json"):
+            index.unlink()
+        return self._keep(self.entries(), [])
+
+    def _keep(self, before: list[Entry], kept: list[Entry]) -> int:
+        gone = {entry.id for entry in before} - {entry.id for entry in kept}
+        for id in gone:
+            with suppress(FileNotFoundError):
+                (self._entries / f"{id}.json").unlink()
+        needed: set[str] = set()
+        for entry in (*kept, *self.intents()):
+            for file in entry.files:
+                needed.update(digest for digest in (file.before, file.after) if digest is not None)
+        for index in self.snapshots.glob("*.json"):
+            with suppress(ValueError, KeyError):
+                needed.update(json.loads(index.read_bytes())["digests"])
+        return self.blobs.keep_only(needed)
+
+    def _count(self) -> None:
+        self._appended += 1
+        if self._appended % _PRUNE_EVERY == 0 or self.blobs.added_bytes > self._max_bytes // 8:
+            self.prune()
+
+    # ------------------------------------------------------------------ files
+
+    def _next_id(self) -> str:
+        """`NNNNNNNNNN-xxxxxx`: a counter that sorts, and chance, so that ids of two journals differ."""
+        counter = self.folder / "counter"
+        try:
+            last = int(counter.read_text())
+        except (FileNotFoundError, ValueError):
+            names = [*os.listdir(self._entries), *os.listdir(self._intents)]
+            last = max((int(name[:10]) for name in names if name[:10].isdigit()), default=0)
+        _replace(counter, str(last + 1).encode())
+        return f"{last + 1:010d}-{secrets.token_hex(3)}"
+
+    @staticmethod
+    def _write(path: Path, entry: Entry) -> None:
+        document = {"version": _VERSION, **_plain(entry, Entry)}
+        # By hand: asdict copies deeply, which for a thousand files takes longer than writing them.
+        document["origin"] = _plain(entry.origin, Origin)
+        document["files"] = [_plain(file, FileRecord) for file in entry.files]
+        _replace(path, json.dumps(document, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    spare = f"{path}.new"
+    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+    os.replace(spare, path)
+
+
+def _plain(value: object, kind: type) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(kind)}
+
+
+def _load(path: Path) -> Entry | None:
+    """One entry; None for a file of a later version or a damaged one, which is left where it is."""
+    try:
+        document: dict[str, Any] = json.loads(path.read_bytes())
+        if document.pop("version") != _VERSION:
+            return None
+        return Entry(
+            id=document["id"],
+            type=document["type"],
+            time=document["time"],
+            workspace=document["workspace"],
+            origin=Origin(**document["origin"]),
+            files=tuple(FileRecord(**file) for file in document["files"]),
+            made_dirs=tuple(document["made_dirs"]),
+            undoes=tuple(document["undoes"]),
+            missed=tuple(document["missed"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+Checkpoint: TypeAlias = Callable[[str], None]
+"""Called with a label at each point where a crash would matter; tests end the process there."""
+
+
+def no_checkpoint(_: str) -> None:
+    """The checkpoint of ordinary use."""

@@ -1,0 +1,143 @@
+"""What is at a place now: content and mode of a file or link, without following it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+
+from pegboard.core.errors import TooLarge
+from pegboard.files.blobs import sha256
+from pegboard.files.names import shown
+from pegboard.files.openat import READ_FLAGS
+from pegboard.files.refusals import no_regular_file, refusal
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file or link: its content (a link's is its target) and its stat."""
+
+    data: bytes
+    stat: os.stat_result
+
+    @property
+    def mode(self) -> int:
+        """st_mode with its type."""
+        return self.stat.st_mode
+
+
+def look(folder: int, name: str, path: str, *, limit: int | None = None) -> Seen | None:
+    """Read what is there; None where nothing is.
+
+    Raises:
+        Unsupported: a folder, device, FIFO or socket.
+        TooLarge: over `limit` bytes.
+    """
+    try:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(there.st_mode):
+            return Seen(os.fsencode(os.readlink(name, dir_fd=folder)), there)
+        if not stat.S_ISREG(there.st_mode):
+            raise no_regular_file(there.st_mode, path)
+        descriptor = os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise refusal(error, path) from None
+    try:
+        there = os.fstat(descriptor)
+        if not stat.S_ISREG(there.st_mode):
+            raise no_regular_file(there.st_mode, path)
+        if limit is not None and there.st_size > limit:
+            raise TooLarge(
+                f"{shown(path)} is {there.st_size} bytes; the limit is {limit}.", hint="Use a smaller file."
+            )
+        parts: list[bytes] = []
+        # One read asks for one byte more than the size and so needs no second one to see the end.
+        while part := os.read(descriptor, max(there.st_size + 1 - sum(map(len, parts)), 1)):
+            parts.append(part)
+            if len(part) == there.st_size:
+                break
+        return Seen(parts[0] if len(parts) == 1 else b"".join(parts), there)
+    except OSError as error:
+        raise refusal(error, path) from None
+    finally:
+        os.close(descriptor)
+
+
+def holds(folder: int, name: str, expected: bytes | None) -> os.stat_result | bool | None:
+    """Whether exactly `expected` is there, read in pieces so that no second copy is in memory.
+
+    Returns:
+        False where something else is there; else the file's stat, or None where nothing is there
+        and nothing was expected.
+    """
+    try:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None if expected is None else False
+    if expected is None:
+        return False
+    try:
+        if stat.S_ISLNK(there.st_mode):
+            return there if os.fsencode(os.readlink(name, dir_fd=folder)) == expected else False
+        if not stat.S_ISREG(there.st_mode) or there.st_size != len(expected):
+            return False
+        descriptor = os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        there = os.fstat(descriptor)
+        at = 0
+        while part := os.read(descriptor, _CHUNK):
+            if part != expected[at : at + len(part)]:
+                return False
+            at += len(part)
+        return there if at == len(expected) else False
+    finally:
+        os.close(descriptor)
+
+
+def digest_at(folder: int, name: str) -> tuple[str | None, int | None]:
+    """SHA-256 and mode of what is there; `(None, None)` for nothing, `("", mode)` for what has no content."""
+    try:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+    if not (stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode)):
+        return "", there.st_mode
+    seen = look(folder, name, name)
+    return (None, None) if seen is None else (sha256(seen.data), seen.mode)
+
+
+def read_descriptor(descriptor: int, most: int, path: str) -> bytes:
+    """A file's bytes from an open descriptor to its end.
+
+    Raises:
+        TooLarge: over `most` bytes.
+    """
+    size = os.fstat(descriptor).st_size
+    if size > most:
+        raise TooLarge(
+            f"{shown(path)} is {size} bytes; the limit is {most}.",
+            hint="Read a part of it by offset and limit, or search in it.",
+            details={"size": size, "limit": most},
+        )
+    # One byte more than the size: a read that ends there needs no second one to see the end.
+    data = os.read(descriptor, size + 1)
+    if len(data) == size and size:
+        return data
+    parts = [data]
+    total = len(data)
+    while data:
+        if total > most:
+            raise TooLarge(
+                f"{shown(path)} is over {most} bytes.", hint="Read a part of it.", details={"limit": most}
+            )
+        data = os.read(descriptor, min(1 << 20, most - total + 1))
+        parts.append(data)
+        total += len(data)
+    return b"".join(parts)

@@ -1,0 +1,142 @@
+"""What the text of a path may be, before anything is opened."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Final
+
+from pegboard.core.errors import InvalidArguments
+
+MAX_NAME_BYTES: Final = 255
+MAX_PATH_BYTES: Final = 4095
+
+PROTECTED: Final[tuple[str, ...]] = (
+    # What git, editors, shells and agents run or obey later with the person's own rights.
+    ".git", ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/gitdir",
+    ".git/modules", ".git/worktrees", ".gitconfig", ".gitmodules", ".husky", ".envrc", ".direnv",
+    ".vscode", ".idea", ".devcontainer", ".fleet", ".zed", ".mcp.json",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".ssh", ".netrc", ".npmrc", ".pypirc", ".ripgreprc",
+    ".agent", ".agents", ".claude", ".claude.json", ".codex", ".cursor", ".gemini",
+    ".pegboard", "pegboard.toml", "pegboard.yaml", "pegboard.yml", "pegboard.json", "pegboard.json5",
+)  # fmt: skip
+"""Files and folders that file tools never change, at any depth of the tree.
+
+`.git` alone means a file of that name (a pointer to a repository): the folder's other contents
+stay open. Spelling does not matter: case, Unicode compatibility forms, ignorable characters,
+trailing dots and spaces, and NTFS stream names are folded as the file systems that ignore them do.
+"""
+
+_FOLDER_ONLY_LEAF: Final = ".git"
+
+
+def check_path(path: str) -> None:
+    """Refuse what can be no path here.
+
+    Raises:
+        InvalidArguments: a NUL, a lone surrogate, or longer than the system allows.
+    """
+    if "\0" in path:
+        raise InvalidArguments(
+            f"The path {shown(path)} holds a NUL character.", hint="Send the path without it."
+        )
+    try:
+        size = len(path.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise InvalidArguments(
+            f"The path {shown(path)} holds half a surrogate pair, which no file name can.",
+            hint="Send the path as ordinary Unicode text.",
+        ) from None
+    if size > MAX_PATH_BYTES:
+        raise InvalidArguments(
+            f"The path is {size} bytes long; {MAX_PATH_BYTES} is the most.", hint="Shorten it."
+        )
+    if size > MAX_NAME_BYTES:
+        for name in path.split("/"):
+            if len(name.encode("utf-8")) > MAX_NAME_BYTES:
+                raise InvalidArguments(
+                    f"The name {name[:40]}… is {len(name.encode('utf-8'))} bytes long; {MAX_NAME_BYTES} is the most.",
+                    hint="Use a shorter name.",
+                )
+
+
+def check_new_name(name: str, path: str) -> None:
+    """Refuse to create names that cannot be seen or typed.
+
+    Raises:
+        InvalidArguments: the name holds a control or invisible format character.
+    """
+    if name.isascii() and name.isprintable():
+        return
+    for char in name:
+        # Cf: bidi controls and zero-width characters make two names look the same. The joiners
+        # U+200C and U+200D are spelling in Persian and Indic names and in emoji.
+        if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\u200c\u200d":
+            raise InvalidArguments(
+                f"The path {shown(path)} holds the control character U+{ord(char):04X}.",
+                hint="Choose a name without control characters.",
+            )
+
+
+def shown(path: str) -> str:
+    """A path as it may stand in a message: control characters and surrogates escaped, cut to 200."""
+    text = path if len(path) <= 200 else path[:200] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def folded(name: str) -> str:
+    """The key under which two names are twins: compatibility form, caseless, ignorables dropped."""
+    if name.isascii():
+        return name.lower()
+    kept = "".join(c for c in name if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", kept).casefold())
+
+
+def twin(name: str, names: Iterable[str]) -> str | None:
+    """Another name that differs from `name` by case or Unicode form only."""
+    key = folded(name)
+    return next((other for other in names if other != name and folded(other) == key), None)
+
+
+class ProtectedNames:
+    """Which relative paths are protected."""
+
+    def __init__(self, entries: Iterable[str] = PROTECTED) -> None:
+        self._entries = frozenset(tuple(_loose(part) for part in PurePosixPath(e).parts) for e in entries)
+        self._leaf_only = (_FOLDER_ONLY_LEAF,) in self._entries
+        self._firsts = frozenset(entry[0] for entry in self._entries if entry)
+        self._longest = max((len(entry) for entry in self._entries), default=0)
+
+    def match(self, relative: str, *, is_dir: bool = False) -> str | None:
+        """The protected entry that covers `relative` (with `/`), None where none does."""
+        parts = [_loose(part) for part in relative.split("/") if part not in ("", ".")]
+        for start, part in enumerate(parts):
+            if part not in self._firsts:
+                continue
+            for length in range(1, self._longest + 1):
+                run = tuple(parts[start : start + length])
+                if len(run) < length:
+                    break
+                if run == (_FOLDER_ONLY_LEAF,) and (is_dir or start + 1 < len(parts)):
+                    continue
+                if run in self._entries:
+                    return "/".join(run)
+        return None
+
+
+def _loose(name: str) -> str:
+    """A name as lenient file systems see it (git's is_ntfs_dotgit and is_hfs_dotgit in short)."""
+    key = folded(name).split(":", 1)[0].rstrip(" .") or folded(name)
+    return ".git" if key == "git~1" else key
+
+
+def as_text(name: str) -> str:
+    """A name from the disk as text that can be encoded; bytes that are no UTF-8 as `\\xNN`."""
+    if name.isascii():
+        return name
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,212 @@
+"""Roots: the folders that may be used, and how a path's text leads beneath one of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pegboard.core.errors import Conflict, OutsideWorkspace
+from pegboard.files.names import check_path, shown
+from pegboard.files.openat import FOLDER_FLAGS, Opener
+from pegboard.files.refusals import outside, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One folder that may be used: its real path and an open descriptor."""
+
+    path: str
+    descriptor: int
+    writable: bool
+
+
+class Roots:
+    """The workspace and the further folders, each held open.
+
+    Args:
+        workspace: must exist.
+        allowed: folders for reading and writing.
+        read_only: folders for reading.
+        home: what a leading `~` means; None = the password database's entry.
+        opener: how paths are opened beneath a root.
+
+    Raises:
+        NotFound, Unsupported: a folder is missing or is none.
+    """
+
+    def __init__(
+        self,
+        workspace: str,
+        *,
+        allowed: Iterable[str],
+        read_only: Iterable[str],
+        home: str | None,
+        opener: Opener,
+    ) -> None:
+        self._opener = opener
+        self._given = os.path.abspath(workspace)
+        self._home = home
+        descriptors: list[int] = []
+        self._finalizer = weakref.finalize(self, _close_all, descriptors)
+        self.workspace = _root(workspace, descriptors, writable=True)
+        extra = [_root(path, descriptors, writable=True) for path in allowed]
+        extra += [_root(path, descriptors, writable=False) for path in read_only]
+        # Deepest first: the most special folder decides about a path.
+        self._all = tuple(sorted((self.workspace, *extra), key=lambda root: -len(root.path)))
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        self._finalizer()
+
+    # ------------------------------------------------------------------ naming
+
+    def target(self, absolute: str) -> str:
+        """An absolute real path as effects name it: workspace-relative inside, else absolute."""
+        root = self.workspace.path
+        if absolute == root:
+            return "."
+        return absolute[len(root.rstrip("/")) + 1 :] if is_beneath(absolute, root) else absolute
+
+    def root_of(self, absolute: str) -> Root | None:
+        """The most special root that holds a real path."""
+        return next((r for r in self._all if absolute == r.path or is_beneath(absolute, r.path)), None)
+
+    def absolute(self, path: str) -> str:
+        """Joined to the workspace, `~` expanded; not normalised: `..` is the kernel's to judge."""
+        if path.startswith("~"):
+            path = self._expand(path)
+        return path if path.startswith("/") else f"{self.workspace.path}/{path}"
+
+    def _expand(self, path: str) -> str:
+        name, slash, rest = path.partition("/")
+        if name == "~" and self._home is not None:
+            return self._home + slash + rest
+        # Imported late: the password database is not everywhere.
+        import pwd
+
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir if name == "~" else pwd.getpwnam(name[1:]).pw_dir
+        except KeyError:
+            return path  # `~$report.docx` and the like are ordinary names
+        return home + slash + rest
+
+    def relative(self, path: str) -> tuple[Root, str]:
+        """The root that `path` is beneath by its text, and the rest.
+
+        Raises:
+            InvalidArguments: it is no path.
+            OutsideWorkspace: it is absolute and leads nowhere allowed.
+        """
+        check_path(path)
+        if path[:1] not in ("/", "~"):
+            return self.workspace, path
+        absolute = "/" + self.absolute(path).lstrip("/")
+        if absolute == self._given or is_beneath(absolute, self._given):
+            return self.workspace, absolute[len(self._given.rstrip("/")) + 1 :]
+        root = self.root_of(absolute)
+        if root is None:
+            return self.by_real_path(absolute, path)
+        return root, absolute[len(root.path.rstrip("/")) + 1 :]
+
+    def by_real_path(self, absolute: str, path: str) -> tuple[Root, str]:
+        """As `relative`, after resolving every link by name; the opening must then follow none."""
+        real = os.path.realpath(absolute)
+        root = self.root_of(real)
+        if root is None:
+            raise leaves(path)
+        return root, real[len(root.path.rstrip("/")) + 1 :]
+
+    # ------------------------------------------------------------------ opening
+
+    def open(self, path: str, flags: int) -> int:
+        """Open `path` beneath its root; an absolute link that leads back inside is followed once.
+
+        Raises:
+            OSError: as open(2); OutsideWorkspace and InvalidArguments as `relative`.
+        """
+        root, relative = self.relative(path)
+        try:
+            return self._opener.open(root.descriptor, relative, flags)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        root, relative = self.by_real_path(f"{root.path}/{relative}", path)
+        return self._opener.open(root.descriptor, relative, flags, links=False)
+
+    def open_below(self, folder: int, name: str) -> int:
+        """Open a folder in an open folder, following no link."""
+        return self._opener.open(folder, name, FOLDER_FLAGS, links=False)
+
+    def deepest(self, root: Root, parent: str, path: str, *, missing_ok: bool) -> tuple[int, list[str]]:
+        """Open the deepest folder of `parent` that exists; with the names that are missing below it.
+
+        Raises:
+            OSError: as open(2); ENOENT where something is missing and `missing_ok` is False.
+            Conflict: a part is a file. OutsideWorkspace: it leaves, or climbs from what is missing.
+        """
+        parts = [part for part in parent.split("/") if part not in ("", ".")]
+        links = True
+        kept = len(parts)
+        while True:
+            try:
+                folder = self._opener.open(root.descriptor, "/".join(parts[:kept]), FOLDER_FLAGS, links=links)
+                break
+            except OSError as error:
+                if error.errno == errno.EXDEV and links:
+                    root, real = self.by_real_path("/".join((root.path, *parts)), path)
+                    parts, links = [part for part in real.split("/") if part], False
+                    kept = len(parts)
+                elif error.errno == errno.ENOENT and missing_ok and kept and parts[kept - 1] != "..":
+                    kept -= 1
+                elif error.errno == errno.ENOTDIR and missing_ok:
+                    raise Conflict(
+                        f"A part of the path {shown(path)} is a file.", hint="Choose another folder."
+                    ) from None
+                else:
+                    raise
+        missing = parts[kept:]
+        # The first one may exist as a dangling link, which must not be created through.
+        if missing and (".." in missing or is_link(folder, missing[0])):
+            os.close(folder)
+            raise outside(path)
+        return folder, missing
+
+
+def is_link(folder: int | None, name: str) -> bool:
+    """Whether a symbolic link has that name."""
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def is_beneath(path: str, folder: str) -> bool:
+    """Whether an absolute path lies below a folder, by whole components."""
+    return path.startswith(folder if folder.endswith("/") else folder + "/")
+
+
+def leaves(path: str) -> OutsideWorkspace:
+    """The refusal of a path that leaves, with a word on `~`."""
+    error = outside(path)
+    if path.startswith("~"):
+        error.hint = f"`~` is the home folder; a file of that name in the workspace is ./{shown(path)}"
+    return error
+
+
+def _root(path: str, opened: list[int], *, writable: bool) -> Root:
+    real = os.path.realpath(path)
+    try:
+        descriptor = os.open(real, FOLDER_FLAGS)
+    except OSError as error:
+        raise refusal(error, path, noun="Directory") from None
+    opened.append(descriptor)
+    return Root(real, descriptor, writable)
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())

@@ -1,0 +1,455 @@
+"""Snapshot: what a command changed in the workspace, with the old contents (decisions 19).
+
+Independent of how the command runs: take one before, ask `diff_after` afterwards.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pegboard.core.effects import Change, ChangeSet
+from pegboard.core.errors import NotFound
+from pegboard.files.blobs import sha256
+from pegboard.files.diffs import unified
+from pegboard.files.journal import Entry, FileRecord, Journal, Origin
+from pegboard.files.names import shown
+from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
+
+IGNORED: Final[tuple[str, ...]] = (
+    "node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform", ".git/objects", ".git/lfs",
+)  # fmt: skip
+"""Folders that are made again by a command; a name, or a name below a named parent."""
+
+_RACY_NS: Final = 20_000_000
+"""A file changed so shortly before the snapshot may change again without its times telling."""
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLimits:
+    """What a snapshot keeps.
+
+    Attributes:
+        max_files: files looked at.
+        max_file_bytes: a larger file is watched, not kept.
+        max_total_bytes: contents kept for one workspace.
+    """
+
+    max_files: int = 200_000
+    max_file_bytes: int = 16 * 1024 * 1024
+    max_total_bytes: int = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """One file or link as it was: `sha256` is empty where its content was not kept."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int
+    sha256: str
+    racy: bool
+
+    def same_stat(self, there: os.stat_result) -> bool:
+        # The change time cannot be set back by a program, the modification time can.
+        return (self.inode, self.size, self.mtime_ns, self.ctime_ns, self.mode) == (
+            there.st_ino,
+            there.st_size,
+            there.st_mtime_ns,
+            there.st_ctime_ns,
+            there.st_mode,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDiff:
+    """What changed since the snapshot.
+
+    Attributes:
+        changes: captured changes, in path order.
+        missed: what changed and cannot be undone, one sentence each.
+        made_dirs: folders that are new, parents first.
+        files: the same changes as journal records.
+    """
+
+    changes: ChangeSet
+    missed: tuple[str, ...] = ()
+    made_dirs: tuple[str, ...] = ()
+    files: tuple[FileRecord, ...] = ()
+
+    def record(self, journal: Journal, root: Path, origin: Origin) -> Entry | None:
+        """Put the changes into the journal as an exec's entry; None where nothing changed."""
+        if not (self.files or self.missed):
+            return None
+        with journal.lock():
+            entry = journal.new_entry(
+                "exec",
+                os.path.realpath(root),
+                origin,
+                self.files,
+                made_dirs=self.made_dirs,
+                missed=self.missed,
+            )
+            journal.append(entry)
+            return entry
+
+
+@dataclass(slots=True)
+class _Tree:
+    files: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
+    dirs: list[str] = field(default_factory=list[str])
+    left_out: list[str] = field(default_factory=list[str])
+    too_many: bool = False
+
+
+class Snapshot:
+    """The workspace's files as they were at one moment.
+
+    Use `take`; the contents lie in the journal's store and are shared between snapshots.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        journal: Journal,
+        marks: dict[str, _Mark],
+        dirs: frozenset[str],
+        limits: SnapshotLimits,
+        ignored: tuple[str, ...],
+        left_out: tuple[str, ...],
+    ) -> None:
+        self._root = root
+        self._journal = journal
+        self._marks = marks
+        self._dirs = dirs
+        self._limits = limits
+        self._ignored = ignored
+        self.left_out = left_out
+        """Ignored folders that are there and are not watched."""
+
+    @classmethod
+    def take(
+        cls,
+        root: str | os.PathLike[str],
+        *,
+        journal: Journal,
+        ignored: tuple[str, ...] = IGNORED,
+        limits: SnapshotLimits | None = None,
+    ) -> Snapshot:
+        """Look at every file and keep the contents that the store lacks; blocking.
+
+        The first one reads the whole workspace; later ones only what changed by inode, size,
+        times or mode since the last snapshot of this workspace.
+
+        Raises:
+            NotFound: `root` is no folder.
+        """
+        real = Path(os.path.realpath(root))
+        if not real.is_dir():
+            raise NotFound(f"{shown(str(root))} is no folder.", hint="Name the workspace.")
+        limits = limits or SnapshotLimits()
+        with journal.lock():
+            known = _load(_index_path(journal, real))
+            moment = journal.wall_ns()
+            tree = _walk(real, ignored, limits.max_files)
+            marks = _mark_all(real, journal, tree, known, limits, moment)
+            if marks != known:
+                _save(_index_path(journal, real), marks)
+        return cls(real, journal, marks, frozenset(tree.dirs), limits, ignored, tuple(tree.left_out))
+
+    def diff_after(self) -> SnapshotDiff:
+        """What is different now; keeps the new contents, so that the next snapshot is short. Blocking."""
+        journal, limits = self._journal, self._limits
+        with journal.lock():
+            moment = journal.wall_ns()
+            tree = _walk(self._root, self._ignored, limits.max_files)
+            found = _Found()
+            marks: dict[str, _Mark] = {}
+            for path in sorted(self._marks.keys() | tree.files.keys()):
+                self._compare(path, tree.files.get(path), marks, found, moment)
+            if marks != self._marks:
+                _save(_index_path(journal, self._root), marks)
+        if tree.too_many:
+            found.missed.append(
+                f"The workspace has over {limits.max_files} files; the rest was not looked at."
+            )
+        made = sorted(set(tree.dirs) - self._dirs, key=lambda path: path.count("/"))
+        return SnapshotDiff(
+            changes=ChangeSet(tuple(found.changes)),
+            missed=tuple(found.missed),
+            made_dirs=tuple(made),
+            files=tuple(found.files),
+        )
+
+    def _compare(
+        self, path: str, there: os.stat_result | None, marks: dict[str, _Mark], found: _Found, moment: int
+    ) -> None:
+        was = self._marks.get(path)
+        if was is not None and there is not None and not was.racy and was.same_stat(there):
+            marks[path] = was
+            return
+        data: bytes | None = None
+        if there is not None:
+            keep = there.st_size <= self._limits.max_file_bytes and found.bytes < self._limits.max_total_bytes
+            data = _read(self._root, path, there) if keep else None
+            marks[path] = _mark(there, "" if data is None else sha256(data), moment)
+        digest = None if there is None else marks[path].sha256
+        if (
+            was is not None
+            and there is not None
+            and digest
+            and digest == was.sha256
+            and was.mode == there.st_mode
+        ):
+            return
+        if was is not None and there is not None and was.same_stat(there) and not (digest and was.sha256):
+            return  # contents that were not kept can be told by their times only
+        if digest == "" or (was is not None and not was.sha256):
+            verb = "removed" if there is None else "created" if was is None else "changed"
+            found.missed.append(f"{shown(path)} was {verb} and is not undoable: its content was not kept.")
+            return
+        self._capture(path, was, there, data, found)
+
+    def _capture(
+        self, path: str, was: _Mark | None, there: os.stat_result | None, data: bytes | None, found: _Found
+    ) -> None:
+        blobs = self._journal.blobs
+        try:
+            before = None if was is None else blobs.get(was.sha256)
+        except NotFound:
+            found.missed.append(f"{shown(path)} was changed and is not undoable: its old content is gone.")
+            return
+        digest = None
+        if data is not None:
+            digest = sha256(data)
+            near = (was.sha256, before) if was is not None and before is not None else None
+            blobs.put(data, digest, near=near if near is not None and near[0] != digest else None)
+            found.bytes += len(data)
+        kind = "create" if was is None else "delete" if there is None else "modify"
+        after_mode = None if there is None else there.st_mode
+        before_mode = None if was is None else was.mode
+        found.changes.append(
+            Change(
+                path=path,
+                kind=kind,
+                before=before,
+                after=data,
+                mode=after_mode,
+                diff=unified(path, before, data, mode=after_mode if after_mode is not None else before_mode),
+            )
+        )
+        found.files.append(
+            FileRecord(
+                path=path,
+                kind=kind,
+                before=None if was is None else was.sha256,
+                after=digest,
+                before_mode=before_mode,
+                after_mode=after_mode,
+            )
+        )
+
+
+@dataclass(slots=True)
+class _Found:
+    changes: list[Change] = field(default_factory=list[Change])
+    files: list[FileRecord] = field(default_factory=list[FileRecord])
+    missed: list[str] = field(default_factory=list[str])
+    bytes: int = 0
+
+
+# ---------------------------------------------------------------------- looking at the tree
+
+
+def _walk(root: Path, ignored: tuple[str, ...], most: int) -> _Tree:
+    """Every file, link and folder by descriptor, no link followed; devices and sockets are passed over."""
+    tree = _Tree()
+    names = frozenset(entry for entry in ignored if "/" not in entry)
+    pairs = frozenset(entry for entry in ignored if "/" in entry)
+    pending = [(os.open(root, FOLDER_FLAGS), "")]
+    try:
+        while pending:
+            descriptor, prefix = pending.pop()
+            try:
+                for child in _scan(descriptor, prefix, tree, most):
+                    path = prefix + child
+                    tail = "/".join(path.rsplit("/", 2)[-2:])
+                    if child in names or tail in pairs:
+                        tree.left_out.append(path)
+                        continue
+                    tree.dirs.append(path)
+                    with suppress(OSError):  # unreadable, or replaced by a link meanwhile
+                        deeper = os.open(child, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+                        pending.append((deeper, path + "/"))
+            finally:
+                os.close(descriptor)
+            if tree.too_many:
+                break
+    finally:
+        for descriptor, _ in pending:
+            os.close(descriptor)
+    return tree
+
+
+def _scan(descriptor: int, prefix: str, tree: _Tree, most: int) -> Iterator[str]:
+    folders: list[str] = []
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+                continue
+            if len(tree.files) >= most:
+                tree.too_many = True
+                break
+            with suppress(OSError):
+                there = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode):
+                    tree.files[prefix + entry.name] = there
+    yield from folders
+
+
+def _mark_all(
+    root: Path,
+    journal: Journal,
+    tree: _Tree,
+    known: dict[str, _Mark],
+    limits: SnapshotLimits,
+    moment: int,
+) -> dict[str, _Mark]:
+    marks: dict[str, _Mark] = {}
+    kept = 0
+    for path, there in tree.files.items():
+        was = known.get(path)
+        if (
+            was is not None
+            and was.same_stat(there)
+            and not was.racy
+            and was.sha256
+            and journal.blobs.has(was.sha256)
+        ):
+            marks[path] = was
+            kept += there.st_size
+            continue
+        digest = ""
+        if there.st_size <= limits.max_file_bytes and kept + there.st_size <= limits.max_total_bytes:
+            digest = _keep(root, path, there, journal)
+            kept += there.st_size
+        marks[path] = _mark(there, digest, moment)
+    return marks
+
+
+def _mark(there: os.stat_result, digest: str, moment: int) -> _Mark:
+    racy = max(there.st_ctime_ns, there.st_mtime_ns) >= moment - _RACY_NS
+    return _Mark(
+        there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_mode, digest, racy
+    )
+
+
+def _keep(root: Path, path: str, there: os.stat_result, journal: Journal) -> str:
+    """The content into the store; its SHA-256, empty where it cannot be read."""
+    if stat.S_ISLNK(there.st_mode) or there.st_size < _CLONE_FROM_BYTES:
+        data = _read(root, path, there)
+        if data is None:
+            return ""
+        digest = sha256(data)
+        journal.blobs.put(data, digest)
+        return digest
+    return _clone(root, path, journal)
+
+
+_CLONE_FROM_BYTES: Final = 1 << 20
+_FICLONE: Final = 0x40049409  # linux/fs.h
+
+
+def _clone(root: Path, path: str, journal: Journal) -> str:
+    """A large file by reflink where the file system has it, else copied in pieces.
+
+    Never by hard link: the command may write into the file itself.
+    """
+    source = _open(root, path)
+    if source is None:
+        return ""
+    try:
+        with journal.blobs.spare() as spare:
+            with suppress(OSError):
+                fcntl.ioctl(spare.fileno(), _FICLONE, source)
+            digest = hashlib.sha256()
+            os.lseek(source, 0, os.SEEK_SET)
+            cloned = os.fstat(spare.fileno()).st_size > 0
+            while piece := os.read(spare.fileno() if cloned else source, 1 << 20):
+                digest.update(piece)
+                if not cloned:
+                    spare.write(piece)
+            journal.blobs.adopt(spare, digest.hexdigest())
+        return digest.hexdigest()
+    finally:
+        os.close(source)
+
+
+def _open(root: Path, path: str) -> int | None:
+    """A file below the root, no link followed on the way; None where it is gone or unreadable."""
+    folder = os.open(root, FOLDER_FLAGS)
+    try:
+        *parents, name = path.split("/")
+        for parent in parents:
+            deeper = os.open(parent, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = deeper
+        return os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+
+
+def _read(root: Path, path: str, there: os.stat_result) -> bytes | None:
+    if stat.S_ISLNK(there.st_mode):
+        with suppress(OSError):
+            return os.fsencode(os.readlink(root / path))
+        return None
+    descriptor = _open(root, path)
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+# ---------------------------------------------------------------------- the index between snapshots
+
+
+def _index_path(journal: Journal, root: Path) -> Path:
+    return journal.snapshots / f"{sha256(os.fsencode(root))[:32]}.json"
+
+
+def _load(path: Path) -> dict[str, _Mark]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_bytes())
+        if document["version"] != _VERSION:
+            return {}
+        return {name: _Mark(*row) for name, row in document["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _save(path: Path, marks: dict[str, _Mark]) -> None:
+    rows = {
+        name: (m.inode, m.size, m.mtime_ns, m.ctime_ns, m.mode, m.sha256, m.racy) for name, m in marks.items()
+    }
+    document = {"version": _VERSION, "digests": sorted({m.sha256 for m in marks.values()}), "files": rows}
+    spare = path.with_suffix(".new")
+    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        json.dump(document, file, separators=(",", ":"))
+    spare.replace(path)

@@ -1,0 +1,382 @@
+"""Undo and redo: revert journalled changes and keep what was changed by hand since (ledger G-02)."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
+from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable, Unsupported
+from pegboard.files.blobs import Blobs, sha256
+from pegboard.files.commit import commit
+from pegboard.files.diffs import unified
+from pegboard.files.held import HeldFolders
+from pegboard.files.jail import Jail
+from pegboard.files.journal import Checkpoint, Entry, FileRecord, Journal, Origin, no_checkpoint
+from pegboard.files.looking import look
+from pegboard.files.merge import merge3
+from pegboard.files.names import shown
+from pegboard.files.recovery import recover
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfCall:
+    """Undo what one call did; `id` is a call id or an entry's id, or the unique start of one."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRun:
+    """Undo what a run did, the newest change first."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """Undo the newest change that still holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfId:
+    """Undo the call or the run of that id, as the command line takes it."""
+
+    id: str
+
+
+UndoWhat: TypeAlias = OfCall | OfRun | Last | OfId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoConflict:
+    """A file that was changed since in the same place; it is left as it is."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReport:
+    """What an undo did, or in a preview would do.
+
+    Attributes:
+        changes: the file changes.
+        entries: ids of the entries that are reverted.
+        kept: files whose later changes were merged in.
+        unchanged: files that were already as they would be.
+        conflicts: files that are left because later changes touch the same lines.
+        missed: what an exec did that was never captured and is not undone.
+        applied: False in a preview and where there was nothing to do.
+        entry: id of the undo's own entry, with which it can be undone itself.
+    """
+
+    changes: ChangeSet
+    entries: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    conflicts: tuple[UndoConflict, ...] = ()
+    missed: tuple[str, ...] = ()
+    applied: bool = False
+    entry: str = ""
+
+
+@dataclass(slots=True)
+class _Now:
+    """A file as it is and as it will be."""
+
+    before: bytes | None
+    before_mode: int | None
+    data: bytes | None
+    mode: int | None
+
+
+@dataclass(slots=True)
+class _Plan:
+    held: HeldFolders
+    files: dict[str, _Now] = field(default_factory=dict[str, _Now])
+    kept: dict[str, None] = field(default_factory=dict[str, None])
+    unchanged: dict[str, None] = field(default_factory=dict[str, None])
+    conflicts: dict[str, str] = field(default_factory=dict[str, str])
+    dirs: dict[str, None] = field(default_factory=dict[str, None])
+
+
+def undo(
+    jail: Jail,
+    journal: Journal | None,
+    what: UndoWhat,
+    *,
+    preview: bool = False,
+    redo: bool = False,
+    skip_conflicts: bool = False,
+    origin: Origin | None = None,
+    checkpoint: Checkpoint = no_checkpoint,
+) -> UndoReport:
+    """Revert entries of the journal in this workspace; blocking.
+
+    Args:
+        jail: where the files are.
+        journal: None is refused.
+        what: which entries.
+        preview: say what would happen and touch nothing.
+        redo: revert an undo instead of a change; `what` then names undone calls or runs.
+        skip_conflicts: revert the other files where some conflict.
+        origin: whose undo it is.
+        checkpoint: see commit.
+
+    Raises:
+        NotFound: no such call or run, nothing left to undo, or its contents are pruned.
+        Conflict: undone already; or later changes touch the same lines (nothing was changed;
+            the message shows them; `details["conflicts"]`).
+        Unavailable: there is no journal.
+    """
+    if journal is None:
+        raise Unavailable(
+            "This workspace keeps no journal.", hint="Give the workspace a journal to undo changes."
+        )
+    with journal.lock():
+        recover(jail, journal)
+        chosen = select(journal, str(jail.root), what, redo=redo)
+        plan = _plan(jail, journal.blobs, chosen)
+        report = _report(plan, chosen)
+    if preview:
+        return report
+    if report.conflicts and not skip_conflicts:
+        raise _refused(report.conflicts)
+    entry = commit(
+        jail,
+        report.changes,
+        journal=journal,
+        origin=origin,
+        type="redo" if redo else "undo",
+        undoes=[entry.id for entry in chosen],
+        remove_dirs=tuple(plan.dirs),
+        checkpoint=checkpoint,
+    )
+    if entry is None:
+        entry = _note_empty(journal, str(jail.root), chosen, origin, redo=redo)
+    return UndoReport(
+        changes=report.changes,
+        entries=report.entries,
+        kept=report.kept,
+        unchanged=report.unchanged,
+        conflicts=report.conflicts,
+        missed=report.missed,
+        applied=True,
+        entry=entry.id,
+    )
+
+
+def _note_empty(
+    journal: Journal, workspace: str, chosen: Sequence[Entry], origin: Origin | None, *, redo: bool
+) -> Entry:
+    """All files were as they would be: the entries count as undone all the same."""
+    with journal.lock():
+        entry = journal.new_entry(
+            "redo" if redo else "undo",
+            workspace,
+            origin or Origin(),
+            (),
+            undoes=[entry.id for entry in chosen],
+        )
+        journal.append(entry)
+        return entry
+
+
+# ---------------------------------------------------------------------- which entries
+
+
+def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = False) -> list[Entry]:
+    """The entries that an undo reverts, the newest first.
+
+    Raises:
+        NotFound, Conflict: see undo.
+    """
+    holds = journal.active()
+    mine = [entry for entry in journal.entries() if entry.workspace == workspace]
+    if redo:
+        return _select_redo(mine, holds, what)
+    match what:
+        case Last():
+            found = [e for e in reversed(mine) if holds[e.id] and e.type in ("commit", "exec")][:1]
+            if not found:
+                raise NotFound("There is no change left to undo.", hint="Changes that were undone: use redo.")
+            return found
+        case OfCall(id=id):
+            found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _starts(e, id)]
+        case OfRun(id=id):
+            found = [e for e in mine if _is_run(e, id)]
+        case OfId(id=id):
+            found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _is_run(e, id)]
+            found = found or [e for e in mine if _starts(e, id)]
+    if not found:
+        raise NotFound(
+            f"The journal has no call or run {shown(id)}.", hint="pegboard runs list shows what there is."
+        )
+    active = [entry for entry in reversed(found) if holds[entry.id]]
+    if not active:
+        raise Conflict(f"{shown(id)} is undone already.", hint="Use redo to bring it back.")
+    return active
+
+
+def _select_redo(mine: Sequence[Entry], holds: dict[str, bool], what: UndoWhat) -> list[Entry]:
+    undone = [e for e in reversed(mine) if e.type == "undo" and holds[e.id]]
+    if not isinstance(what, Last):
+        wanted = {e.id for e in mine if _is_call(e, what.id) or _is_run(e, what.id) or _starts(e, what.id)}
+        undone = [e for e in undone if e.id in wanted or wanted.intersection(e.undoes)]
+    if not undone:
+        raise NotFound("There is nothing to redo.", hint="Only what was undone can be redone.")
+    return undone[:1]
+
+
+def _is_call(entry: Entry, id: str) -> bool:
+    return id in (entry.id, entry.origin.call_id) and bool(id)
+
+
+def _is_run(entry: Entry, id: str) -> bool:
+    # The undo of a run is no part of it, though it may be made within one.
+    return entry.origin.run == id and bool(id) and entry.type in ("commit", "exec")
+
+
+def _starts(entry: Entry, id: str) -> bool:
+    return len(id) >= 4 and (entry.origin.call_id.startswith(id) or entry.id.startswith(id))
+
+
+# ---------------------------------------------------------------------- what becomes of each file
+
+
+def _plan(jail: Jail, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
+    plan = _Plan(HeldFolders(jail))
+    try:
+        return _filled(plan, blobs, entries)
+    finally:
+        plan.held.close()
+
+
+def _filled(plan: _Plan, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
+    for entry in entries:
+        for record in reversed(entry.files):
+            _revert(blobs, plan, record)
+        plan.dirs.update(dict.fromkeys(entry.made_dirs))
+    return plan
+
+
+def _now(plan: _Plan, path: str) -> _Now:
+    if path not in plan.files:
+        seen = None
+        # A folder in the file's place, or a file in its folder's: the commit finds out whether it goes.
+        with suppress(Unsupported, Conflict), plan.held.aim(path, "write") as aim:
+            seen = None if aim.missing else look(aim.folder, aim.name, path)
+        if seen is None:
+            plan.files[path] = _Now(None, None, None, None)
+        else:
+            plan.files[path] = _Now(seen.data, seen.mode, seen.data, seen.mode)
+    return plan.files[path]
+
+
+def _revert(blobs: Blobs, plan: _Plan, record: FileRecord) -> None:
+    try:
+        if record.moved_to is not None:
+            _revert_move(blobs, plan, record, record.moved_to)
+            return
+        now = _now(plan, record.path)
+        data, mode = _reverted(blobs, plan, record.path, record, now)
+    except Conflict as conflict:
+        plan.conflicts[record.path] = conflict.message
+    except ToolError as error:
+        plan.conflicts[record.path] = error.message
+    else:
+        now.data, now.mode = data, mode
+
+
+def _reverted(
+    blobs: Blobs, plan: _Plan, path: str, record: FileRecord, now: _Now
+) -> tuple[bytes | None, int | None]:
+    """Content and mode of `path` without the record's change."""
+    digest = None if now.data is None else sha256(now.data)
+    if digest == record.after:
+        before = None if record.before is None else blobs.get(record.before)
+        if before is None:
+            return None, None
+        return before, _mode_back(record, now)
+    if digest == record.before and (record.before is None or now.mode == record.before_mode):
+        plan.unchanged[path] = None
+        return now.data, now.mode
+    if now.data is None:
+        raise Conflict(f"{shown(path)} was deleted since.")
+    if record.after is None:
+        raise Conflict(f"{shown(path)} was made again since, with other content.")
+    if record.before is None:
+        raise Conflict(f"{shown(path)} was changed since it was created; undoing would delete those changes.")
+    if now.mode is not None and stat.S_ISLNK(now.mode):
+        raise Conflict(f"{shown(path)} is a symbolic link to elsewhere now.")
+    merged = merge3(blobs.get(record.after), now.data, blobs.get(record.before))
+    if merged.data is None:
+        raise Conflict(f"{shown(path)} was changed since in the same place:\n" + "\n".join(merged.conflicts))
+    plan.kept[path] = None
+    return merged.data, _mode_back(record, now)
+
+
+def _mode_back(record: FileRecord, now: _Now) -> int | None:
+    """The old mode, unless someone set another since."""
+    if record.after_mode is None or now.mode is None or now.mode == record.after_mode:
+        return record.before_mode
+    return now.mode
+
+
+def _revert_move(blobs: Blobs, plan: _Plan, record: FileRecord, moved_to: str) -> None:
+    there = _now(plan, moved_to)
+    here = _now(plan, record.path)
+    if here.data is not None:
+        raise Conflict(f"{shown(record.path)} was made again since it was moved away.")
+    data, mode = _reverted(blobs, plan, moved_to, record, there)
+    here.data, here.mode = data, mode if mode is not None else record.before_mode
+    there.data = there.mode = None
+
+
+# ---------------------------------------------------------------------- the report
+
+
+def _report(plan: _Plan, chosen: Sequence[Entry]) -> UndoReport:
+    changes = [
+        change
+        for path, now in plan.files.items()
+        if path not in plan.conflicts and (change := _change(path, now)) is not None
+    ]
+    missed = dict.fromkeys(text for entry in chosen for text in entry.missed)
+    return UndoReport(
+        changes=ChangeSet(tuple(changes)) if changes else NO_CHANGES,
+        entries=tuple(entry.id for entry in chosen),
+        kept=tuple(path for path in plan.kept if path not in plan.conflicts),
+        unchanged=tuple(path for path in plan.unchanged if plan.files[path].data == plan.files[path].before),
+        conflicts=tuple(UndoConflict(path=path, reason=reason) for path, reason in plan.conflicts.items()),
+        missed=tuple(missed),
+    )
+
+
+def _change(path: str, now: _Now) -> Change | None:
+    if now.data == now.before and (now.mode == now.before_mode or now.data is None):
+        return None
+    kind = "create" if now.before is None else "delete" if now.data is None else "modify"
+    mode = now.mode if now.data is not None else None
+    return Change(
+        path=path,
+        kind=kind,
+        before=now.before,
+        after=now.data,
+        mode=mode,
+        diff=unified(path, now.before, now.data, mode=now.before_mode if now.data is None else now.mode),
+    )
+
+
+def _refused(conflicts: Sequence[UndoConflict]) -> Conflict:
+    shown_conflicts = "\n".join(f"- {conflict.reason}" for conflict in conflicts)
+    count = "1 file was" if len(conflicts) == 1 else f"{len(conflicts)} files were"
+    return Conflict(
+        f"{count} changed since in a way that the undo would overwrite; nothing was changed:\n{shown_conflicts}",
+        hint="Change those places by hand, or undo the other files only.",
+        details={"conflicts": [{"path": c.path, "reason": c.reason} for c in conflicts]},
+    )

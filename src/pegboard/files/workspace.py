@@ -1,0 +1,348 @@
+"""Workspace: the Files port over a folder, confined by a Jail and journalled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pegboard.core.context import current_context
+from pegboard.core.effects import ChangeSet
+from pegboard.core.errors import ToolError
+from pegboard.files.blobs import sha256
+from pegboard.files.changes import propose
+from pegboard.files.commit import commit
+from pegboard.files.jail import READ_LIMIT_BYTES, Jail
+from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
+from pegboard.files.looking import read_descriptor
+from pegboard.files.names import PROTECTED
+from pegboard.files.openat import Opener
+from pegboard.files.permits import Access
+from pegboard.files.readstate import KEEP_BYTES, ReadState
+from pegboard.files.recovery import recover
+from pegboard.files.undo import UndoReport, UndoWhat, undo
+from pegboard.ports.files import EntryKind, Found, Listing, Resolved, SearchQuery, Slice, Wanted
+
+if TYPE_CHECKING:
+    from pegboard.files.text import LineIndex
+
+T = TypeVar("T")
+
+_INLINE_BYTES: Final = 1 << 20
+"""Up to this size a read is faster than the way to a thread and back."""
+
+
+class Workspace:
+    """The files of one folder (ledger N-31..N-33, X-44), safe to share between sessions.
+
+    Args:
+        root: the workspace; must exist.
+        journal: where changes go so that they can be undone; None = no undo.
+        allowed_dirs, read_only_dirs, protected, full_access, masked, deny, home, opener: see Jail.
+        read_limit_bytes: largest file that is read or changed as a whole.
+        read_state: what sessions have seen; shared where several workspaces serve one session.
+        checkpoint: see commit.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        journal: Journal | None = None,
+        allowed_dirs: Iterable[str | os.PathLike[str]] = (),
+        read_only_dirs: Iterable[str | os.PathLike[str]] = (),
+        protected: Iterable[str] = PROTECTED,
+        full_access: bool = False,
+        masked: Iterable[str | os.PathLike[str]] = (),
+        deny: Callable[[Access, str], str | None] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        opener: Opener | None = None,
+        read_limit_bytes: int = READ_LIMIT_BYTES,
+        read_state: ReadState | None = None,
+        checkpoint: Checkpoint = no_checkpoint,
+    ) -> None:
+        allowed, read_only, hidden = tuple(allowed_dirs), tuple(read_only_dirs), tuple(masked)
+
+        def jail(names: Iterable[str]) -> Jail:
+            return Jail(
+                root,
+                allowed_dirs=allowed,
+                read_only_dirs=read_only,
+                protected=names,
+                full_access=full_access,
+                masked=hidden,
+                deny=deny,
+                home=home,
+                opener=opener,
+                read_limit_bytes=read_limit_bytes,
+            )
+
+        self.jail = jail(protected)
+        # A command may have changed protected files; a person who undoes it wants them back.
+        self._restorer = jail(())
+        self.journal = journal
+        self.read_state = read_state or ReadState()
+        self._lines: LineIndex | None = None
+        self._limit = read_limit_bytes
+        self._checkpoint = checkpoint
+
+    @property
+    def root(self) -> Path:
+        """The workspace's real path."""
+        return self.jail.root
+
+    def close(self) -> None:
+        """Close the folder's descriptors."""
+        self.jail.close()
+        self._restorer.close()
+
+    # ------------------------------------------------------------------ the Files port: looking
+
+    async def resolve(self, path: str, *, write: bool = False) -> Resolved:
+        """See Files."""
+        real = self.jail.locate(path)
+        inside = self.jail.inside(real, write=write)
+        target = self.jail.target(real)
+        try:
+            there = os.lstat(real)
+        except OSError:
+            return Resolved(target=target, exists=False, kind="file", inside=inside)
+        return Resolved(
+            target=target,
+            exists=True,
+            kind=_kind(there.st_mode),
+            inside=inside,
+            size=there.st_size,
+            mtime_ns=there.st_mtime_ns,
+        )
+
+    async def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:
+        """See Files. Not a read that the model saw: it does not count for the read state."""
+        descriptor = self.jail.open_read(path)
+        most = self._limit if limit is None else limit
+
+        def read() -> bytes:
+            try:
+                return read_descriptor(descriptor, most, path)
+            finally:
+                os.close(descriptor)
+
+        if os.fstat(descriptor).st_size <= _INLINE_BYTES:
+            return read()
+        return await _in_thread(read)
+
+    async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
+        """See Files; remembers for the session what it has seen (ledger K-37)."""
+        from pegboard.files.text import read_slice
+
+        descriptor = self.jail.open_read(path)
+        there = os.fstat(descriptor)
+
+        def read() -> tuple[Slice, bytes | None]:
+            try:
+                found = read_slice(descriptor, offset=offset, limit=limit, index=self._line_index())
+                small = there.st_size <= KEEP_BYTES
+                return found, os.pread(descriptor, KEEP_BYTES, 0) if small else None
+            finally:
+                os.close(descriptor)
+
+        try:
+            target = self.jail.target(self.jail.real_path(descriptor, path))
+        except ToolError:
+            os.close(descriptor)
+            raise
+        found, content = read() if there.st_size <= _INLINE_BYTES else await _in_thread(read)
+        if content is not None and sha256(content) != found.sha256:
+            content = None  # written to in between
+        lines = found.first, found.last
+        seen = self.read_state.get(_session(), target)
+        if seen is not None and found.sha256 and seen.sha256 == found.sha256 and lines in seen.shown:
+            found = replace(found, repeated=True)
+        self.read_state.note(
+            _session(),
+            target,
+            digest=found.sha256,
+            size=there.st_size,
+            mtime_ns=there.st_mtime_ns,
+            lines=lines,
+            content=content,
+        )
+        return found
+
+    def _line_index(self) -> LineIndex:
+        from pegboard.files.text import LineIndex
+
+        if self._lines is None:
+            self._lines = LineIndex()
+        return self._lines
+
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> Listing:
+        """See Files."""
+        from pegboard.files.listing import list_dir
+
+        root, relative, denied = self._place(path)
+        return await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
+
+    async def glob(
+        self,
+        pattern: str,
+        path: str = ".",
+        *,
+        limit: int = 100,
+        hidden: bool = False,
+        no_ignore: bool = False,
+    ) -> Listing:
+        """See Files."""
+        from pegboard.files.globs import glob_files
+
+        root, relative, denied = self._place(path)
+        return await _in_thread(
+            lambda: glob_files(
+                root, relative, pattern, limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied
+            )
+        )
+
+    async def search(self, query: SearchQuery) -> Found:
+        """See Files."""
+        from pegboard.files.grep import search
+
+        root, relative, denied = self._place(query.path, folder=False)
+        there = replace(query, path=relative)
+        return await _in_thread(lambda: search(root, there, denied=denied))
+
+    def denied(self, target: str) -> bool:
+        """Whether a file must be neither opened nor listed (decisions 4)."""
+        return not self.jail.readable(target)
+
+    def already_shown(self, path: str, *, offset: int, last: int) -> bool:
+        """Whether this session was shown these lines and the file is still the same (ledger K-37)."""
+        try:
+            target = self.jail.target(self.jail.locate(path))
+            seen = self.read_state.get(_session(), target)
+            if seen is None or not seen.sha256 or (offset, last) not in seen.shown:
+                return False
+            return sha256(self.jail.read_bytes(path)) == seen.sha256
+        except ToolError:
+            return False
+
+    def note_read(self, path: str, data: bytes) -> None:
+        """The model was shown this file whole in another form (an image, a document)."""
+        target = self.jail.target(self.jail.locate(path))
+        self.read_state.note(
+            _session(), target, digest=sha256(data), size=len(data), mtime_ns=0, content=data
+        )
+
+    # ------------------------------------------------------------------ the Files port: changing
+
+    async def propose(self, wanted: Sequence[Wanted]) -> ChangeSet:
+        """See Files; Conflict also where a file changed since the session read it."""
+        session = _session()
+
+        def check(target: str, now: bytes) -> None:
+            self.read_state.check(session, target, now)
+
+        return await _in_thread(lambda: propose(self.jail, wanted, check=check, limit=self._limit))
+
+    async def commit(self, changes: ChangeSet) -> ChangeSet:
+        """See Files."""
+        origin = _origin()
+        await _in_thread(
+            lambda: commit(
+                self.jail, changes, journal=self.journal, origin=origin, checkpoint=self._checkpoint
+            )
+        )
+        self._note_own(changes)
+        return changes
+
+    def _note_own(self, changes: ChangeSet) -> None:
+        """The session knows what it wrote itself."""
+        session = _session()
+        for change in changes.changes:
+            if change.after is None or change.moved_to is not None:
+                self.read_state.forget(session, change.path)
+            if change.after is not None:
+                self.read_state.note(
+                    session,
+                    change.moved_to or change.path,
+                    digest=sha256(change.after),
+                    size=len(change.after),
+                    mtime_ns=0,
+                    content=change.after,
+                )
+
+    # ------------------------------------------------------------------ journal
+
+    def history(self) -> list[Entry]:
+        """Every journalled change of this workspace, oldest first."""
+        if self.journal is None:
+            return []
+        return [entry for entry in self.journal.entries() if entry.workspace == str(self.root)]
+
+    async def undo(
+        self, what: UndoWhat, *, preview: bool = False, redo: bool = False, skip_conflicts: bool = False
+    ) -> UndoReport:
+        """Revert a call, a run or the last change; see undo.undo."""
+        origin = _origin()
+        return await _in_thread(
+            lambda: undo(
+                self._restorer,
+                self.journal,
+                what,
+                preview=preview,
+                redo=redo,
+                skip_conflicts=skip_conflicts,
+                origin=origin,
+                checkpoint=self._checkpoint,
+            )
+        )
+
+    def recover(self) -> list[str]:
+        """Complete or take back what an ended process left; see commit.recover."""
+        if self.journal is None:
+            return []
+        with self.journal.lock():
+            return recover(self._restorer, self.journal)
+
+    # ------------------------------------------------------------------ inside
+
+    def _place(self, path: str, *, folder: bool = True) -> tuple[Path, str, Callable[[str], bool] | None]:
+        """Where the walkers start: a root, the rest of the path without links, and what they must leave out."""
+        real = self.jail.check_readable(path, folder=folder)
+        target = self.jail.target(real)
+        root, relative = (self.jail.root, target) if not target.startswith("/") else (Path(target), ".")
+        if not folder and relative == "." and not root.is_dir():
+            root, relative = root.parent, root.name
+        if self.jail.all_readable:
+            return root, relative, None
+        return root, relative, lambda below: not self.jail.readable(str(root / below))
+
+
+def _kind(mode: int) -> EntryKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "dir"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def _session() -> str:
+    try:
+        return current_context().session
+    except LookupError:
+        return ""
+
+
+def _origin() -> Origin:
+    try:
+        context = current_context()
+    except LookupError:
+        return Origin()
+    return Origin(call_id=context.call_id, run=context.run, session=context.session)
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    return await asyncio.to_thread(function)
