@@ -153,6 +153,7 @@ def test_responses_streamed_is_the_same_message() -> None:
         {"type": "response.function_call_arguments.delta", "output_index": 7, "delta": "x"},
         {"type": "response.other.delta", "delta": "x"},
         {"type": "response.output_item.done", "output_index": 2, "item": CALL},
+        {"type": "response.output_item.done", "output_index": 3, "item": {"type": "message", "content": []}},
     ]
     deltas = [d for event in events for d in stream.feed(event)]
 
@@ -403,25 +404,15 @@ def test_gemini_streamed_is_the_same_message() -> None:
 
 
 def test_mcp_lists_tools_with_their_output_schemas() -> None:
-    class WithOutput:
-        name, description = "f", "F."
-        schema = {"type": "object", "properties": {}, "required": []}
-        output_schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    first, second = tool("f"), tool("g")
+    object.__setattr__(first, "output_schema", output)
+    object.__setattr__(second, "output_schema", {"type": "string"})
 
-    class WithText(WithOutput):
-        name, output_schema = "g", {"type": "string"}
+    rendered = mcp.render_tools(FakeKit(first, second))
 
-    rendered = mcp.render_tools([WithOutput(), WithText()])  # type: ignore[arg-type]
-
-    assert rendered == [
-        {
-            "name": "f",
-            "description": "F.",
-            "inputSchema": WithOutput.schema,
-            "outputSchema": WithOutput.output_schema,
-        },
-        {"name": "g", "description": "F.", "inputSchema": WithOutput.schema},
-    ]
+    assert [t.get("outputSchema") for t in rendered] == [output, None]
+    assert [t["inputSchema"] for t in rendered] == [first.schema, second.schema]
     assert mcp.notes(KIT) == ()
 
 

@@ -62,6 +62,7 @@ def test_a_union_at_the_root_becomes_one_object() -> None:
     assert both["required"] == ["q", "k", "x"]
     assert sendable({"enum": [1], "anyOf": [], "required": ["a"]})["required"] == []
     assert sendable({**of(a={}), "required": None})["required"] == []
+    assert sendable({**of(a={}), "anyOf": [{"$ref": "#/nowhere"}]}) == of(a={})
 
 
 @owes("schema-19")
@@ -97,6 +98,14 @@ def test_strict_tools_close_every_object_or_are_sent_plain_with_a_note(
     assert second["parameters"]["properties"]["m"]["additionalProperties"] == {"type": "integer"}
     assert "'tally'" in strict.notes(kit)[0]
     assert "'tally'" in caplog.text
+
+    many = FakeKit(*(tool(f"m{n}", m={"type": "object"}) for n in range(7)))
+    with caplog.at_level(logging.WARNING):
+        strict.render_tools(many)
+
+    assert len(strict.notes(many)) == 7
+    assert "'m4'" in caplog.text
+    assert "and 2 more" in caplog.text
 
 
 @owes("schema-08")
@@ -184,6 +193,7 @@ def test_gemini_has_nothing_beside_any_of() -> None:
 def test_gemini_merges_all_of_keeps_known_formats_and_notes_free_keys() -> None:
     schema = of(
         both={"allOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, True, {"title": "T"}]},
+        bare={"allOf": [{"type": "string"}]},
         when={"type": "string", "format": "date-time"},
         link={"type": "string", "format": "uri"},
         free={"type": "object", "additionalProperties": {"type": "integer"}},
@@ -198,6 +208,7 @@ def test_gemini_merges_all_of_keeps_known_formats_and_notes_free_keys() -> None:
         "properties": {"a": {"type": "string"}},
         "required": ["a"],
     }
+    assert got["bare"] == {"type": "string"}
     assert got["when"]["format"] == "date-time"
     assert got["link"] == {"type": "string"}
     assert got["free"] == {"type": "object"}
