@@ -133,6 +133,7 @@ def test_responses_stop_reasons_and_refusals() -> None:
     refused = responses.decode_message(response(refusal))
     assert (refused.stop, refused.text) == ("refusal", "no")
     assert responses.decode_message(response({"type": "web_search_call"})).stop == "end"
+    assert responses.decode_message(response({"type": "message", "content": [{"type": "audio"}]})).content == ()
     with raises(ModelError, match="over quota"):
         responses.decode({"error": {"message": "over quota"}, "output": []})
     with raises(ModelError, match="no output"):
@@ -362,6 +363,7 @@ def test_gemini_stop_reasons_and_blocked_prompts() -> None:
     assert gemini.decode_message(candidate(reason="SAFETY")).stop == "filtered"
     assert gemini.decode_message(candidate(reason="MALFORMED_FUNCTION_CALL")).stop == "error"
     assert gemini.decode_message(candidate(reason=None)).stop == "end"
+    assert gemini.decode_message(candidate({}, {"text": ""})).content == ()
     assert gemini.decode_message({"promptFeedback": {"blockReason": "SAFETY"}}).stop == "filtered"
     with raises(ModelError, match="bad key"):
         gemini.decode({"error": {"message": "bad key"}})

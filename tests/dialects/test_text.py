@@ -249,6 +249,9 @@ def test_a_chat_completion_is_read_by_its_text() -> None:
 
 def test_encode_keeps_a_persons_words() -> None:
     assert text.encode(UserMessage.of("hi")) == [{"role": "user", "content": "hi"}]
+    assert text.encode(AssistantMessage(content=(Thinking("hm"), Text("a")))) == [
+        {"role": "assistant", "content": "a"}
+    ]
 
 
 marks = st.sampled_from([*FIXED, "functools", "<function=a>", "<parameter=x>", "</parameter>", "</function>",
