@@ -1,3 +1,136 @@
-"""Pegboard: the tool runtime for AI agents."""
+"""Pegboard: the tool runtime for AI agents.
+
+Every call is known by its effects before it runs, so it can be previewed, permitted, sandboxed,
+journalled, undone, replayed and proved. The names below are loaded when they are first used.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pegboard.app import Agent, Answer, Executor, builtin, run_sync
+    from pegboard.core.approval import (
+        AllowOnce,
+        ApprovalRequest,
+        Approved,
+        CallbackApprover,
+        DenyAll,
+        Refused,
+        SuspendAll,
+        Waiting,
+    )
+    from pegboard.core.call import ToolCall, ValidCall
+    from pegboard.core.content import Audio, File, Image, Text
+    from pegboard.core.context import Context, current_context
+    from pegboard.core.effects import PURE, Change, ChangeSet, Effect, Plan
+    from pegboard.core.errors import (
+        BuildError,
+        ConfigError,
+        ModelError,
+        PegboardError,
+        ToolError,
+        ToolNotFoundError,
+    )
+    from pegboard.core.limits import Limits
+    from pegboard.core.params import Alias, Command, DeletePath, Inject, ReadPath, Recipient, Url, WritePath
+    from pegboard.core.pipeline import Invocation, Preview
+    from pegboard.core.policy import Policy
+    from pegboard.core.registry import Registry
+    from pegboard.core.result import ToolResult
+    from pegboard.core.rules import Rule
+    from pegboard.core.tool import Tool, tool
+    from pegboard.core.toolkit import Toolkit
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "app.agent": ("Agent", "Answer"),
+    "app.builtins": ("builtin", "run_sync"),
+    "app.executor": ("Executor",),
+    "core.approval": (
+        "AllowOnce", "ApprovalRequest", "Approved", "CallbackApprover", "DenyAll", "Refused", "SuspendAll",
+        "Waiting",
+    ),
+    "core.call": ("ToolCall", "ValidCall"),
+    "core.content": ("Audio", "File", "Image", "Text"),
+    "core.context": ("Context", "current_context"),
+    "core.effects": ("Change", "ChangeSet", "Effect", "PURE", "Plan"),
+    "core.errors": ("BuildError", "ConfigError", "ModelError", "PegboardError", "ToolError", "ToolNotFoundError"),
+    "core.limits": ("Limits",),
+    "core.params": ("Alias", "Command", "DeletePath", "Inject", "ReadPath", "Recipient", "Url", "WritePath"),
+    "core.pipeline": ("Invocation", "Preview"),
+    "core.policy": ("Policy",),
+    "core.registry": ("Registry",),
+    "core.result": ("ToolResult",),
+    "core.rules": ("Rule",),
+    "core.tool": ("Tool", "tool"),
+    "core.toolkit": ("Toolkit",),
+}  # fmt: skip
+_MODULE = {name: f"pegboard.{module}" for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "PURE",
+    "Agent",
+    "Alias",
+    "AllowOnce",
+    "Answer",
+    "ApprovalRequest",
+    "Approved",
+    "Audio",
+    "BuildError",
+    "CallbackApprover",
+    "Change",
+    "ChangeSet",
+    "Command",
+    "ConfigError",
+    "Context",
+    "DeletePath",
+    "DenyAll",
+    "Effect",
+    "Executor",
+    "File",
+    "Image",
+    "Inject",
+    "Invocation",
+    "Limits",
+    "ModelError",
+    "PegboardError",
+    "Plan",
+    "Policy",
+    "Preview",
+    "ReadPath",
+    "Recipient",
+    "Refused",
+    "Registry",
+    "Rule",
+    "SuspendAll",
+    "Text",
+    "Tool",
+    "ToolCall",
+    "ToolError",
+    "ToolNotFoundError",
+    "ToolResult",
+    "Toolkit",
+    "Url",
+    "ValidCall",
+    "Waiting",
+    "WritePath",
+    "builtin",
+    "current_context",
+    "run_sync",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'pegboard' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULE])

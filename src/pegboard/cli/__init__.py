@@ -1,1 +1,1 @@
-"""cli."""
+"""cli: the `pegboard` command."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,34 @@ class ToolCall:
         return self.params
 
 
-@dataclass(frozen=True, slots=True)
+class HasSent(Protocol):
+    """What decoding left behind: the arguments as JSON-able values, made when somebody looks."""
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The arguments after aliases and repair."""
+        ...
+
+
+@dataclass(slots=True)
 class ValidCall:
-    """A call whose arguments fit the tool's signature.
+    """A call whose arguments fit the tool's signature. Read-only.
 
     Attributes:
         id: unique in its run.
         tool: the tool's canonical name.
         arguments: decoded Python values by parameter name, defaults filled in.
         repairs: what had to be repaired to read them, one sentence each.
-        sent: the arguments as JSON-able values, for display, digest and record.
+        decoded: what `sent` is made from; None where the call was made by hand.
     """
 
     id: str
     tool: str
     arguments: dict[str, Any]
     repairs: tuple[str, ...] = ()
-    sent: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    decoded: HasSent | None = None
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The arguments as JSON-able values, for display, digest and record."""
+        return self.arguments if self.decoded is None else self.decoded.sent

@@ -59,13 +59,12 @@ class Context:
         Raises:
             BuildError: nothing was provided for it.
         """
-        try:
-            return cast(T, self.ports[wanted])
-        except KeyError:
+        find = getattr(self.ports, "find", self.ports.get)
+        found = find(wanted)
+        if found is None:
             name = getattr(wanted, "__name__", str(wanted))
-            raise BuildError(
-                f"nothing provides {name}; pass it in provide=[…] of the Executor or Agent"
-            ) from None
+            raise BuildError(f"nothing provides {name}; pass it in provide=[…] of the Executor or Agent")
+        return cast(T, found)
 
 
 _current: ContextVar[Context | None] = ContextVar("pegboard_context", default=None)

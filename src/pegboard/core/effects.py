@@ -14,15 +14,29 @@ EffectKind: TypeAlias = Literal[
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 EFFECT_KINDS: Final[tuple[EffectKind, ...]] = (
-    "read", "write", "delete", "exec", "connect", "send", "spawn", "schedule", "spend", "control", "call",
-)  # fmt: skip
+    "read",
+    "write",
+    "delete",
+    "exec",
+    "connect",
+    "send",
+    "spawn",
+    "schedule",
+    "spend",
+    "control",
+    "call",
+)
 
-_STRICTNESS: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+_STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """The strictest of some verdicts; `allow` when there are none."""
-    return max(verdicts, key=_STRICTNESS.__getitem__, default="allow")
+    worst: Verdict = "allow"
+    for verdict in verdicts:
+        if _STRICTNESS[verdict] > _STRICTNESS[worst]:
+            worst = verdict
+    return worst
 
 
 @dataclass(frozen=True, slots=True)

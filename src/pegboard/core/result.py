@@ -114,4 +114,4 @@ class ToolResult:
 def render_error(error: ToolError) -> str:
     """The text of an error for a model (ledger X-05)."""
     message = error.message if error.message.startswith("Error") else f"Error: {error.message}"
-    return f"{message} {error.hint}{HINT}" if error.hint else message + HINT
+    return f"{message}\n{error.hint}{HINT}" if error.hint else message + HINT

@@ -158,13 +158,17 @@ class Workspace:
         found, content = read() if there.st_size <= _INLINE_BYTES else await _in_thread(read)
         if content is not None and sha256(content) != found.sha256:
             content = None  # written to in between
+        lines = found.first, found.last
+        seen = self.read_state.get(_session(), target)
+        if seen is not None and found.sha256 and seen.sha256 == found.sha256 and lines in seen.shown:
+            found = replace(found, repeated=True)
         self.read_state.note(
             _session(),
             target,
             digest=found.sha256,
             size=there.st_size,
             mtime_ns=there.st_mtime_ns,
-            lines=(found.first, found.last),
+            lines=lines,
             content=content,
         )
         return found

@@ -65,6 +65,7 @@ class Slice:
         sha256: hex digest of the whole file, empty where it was not read whole.
         size: bytes of the whole file.
         cut: line numbers whose text was shortened because the line is too long.
+        repeated: the session was shown exactly these lines before, and the file is the same.
     """
 
     text: str
@@ -76,6 +77,7 @@ class Slice:
     sha256: str = ""
     size: int = 0
     cut: tuple[int, ...] = ()
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,8 @@ class Found:
         total: matching lines (content) or files found before paging.
         truncated: more was there than `limit`.
         skipped: why files were not searched, one sentence a kind (`3 binary files`).
-        searched: number of files looked at.
+        searched: number of files looked at, 0 where the search stopped early.
+        note: what the reader must know about how it was found, may be empty.
     """
 
     matches: tuple[Match, ...] = ()
@@ -126,6 +129,7 @@ class Found:
     truncated: bool = False
     skipped: tuple[str, ...] = ()
     searched: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pegboard.core.effects import ChangeSet, Effect, NO_CHANGES, Verdict
+from pegboard.core.effects import NO_CHANGES, ChangeSet, Effect, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,26 @@
-"""tools."""
+"""tools: one tool a file, named as the tool; the table that finds them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOOLS: Final[dict[str, str]] = {
+    "read_file": "pegboard.tools.read_file:read_file",
+    "write_file": "pegboard.tools.write_file:write_file",
+    "edit_file": "pegboard.tools.edit_file:edit_file",
+    "list_dir": "pegboard.tools.list_dir:list_dir",
+    "glob": "pegboard.tools.glob:glob",
+    "grep": "pegboard.tools.grep:grep",
+    "exec": "pegboard.tools.exec:exec_",
+    "ask_user": "pegboard.tools.ask_user:ask_user",
+    "delete_file": "pegboard.tools.delete_file:delete_file",
+    "apply_patch": "pegboard.tools.apply_patch:apply_patch",
+    "process": "pegboard.tools.process:process",
+}
+"""Built-in tools by name; loaded at first use."""
+
+DEFAULT: Final[tuple[str, ...]] = (
+    "read_file", "write_file", "edit_file", "list_dir", "glob", "grep", "exec", "ask_user", "delete_file",
+    "apply_patch", "process",
+)  # fmt: skip
+"""What `builtin()` gives without names."""

@@ -1,1 +1,1 @@
-"""sandbox."""
+"""sandbox: confinements of a command, one backend a file."""

@@ -1,0 +1,135 @@
+"""assemble: puts the real files, shell and shaping behind an executor's ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pegboard.config.load import Config
+from pegboard.config.paths import Paths, refused_workspace
+from pegboard.core.approval import Waiting
+from pegboard.core.effects import Effect
+from pegboard.core.errors import ConfigError
+from pegboard.core.pipeline import PATH_RESOLVER, new_id
+from pegboard.core.rules import Situation
+from pegboard.core.shaping import Shaper, Spills
+from pegboard.ports.documents import Documents
+from pegboard.ports.files import Files
+from pegboard.ports.people import People, Question
+from pegboard.store.spills import SpillFolder
+
+if TYPE_CHECKING:
+    from pegboard.app.wiring import Wiring
+
+MASKED = (
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".config/gh",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".netrc",
+)
+"""Below the home folder: what an explicit workspace that holds it still does not show (decisions 7)."""
+
+
+def assemble(
+    wiring: Wiring,
+    needs: set[str],
+    root: Path,
+    *,
+    implicit: bool,
+    paths: Paths | None = None,
+    config: Config | None = None,
+) -> None:
+    """Build what a kit's tools need over the workspace `root`.
+
+    Raises:
+        ConfigError: the current folder is refused as a workspace that nobody named (decisions 7).
+    """
+    paths = paths or Paths.of()
+    config = config or Config()
+    why = refused_workspace(root, paths) if implicit else None
+    if why is not None:
+        raise ConfigError(
+            f"{why}, which is not taken as workspace by itself; name a folder with --workspace DIR"
+        )
+    wiring.workspace = root
+    spills = SpillFolder(paths.state / "spills")
+    wiring.shaper = Shaper(spills=spills)
+    provided = wiring.provided
+    provided.setdefault(Spills, spills)
+    if "Documents" in needs:
+        from pegboard.documents.child import DocumentReader
+
+        provided.setdefault(Documents, DocumentReader())
+    if "People" in needs:
+        provided.setdefault(People, NobodyThere())
+    if needs & {"Files", "paths"}:
+        files = _files(wiring, root, paths, config)
+        provided.setdefault(Files, files)
+        provided.setdefault(PATH_RESOLVER, files)
+    if needs & {"Shell", "Jobs"}:
+        from pegboard.app.commands import build_shell
+
+        build_shell(wiring, root, paths, config, want_jobs="Jobs" in needs)
+
+
+def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:
+    from pegboard.files.journal import Journal
+    from pegboard.files.workspace import Workspace
+
+    policy = wiring.policy
+    situation = Situation(workspace=str(root), home=str(paths.home))
+    # Only rules can deny a single file that a listing or a search comes by; without any, asking costs time.
+    rules = tuple(
+        r for r in policy.rules if r.verdict == "deny" and r.kind in ("*", "read", "write", "delete")
+    )
+
+    def denied(access: str, target: str) -> str | None:
+        kind = "write" if access == "write" else "read"
+        for rule in rules:
+            if rule.covers(Effect(kind, target), situation) and rule.applies(situation):
+                return rule.reason or str(rule)
+        return None
+
+    files = Workspace(
+        root,
+        journal=Journal(paths.state / "journal"),
+        allowed_dirs=config.allowed_dirs,
+        read_only_dirs=config.read_only_dirs,
+        full_access=policy.mode == "full",
+        masked=[paths.home / name for name in MASKED if (paths.home / name).exists()]
+        + [p for p in (paths.config, paths.state, paths.data) if p.exists()],
+        deny=denied if rules else None,
+        home=paths.home,
+    )
+    wiring.closers.append(files.close)
+    return files
+
+
+class NobodyThere:
+    """The People port where nobody can answer now: questions wait."""
+
+    async def ask(self, questions: Sequence[Question]) -> Waiting:
+        """Keep the question for later."""
+        first = questions[0]
+        return Waiting(
+            "question", new_id("q"), None, {"question": first.text, "options": list(first.options)}
+        )
+
+
+def secrets_of(environment: Any) -> dict[str, str]:
+    """The values in an environment that are secrets by their names; they never reach a model."""
+    words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+    return {
+        name: value
+        for name, value in environment.items()
+        if len(value) >= 8 and any(w in name.upper() for w in words) and not value.startswith("/")
+    }
+
+
+__all__ = ["NobodyThere", "assemble", "replace", "secrets_of"]

@@ -1,0 +1,45 @@
+"""builtin and run_sync: the two small conveniences of the library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from pegboard.core.errors import BuildError
+from pegboard.core.families import load
+from pegboard.core.toolkit import Toolkit
+
+T = TypeVar("T")
+
+
+def builtin(*names: str) -> Toolkit:
+    """Built-in tools by name, or the default set.
+
+    Raises:
+        BuildError: an unknown name; the message has the nearest.
+    """
+    from pegboard.tools import DEFAULT, TOOLS
+
+    unknown = [n for n in names if n not in TOOLS]
+    if unknown:
+        import difflib
+
+        near = difflib.get_close_matches(unknown[0], list(TOOLS), n=1)
+        meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(TOOLS)}."
+        raise BuildError(f"no built-in tool is called {unknown[0]!r}{meant} See: pegboard tools")
+    return Toolkit(load(TOOLS[name]) for name in names or DEFAULT)
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """Run one coroutine to its end from code that is not async.
+
+    Raises:
+        RuntimeError: an event loop runs here already; await the coroutine instead.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    work.close()
+    raise RuntimeError("run_sync was called inside a running event loop; await the coroutine there instead")

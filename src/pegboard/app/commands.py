@@ -1,0 +1,134 @@
+"""build_shell: the strongest confinement that works here, the guard and the snapshots behind the Shell port."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import subprocess
+import threading
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pegboard.app.snapshots import JournalSnapshots
+from pegboard.config.load import Config
+from pegboard.config.paths import Paths
+from pegboard.files.journal import Journal
+from pegboard.ports.jobs import Jobs
+from pegboard.ports.shell import Shell
+from pegboard.shell.exec import CommandShell
+from pegboard.shell.jobs import BackgroundCommands
+from pegboard.shell.sandbox.choose import Choice, choose
+from pegboard.shell.sandbox.confinement import PROTECTED, Confinement
+
+if TYPE_CHECKING:
+    from pegboard.app.wiring import Wiring
+
+T = TypeVar("T")
+
+
+def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, want_jobs: bool) -> None:
+    """Put a CommandShell, and background commands where wanted, behind the ports of a wiring.
+
+    The policy learns whether commands are confined here: where they are not, each one asks.
+
+    Raises:
+        Unavailable: the config requires a sandbox, or names one that does not work here.
+    """
+    from pegboard.app.assembly import secrets_of
+
+    choice = choose_backend(wiring, root, paths, config)
+    shell = CommandShell(
+        root,
+        backend=choice.backend,
+        environment=os.environ,
+        path_prepend=config.path_prepend,
+        secret_names=tuple(secrets_of(os.environ)),
+        snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
+    )
+    wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")
+    wiring.banner = choice.banner
+    wiring.provided.setdefault(Shell, shell)
+    if want_jobs:
+        jobs = BackgroundCommands(shell)
+        wiring.provided.setdefault(Jobs, jobs)
+        wiring.closers.append(jobs.close)
+
+
+def choose_backend(
+    wiring: Wiring, root: Path, paths: Paths, config: Config, *, backend: str | None = None
+) -> Choice:
+    """The confinement for a workspace, found by running something in it.
+
+    Raises:
+        Unavailable: see sandbox.choose.
+    """
+    # What a rule forbids to read must be masked inside, what it forbids to write bound read-only (decisions 4).
+    named = [
+        r
+        for r in wiring.policy.rules
+        if r.verdict == "deny" and r.target.startswith("/") and "*" not in r.target
+    ]
+    hidden = [Path(r.target) for r in named if r.kind in ("*", "read")]
+    read_only = [Path(r.target) for r in named if r.kind in ("write", "delete")]
+    inside = [
+        r.target.rstrip("/") for r in wiring.policy.rules
+        if r.verdict == "deny" and r.kind in ("write", "delete") and "/" in r.target
+        and not r.target.startswith(("/", "~")) and "*" not in r.target
+    ]  # fmt: skip
+    confinement = Confinement(
+        workspace=root,
+        state=paths.cache / "workspaces" / workspace_id(root),
+        protected=tuple(dict.fromkeys((*PROTECTED, *inside))),
+        hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
+        read_only=tuple(read_only),
+        search_path=os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        identity=git_identity(root),
+    )
+    wanted = backend or (None if config.sandbox == "auto" else config.sandbox)
+    return in_thread(choose(confinement, backend=wanted, require=config.require_sandbox))
+
+
+def workspace_id(root: Path) -> str:
+    """A folder name for a workspace: its real path and identity (decisions 7)."""
+    there = root.stat()
+    return hashlib.sha256(f"{there.st_dev}:{there.st_ino}:{root}".encode()).hexdigest()[:20]
+
+
+def git_identity(root: Path) -> tuple[str, str]:
+    """The user's git name and e-mail for commits made inside (decisions 22); empty where there is none."""
+    out: list[str] = []
+    for key in ("user.name", "user.email"):
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), "config", "--get", key],
+                capture_output=True,
+                text=True,
+                timeout=5,
+                check=False,
+            )
+            out.append(done.stdout.strip())
+        except (OSError, subprocess.TimeoutExpired):
+            out.append("")
+    return out[0], out[1]
+
+
+def in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in a thread of its own, so that it works inside a running loop too."""
+    out: list[T] = []
+    failure: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            out.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001  Carried over to the caller's thread.
+            failure.append(error)
+
+    thread = threading.Thread(target=go, name="pegboard-probe")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return out[0]

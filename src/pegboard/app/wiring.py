@@ -1,0 +1,117 @@
+"""Wiring: which real parts stand behind the ports of one executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pegboard.core.errors import ConfigError
+from pegboard.core.grants import GrantBook
+from pegboard.core.pipeline import PATH_RESOLVER
+from pegboard.core.policy import MODES, Policy
+from pegboard.core.provide import Provided
+from pegboard.core.rules import Rule
+from pegboard.core.shaping import Shaper, Spills
+from pegboard.core.toolkit import Toolkit
+from pegboard.core.transcript import Usage
+
+
+@dataclass(slots=True, kw_only=True)
+class Wiring:
+    """The parts of one executor.
+
+    Attributes:
+        workspace: the workspace's real path, None where no tool needs one.
+        policy, provided, shaper, grants: what the pipeline takes.
+        banner: what people should know before a run (no sandbox works here); may be empty.
+        closers: end what was started, in reverse order.
+    """
+
+    workspace: Path | None
+    policy: Policy
+    provided: Provided
+    shaper: Shaper
+    grants: GrantBook | None = None
+    banner: str = ""
+    closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
+
+    @classmethod
+    def of(
+        cls,
+        kit: Toolkit,
+        *,
+        workspace: str | Path | None = None,
+        mode: str | None = None,
+        policy: Policy | Iterable[str | Rule] | None = None,
+        provide: Iterable[Any] = (),
+    ) -> Wiring:
+        """The usual parts for a kit: only what its tools ask for is built or imported.
+
+        Raises:
+            ConfigError: a bad mode, rule or workspace.
+        """
+        decided = _policy(policy, mode)
+        book = decided.grants if isinstance(decided.grants, GrantBook) else GrantBook()
+        if decided.grants is None:
+            decided = replace(decided, grants=book)
+        provided = Provided(objects=provide)
+        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=book)
+        needs = needs_of(kit, provided)
+        if needs or workspace is not None:
+            wiring._build(needs, workspace)
+        return wiring
+
+    def model(self, name: str | None) -> Any:
+        """Open a model by name, or the first that is found (decisions 11)."""
+        from pegboard.config.models import open_model
+
+        return open_model(name)
+
+    def price(self, model: str, usage: Usage) -> float | None:
+        """Dollars of one turn, None where no price is known."""
+        return None
+
+    async def aclose(self) -> None:
+        """End what was started, last first."""
+        for close in reversed(self.closers):
+            done = close()
+            if hasattr(done, "__await__"):
+                await done
+        self.closers.clear()
+
+    def _build(self, needs: set[str], workspace: str | Path | None) -> None:
+        root = Path.cwd() if workspace is None else Path(workspace).expanduser()
+        if not root.is_dir():
+            raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")
+        from pegboard.app.assembly import assemble
+
+        assemble(self, needs, root.resolve(), implicit=workspace is None)
+
+
+def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> Policy:
+    if mode is not None and mode not in MODES:
+        raise ConfigError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
+    if policy is None:
+        return Policy(mode=mode or "workspace")
+    if isinstance(policy, Policy):
+        return policy if mode is None else replace(policy, mode=mode)
+    return Policy.of(policy, mode=mode or "workspace")
+
+
+def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
+    """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects."""
+    out: set[str] = set()
+    for tool in kit:
+        for port in tool.signature.inject.values():
+            if provided.find(port) is None:
+                out.add(getattr(port, "__name__", ""))
+        if any(p.marker is not None and p.marker.kind in ("read", "write", "delete") for p in tool.markers):
+            out.add("Files")
+    if PATH_RESOLVER in provided:
+        out.discard("paths")
+    return out - {"Plan", "Context"}
+
+
+__all__ = ["Spills", "Wiring"]

@@ -1,0 +1,109 @@
+"""`pegboard doctor`: what this machine can enforce, and what is there."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from pegboard import __version__
+from pegboard.app.commands import choose_backend
+from pegboard.app.home import App
+from pegboard.app.wiring import Wiring
+from pegboard.cli.options import Options
+from pegboard.cli.show import paint, print_json, say
+from pegboard.config.models import available_models
+from pegboard.core.errors import ToolError
+from pegboard.core.provide import Provided
+from pegboard.core.shaping import Shaper
+
+EXTRAS = {
+    "openai": ("openai",),
+    "anthropic": ("anthropic",),
+    "gemini": ("google.genai",),
+    "gguf": ("xllamacpp", "openai"),
+    "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
+}
+PROGRAMS = {
+    "bwrap": "the sandbox for commands (Debian package bubblewrap)",
+    "git": "repositories",
+    "rg": "faster search (Debian package ripgrep)",
+}
+
+
+def doctor(*, options: Options) -> int:
+    """Carry out the command; the exit status is 0 unless a required sandbox does not work."""
+    with options.open() as app:
+        report = _report(app)
+    if options.json:
+        print_json(report)
+    else:
+        _print(report)
+    return 1 if report["sandbox"].get("error") and app.config.require_sandbox else 0
+
+
+def _report(app: App) -> dict[str, Any]:
+    wiring = Wiring(workspace=app.workspace, policy=app.policy, provided=Provided(), shaper=Shaper())
+    try:
+        choice = choose_backend(wiring, app.workspace, app.paths, app.config)
+        sandbox: dict[str, Any] = {
+            "backend": choice.backend.name,
+            "enforced": dict(choice.enforced()),
+            "rejected": dict(choice.rejected),
+        }
+    except ToolError as error:
+        sandbox = {"backend": "none", "enforced": {}, "rejected": {}, "error": str(error)}
+    return {
+        "pegboard": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "workspace": str(app.workspace),
+        "mode": app.policy.mode,
+        "config": [str(p) for p in app.config.files],
+        "sandbox": sandbox,
+        "programs": {name: shutil.which(name) for name in PROGRAMS},
+        "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
+        "models": available_models(app.paths),
+        "folders": {
+            "config": str(app.paths.config), "state": str(app.paths.state), "data": str(app.paths.data),
+            "cache": str(app.paths.cache),
+        },
+    }  # fmt: skip
+
+
+def _has(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _print(report: dict[str, Any]) -> None:
+    say(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
+    say(f"workspace {report['workspace']}, mode {report['mode']}")
+    sandbox = report["sandbox"]
+    colour = "red" if sandbox["backend"] == "none" else "green"
+    say(paint(f"\nsandbox: {sandbox['backend']}", colour))
+    for name, reason in sandbox["rejected"].items():
+        say(f"  {name} does not work here: {reason}")
+    if sandbox.get("error"):
+        say(f"  {sandbox['error']}")
+    if sandbox["backend"] == "none":
+        say("  every command asks before it runs; install bubblewrap for a sandbox")
+    for what, how in sandbox["enforced"].items():
+        mark = "no" if how is False else "yes" if how is True else str(how)
+        say(f"  {what}: {mark}")
+    say("\nprograms")
+    for name, path in report["programs"].items():
+        say(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")
+    say("\nextras")
+    for name, there in report["extras"].items():
+        say(
+            f"  {name}: {'installed' if there else f'missing; pip install {chr(39)}pegboard[{name}]{chr(39)}'}"
+        )
+    say("\nmodels")
+    for row in report["models"]:
+        say(f"  {row['name']}: {row['status']}")
+    sys.stdout.flush()

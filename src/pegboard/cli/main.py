@@ -1,0 +1,287 @@
+"""The `pegboard` command: options and help only; what a command does is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="pegboard",
+    help="The tool runtime for AI agents: every call is known by its effects before it runs.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: here).")]
+ModeOption = Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="File with rules, in place of the config's.")
+]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, in place of the user's.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+
+
+@app.callback()
+def root() -> None:
+    """Nothing happens before a command is chosen."""
+
+
+@app.command("call", context_settings={"ignore_unknown_options": False})
+def call_command(
+    tool: Annotated[str, typer.Argument(help="Name of the tool.")],
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
+    ] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what it would do; touch nothing.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Call one tool: pegboard call read_file path=README.md"""
+    from pegboard.cli.call import call
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(call(tool, values or [], args=args, preview=preview, options=options))
+
+
+@app.command("run")
+def run_command(
+    task: Annotated[str, typer.Argument(help="What to do.")],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
+    ] = None,
+    on_ask: Annotated[str, typer.Option("--on-ask", help="deny or suspend when nobody can answer.")] = "deny",
+    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Most model turns.")] = None,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Give a task to an agent: pegboard run "What does notes.txt say?" """
+    from pegboard.cli.options import Options
+    from pegboard.cli.run import run
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
+
+
+@app.command("tools")
+def tools_command(
+    dialect: Annotated[str | None, typer.Option("--dialect", help="As one provider wants them.")] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List the tools."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.tools import tools
+
+    _exit(tools(dialect, options=Options(workspace=workspace, config=config, json=json)))
+
+
+@app.command("runs")
+def runs_command(
+    action: Annotated[str, typer.Argument(help="list, show, resume or export.")] = "list",
+    run: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
+    pytest: Annotated[bool, typer.Option("--pytest", help="export: as a test case.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """List runs, show one, take unfinished ones up again, or export one."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.runs import runs
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(runs(action, run, model=model, pytest=pytest, options=options))
+
+
+@app.command("undo")
+def undo_command(
+    target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
+    last: Annotated[bool, typer.Option("--last", help="The last call that changed files.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what would change; touch nothing.")
+    ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Undo the undo.")] = False,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Take back the file changes of a call or run, keeping later edits by hand."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.undo import undo
+
+    options = Options(workspace=workspace, config=config, json=json)
+    _exit(undo(target, last=last, preview=preview, redo=redo, options=options))
+
+
+@app.command("trust")
+def trust_command(
+    file: Annotated[Path | None, typer.Argument(help="Default: the project's config file.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust it no more.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
+    workspace: Workspace = None,
+    json: Json = False,
+) -> None:
+    """Trust a project's config file as it is now; any change to it voids that."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.trust import trust
+
+    _exit(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
+
+
+@app.command("policy", context_settings={"ignore_unknown_options": False})
+def policy_command(
+    action: Annotated[str, typer.Argument(help="explain, test or diff.")],
+    subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
+    args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
+    since: Annotated[str, typer.Option("--since", help="diff: 7d, 12h, 30m.")] = "7d",
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Explain what the policy says of a call, test a table of calls, or compare with recorded runs."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.policy import policy as act
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    _exit(act(action, subject, values or [], args=args, since=since, options=options))
+
+
+@app.command(
+    "sandbox",
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": ["--help"],
+    },
+)
+def sandbox_command(
+    context: typer.Context,
+    action: Annotated[str, typer.Argument(help="run")],
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="Host that it may reach.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+) -> None:
+    """Run a command in the sandbox: pegboard sandbox run -- COMMAND …"""
+    from pegboard.cli.options import Options
+    from pegboard.cli.sandbox import sandbox
+
+    options = Options(workspace=workspace, config=config)
+    _exit(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
+
+
+@app.command("doctor")
+def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json: Json = False) -> None:
+    """Say what this machine can enforce, and which models and extras are there."""
+    from pegboard.cli.doctor import doctor
+    from pegboard.cli.options import Options
+
+    _exit(doctor(options=Options(workspace=workspace, config=config, json=json)))
+
+
+@app.command("models")
+def models_command(
+    action: Annotated[str, typer.Argument(help="list or get.")] = "list",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    json: Json = False,
+) -> None:
+    """List the models that can be used here, or fetch the small one: pegboard models get smollm2"""
+    from pegboard.cli.models import models
+    from pegboard.cli.options import Options
+
+    _exit(models(action, name, options=Options(json=json)))
+
+
+@app.command("audit")
+def audit_command(
+    action: Annotated[str, typer.Argument(help="verify or export.")],
+    session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
+    workspace: Workspace = None,
+    json: Json = False,
+) -> None:
+    """Verify the hash chain of the history, or export it."""
+    from pegboard.cli.audit import audit
+    from pegboard.cli.options import Options
+
+    _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
+
+
+@app.command("grants")
+def grants_command(
+    action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
+    grant: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    json: Json = False,
+) -> None:
+    """List the remembered approvals, or revoke one."""
+    from pegboard.cli.grants import grants
+    from pegboard.cli.options import Options
+
+    _exit(grants(action, grant, options=Options(json=json)))
+
+
+@app.command("version")
+def version_command() -> None:
+    """Print the version."""
+    from pegboard import __version__
+
+    typer.echo(__version__)
+
+
+def _exit(status: int) -> None:
+    raise typer.Exit(status)
+
+
+def main() -> None:
+    """The console script. Exit status: 0 ok, 1 the tool or run failed, 2 usage, 3 denied, 4 suspended."""
+    from pegboard.core.errors import BuildError, PegboardError
+
+    try:
+        app()
+    except BuildError as error:
+        print(f"pegboard: {error}", file=sys.stderr)
+        sys.exit(2)
+    except PegboardError as error:
+        print(f"pegboard: {error}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read our output has gone; that is no failure of ours.
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        print("pegboard: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

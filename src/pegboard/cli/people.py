@@ -1,0 +1,47 @@
+"""The person at the terminal, as a port: answers `ask_user`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pegboard.cli.options import Options
+from pegboard.cli.show import paint, safe, say
+from pegboard.core.approval import Waiting
+from pegboard.core.pipeline import new_id
+from pegboard.ports.people import Question
+
+
+class TerminalPeople:
+    """Asks on the terminal."""
+
+    async def ask(self, questions: Sequence[Question]) -> Sequence[str] | Waiting:
+        """The answers in order; Waiting where the person does not answer in time."""
+        answers: list[str] = []
+        for question in questions:
+            say(paint(f"\n? {safe(question.text)}", "bold"))
+            for number, option in enumerate(question.options, 1):
+                say(f"  {number}. {safe(option)}")
+            try:
+                line = await asyncio.wait_for(asyncio.to_thread(input, "> "), question.timeout_s)
+            except (TimeoutError, EOFError):
+                return Waiting("question", new_id("q"), None, {"question": question.text})
+            answers.append(chosen(line.strip(), question))
+        return answers
+
+
+def chosen(line: str, question: Question) -> str:
+    """The option that a number names, several for `1,3` where that is allowed, else the line itself."""
+    numbers = [p.strip() for p in line.split(",")]
+    if not question.options or not all(n.isdigit() and 1 <= int(n) <= len(question.options) for n in numbers):
+        return line
+    if len(numbers) > 1 and not question.multi_select:
+        return line
+    return ", ".join(question.options[int(n) - 1] for n in numbers)
+
+
+def people_for(options: Options) -> list[Any]:
+    """Who answers questions: the person at the terminal, or nobody."""
+    return [TerminalPeople()] if sys.stdin.isatty() and not options.json else []

@@ -1,0 +1,100 @@
+"""`pegboard policy`: why a call would be allowed, asked or denied."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+from pegboard.app.home import App
+from pegboard.cli.call import read_arguments
+from pegboard.cli.options import Options
+from pegboard.cli.show import paint, print_json, safe, say
+from pegboard.core.errors import BuildError, ConfigError
+
+
+def policy(
+    action: str, subject: str | None, values: list[str], *, args: str | None, since: str, options: Options
+) -> int:
+    """Carry out the command; the exit status."""
+    with options.open() as app:
+        match action:
+            case "explain" if subject:
+                arguments = read_arguments(values, args, app.toolkit.resolve(subject))
+                return asyncio.run(_explain(app, subject, arguments, options))
+            case "test" if subject:
+                return asyncio.run(_test(app, Path(subject), options))
+            case "diff":
+                return asyncio.run(_diff(app, since, options))
+            case "explain" | "test":
+                raise BuildError(f"policy {action} needs a {'tool' if action == 'explain' else 'file'}")
+            case _:
+                raise BuildError(f"policy {action!r}: use explain, test or diff")
+
+
+async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
+    async with app.executor() as door:
+        shown = await door.explain(tool, arguments)
+    if options.json:
+        print_json(shown)
+        return 0 if "error" not in shown else 2
+    if "error" in shown:
+        say(paint(safe(shown["error"]["message"]), "red"))
+        return 2
+    say(f"decision  {shown['decision']}")
+    say(f"rule      {safe(shown['rule'])}")
+    if shown["reason"]:
+        say(f"reason    {safe(shown['reason'])}")
+    for row in shown["effects"]:
+        say(f"\n{row['kind']} {safe(row['target'])}: {row['decision']} by {safe(row['rule'])}")
+        for tried in row["tried"]:
+            mark = "x" if tried["matches"] else " "
+            say(f"  [{mark}] {safe(tried['rule'])}   ({tried['source']})")
+    return 0
+
+
+async def _test(app: App, file: Path, options: Options) -> int:
+    """A TOML file of `[[case]] tool=…, arguments={…}, expect="deny"`."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the policy test {file}: {error}") from None
+    cases = cast("list[dict[str, Any]]", table.get("case", []))
+    if not cases:
+        raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
+    rows: list[dict[str, Any]] = []
+    async with app.executor() as door:
+        for case in cases:
+            shown = await door.explain(case["tool"], case.get("arguments", {}))
+            got = shown.get("decision", "error")
+            rows.append({**case, "got": got, "ok": got == case["expect"], "rule": shown.get("rule", "")})
+    failed = [r for r in rows if not r["ok"]]
+    if options.json:
+        print_json({"cases": rows, "failed": len(failed)})
+    else:
+        for row in failed:
+            say(
+                f"{row['tool']} {row.get('arguments', {})}: expected {row['expect']}, got {row['got']} by {row['rule']}"
+            )
+        say(f"{len(rows) - len(failed)} of {len(rows)} as expected")
+    return 1 if failed else 0
+
+
+async def _diff(app: App, since: str, options: Options) -> int:
+    """What the policy of now would have decided differently on recorded calls."""
+    rows = await app.policy_diff(_seconds(since))
+    if options.json:
+        print_json(rows)
+    else:
+        for row in rows:
+            say(f"{row['run']} {row['tool']}: {row['before']} -> {row['now']}  ({safe(row['rule'])})")
+        say(f"{len(rows)} calls of the last {since} would be decided differently")
+    return 0
+
+
+def _seconds(text: str) -> float:
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    if unit is None or not text[:-1].isdigit():
+        raise BuildError(f"--since {text!r}: write a number and s, m, h or d, for example 7d")
+    return float(text[:-1]) * unit

@@ -1,0 +1,71 @@
+"""Progress: the events of a run as lines for a person."""
+
+from __future__ import annotations
+
+import sys
+
+from pegboard.cli.show import effects_line, paint, print_changes, safe, say
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    CallUpdate,
+    Event,
+    ModelReplied,
+    Notice,
+    PermissionRequested,
+    TextPiece,
+)
+
+_MOST_LINES = 12
+
+
+class Progress:
+    """Prints events; remembers whether the model's text is on an unfinished line."""
+
+    def __init__(self) -> None:
+        self._streaming = False
+
+    def show(self, event: Event) -> None:
+        """Print one event, if a person wants to see it."""
+        match event:
+            case TextPiece(text):
+                sys.stdout.write(safe(text))
+                sys.stdout.flush()
+                self._streaming = not text.endswith("\n")
+            case ModelReplied():
+                self._end_line()
+            case CallStarted():
+                self._end_line()
+                verdict = {"allow": "green", "ask": "yellow", "deny": "red"}[event.decision]
+                decided = (
+                    event.decision
+                    if not event.approver
+                    else f"{event.decision}, approved by {event.approver}"
+                )
+                say(
+                    f"{paint('▸ ' + event.tool, 'bold')}  {effects_line(event.effects)}  [{paint(decided, verdict)}]"
+                )
+                if event.decision != "deny":
+                    print_changes(event.changes)
+            case CallFinished(result):
+                self._end_line()
+                lines = safe(result.text if result.ok else str(result.error)).splitlines()
+                for line in lines[:_MOST_LINES]:
+                    say(paint(f"  {line}", "dim" if result.ok else "red"))
+                if len(lines) > _MOST_LINES:
+                    say(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
+                if not result.ok:
+                    say(paint("  failed", "red"))
+            case CallUpdate():
+                say(paint(f"  {safe(str(event.update))}", "dim"))
+            case PermissionRequested():
+                self._end_line()
+            case Notice():
+                say(paint(f"  note: {safe(event.text)}", "yellow"))
+            case _:
+                pass
+
+    def _end_line(self) -> None:
+        if self._streaming:
+            say()
+            self._streaming = False

@@ -1,0 +1,94 @@
+"""`pegboard run`: a task for an agent, told as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from pegboard.app.agent import Agent
+from pegboard.app.home import App
+from pegboard.cli.approve import approver_for
+from pegboard.cli.options import Options
+from pegboard.cli.people import people_for
+from pegboard.cli.progress import Progress
+from pegboard.cli.show import note, paint, print_json, safe
+from pegboard.core.codec import event_to_dict
+from pegboard.core.events import Event, RunFinished
+from pegboard.core.pipeline import new_id
+from pegboard.store.logs import SessionLog
+
+EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
+
+
+def run(
+    task: str, *, model: str | None, on_ask: str, session: str | None, turns: int | None, options: Options
+) -> int:
+    """Carry out the command; the exit status."""
+    with options.open() as app:
+        return asyncio.run(_run(app, task, model, on_ask, session, turns, options))
+
+
+async def _run(
+    app: App,
+    task: str,
+    model: str | None,
+    on_ask: str,
+    session: str | None,
+    turns: int | None,
+    options: Options,
+) -> int:
+    approver = approver_for(options, on_ask=on_ask)
+    key = session or new_id("run-session")
+    async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
+        agent = app.agent(door, model=model, turns=turns)
+        opened = agent.model()
+        if not options.json:
+            for line in app.config.ignored:
+                note(f"note: {line}")
+            if door.wiring.banner:
+                note(f"note: {door.wiring.banner}")
+            note(f"model: {opened.name}; your data goes to {opened.destination}")
+        if session is not None:
+            agent.remember(session, app.session_events(session))
+        log = app.log(key)
+        try:
+            finished = await watch(agent, task, key, log, options)
+        finally:
+            log.close()
+            await opened.aclose()
+    return EXIT[finished.status]
+
+
+async def watch(agent: Agent, task: str, session: str, log: SessionLog, options: Options) -> RunFinished:
+    """Show a run's events as they happen and keep them; the last one."""
+    show = _print_event if options.json else Progress().show
+    finished: RunFinished | None = None
+    async for event in agent.stream(task, session=session, recorder=log):
+        show(event)
+        if isinstance(event, RunFinished):
+            finished = event
+    assert finished is not None
+    await log.flush()
+    if not options.json:
+        _print_end(finished)
+    return finished
+
+
+def _print_event(event: Event) -> None:
+    print_json(event_to_dict(event))
+
+
+def _print_end(finished: RunFinished) -> None:
+    usage = finished.usage
+    if finished.error:
+        print(paint(safe(finished.error), "red"), file=sys.stderr)
+    for pending in finished.pending:
+        note(f"waits for {pending.get('kind')} {pending.get('pending')}: pegboard approvals")
+    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
+    note(
+        paint(
+            f"run {finished.run} {finished.status}: {usage.requests} model turns, "
+            f"{usage.input_tokens} tokens in, {usage.output_tokens} out{cost}",
+            "dim",
+        )
+    )

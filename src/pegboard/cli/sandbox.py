@@ -1,0 +1,53 @@
+"""`pegboard sandbox run`: a command of your own, confined as an agent's would be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from dataclasses import replace
+
+from pegboard.app.commands import choose_backend
+from pegboard.app.home import App
+from pegboard.app.wiring import Wiring
+from pegboard.cli.options import Options
+from pegboard.cli.show import note
+from pegboard.core.errors import BuildError
+from pegboard.core.provide import Provided
+from pegboard.core.shaping import Shaper
+from pegboard.ports.shell import ExecRequest
+from pegboard.shell.exec import CommandShell
+
+_MOST_OUTPUT_BYTES = 100_000_000
+
+
+def sandbox(
+    action: str, command: list[str], *, backend: str | None, hosts: list[str], options: Options
+) -> int:
+    """Carry out the command; its own exit status."""
+    if action != "run" or not command:
+        raise BuildError("use: pegboard sandbox run [--backend B] [--allow-host H] -- COMMAND …")
+    with options.open() as app:
+        return asyncio.run(_run(app, command, backend, hosts))
+
+
+async def _run(app: App, command: list[str], backend: str | None, hosts: list[str]) -> int:
+    wiring = Wiring(workspace=app.workspace, policy=app.policy, provided=Provided(), shaper=Shaper())
+    # A person who asks for a sandbox wants one: without --backend none, never run bare.
+    config = replace(app.config, require_sandbox=backend != "none")
+    choice = choose_backend(wiring, app.workspace, app.paths, config, backend=backend)
+    shell = CommandShell(app.workspace, backend=choice.backend, environment=os.environ)
+    text = command[0] if len(command) == 1 else shlex.join(command)
+    stdin = None if sys.stdin.isatty() else await asyncio.to_thread(sys.stdin.buffer.read)
+    done = await shell.run(
+        ExecRequest(
+            command=text, timeout_s=0.0, hosts=tuple(hosts), stdin=stdin or None,
+            max_output_bytes=_MOST_OUTPUT_BYTES,
+        )
+    )  # fmt: skip
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    for line in done.notes:
+        note(f"pegboard: {line}")
+    return done.exit_code if done.exit_code >= 0 else 128 - done.exit_code

@@ -1,0 +1,45 @@
+"""`pegboard trust`: trust a project's file as it is now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pegboard.cli.options import Options
+from pegboard.cli.show import print_json, say, table
+from pegboard.config.load import NAMES
+from pegboard.config.paths import Paths
+from pegboard.config.trust import Trust
+from pegboard.core.errors import ConfigError
+
+
+def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> int:
+    """Carry out the command; the exit status."""
+    book = Trust(Paths.of())
+    if show:
+        known = book.list()
+        if options.json:
+            print_json(known)
+        else:
+            table([(path, digest[:16]) for path, digest in known.items()])
+        return 0
+    path = file or _project_file(options.workspace or Path.cwd())
+    if not path.is_file():
+        raise ConfigError(f"{path} is no file")
+    if remove:
+        gone = book.remove(path)
+        say(f"{path} is trusted no more" if gone else f"{path} was not trusted")
+        return 0
+    digest = book.add(path)
+    if options.json:
+        print_json({"path": str(path.resolve()), "sha256": digest})
+    else:
+        say(path.read_text(encoding="utf-8", errors="replace").rstrip())
+        say(f"-- {path} is trusted as it stands above (SHA-256 {digest[:16]}…); any change voids that")
+    return 0
+
+
+def _project_file(workspace: Path) -> Path:
+    for name in (*NAMES, ".mcp.json"):
+        if (workspace / name).is_file():
+            return workspace / name
+    raise ConfigError(f"there is no {NAMES[0]} and no .mcp.json in {workspace}; name the file to trust")

@@ -1,0 +1,296 @@
+"""Config: what the settings files say, checked, with every key's source known (DESIGN 7)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.config.paths import Paths
+from pegboard.config.trust import Trust
+from pegboard.core.errors import ConfigError
+from pegboard.core.limits import Limits
+from pegboard.core.policy import MODES
+from pegboard.core.repair import Unrepairable, repair_json
+from pegboard.core.rules import Rule
+
+NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
+"""Names of settings files, in the order in which they are looked for."""
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings.
+
+    Attributes:
+        mode: the policy's mode, None where no file sets one.
+        model: which model is used, as `--model` takes it; None where no file says.
+        rules: the user's, then the project's where it is trusted (else only its deny and ask rules).
+        instructions: added to the system prompt.
+        tools: names of built-in tools to offer; None = the default set.
+        allowed_dirs, read_only_dirs: folders beside the workspace.
+        sandbox: backend to use: auto, bubblewrap, docker, podman, none.
+        require_sandbox: refuse to run a command where the sandbox does not work.
+        hosts: hosts that commands may reach.
+        limits: what ends a run.
+        path_prepend: folders before PATH in commands (ledger M-66).
+        exec_timeout_s: seconds of a command that sets none.
+        files: the files that were read, the user's first.
+        ignored: what an untrusted project's file wanted and did not get, one sentence each.
+    """
+
+    mode: str | None = None
+    model: str | None = None
+    rules: tuple[Rule, ...] = ()
+    instructions: str = ""
+    tools: tuple[str, ...] | None = None
+    allowed_dirs: tuple[str, ...] = ()
+    read_only_dirs: tuple[str, ...] = ()
+    sandbox: str = "auto"
+    require_sandbox: bool = False
+    hosts: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    path_prepend: tuple[str, ...] = ()
+    exec_timeout_s: float | None = None
+    files: tuple[Path, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+_KEYS: Final = (
+    "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
+    "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
+)  # fmt: skip
+_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
+
+
+def load_config(
+    paths: Paths,
+    workspace: Path | None,
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """The user's settings with the project's on top.
+
+    Args:
+        paths: where the user's file lies.
+        workspace: where the project's file lies; None = none is looked for.
+        file: a file that a person named on the command line; read as the user's own and in their place.
+        environment: values for `${VAR}`; None = the process environment.
+
+    Raises:
+        ConfigError: a file cannot be read, a key is unknown, a value is of the wrong kind, or a
+            variable is not set; the message names file and key.
+    """
+    env = os.environ if environment is None else environment
+    config = Config()
+    mine = file or _find(paths.config)
+    if file is not None and not file.is_file():
+        raise ConfigError(f"the config file {file} does not exist")
+    if mine is not None:
+        config = _apply(config, read_file(mine, env), mine, source="user")
+    theirs = None if workspace is None else _find(workspace)
+    if theirs is not None and theirs != mine:
+        trusted = Trust(paths).trusts(theirs)
+        config = _project(config, theirs, env, trusted=trusted)
+    return config
+
+
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """The rules of a policy file: a table with `rules`, or text with one rule a line and `#` comments.
+
+    Raises:
+        ConfigError: it cannot be read, or a rule is wrong; the message names the line.
+    """
+    if not path.is_file():
+        raise ConfigError(f"the policy file {path} does not exist")
+    if path.suffix in (".toml", ".yaml", ".yml", ".json", ".json5"):
+        return _rules(read_file(path, {}).get("rules", []), path, "user")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    out: list[Rule] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                out.append(Rule.parse(line, source=f"user {path.name}:{number}"))
+            except ConfigError as error:
+                raise ConfigError(f"{path}:{number}: {error}") from None
+    return tuple(out)
+
+
+def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """A settings file as a dict with keys in lower case without `-`, and variables filled in.
+
+    Raises:
+        ConfigError: see load_config.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config file {path}: {error}") from None
+    value = _parse(text, path)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: the file must hold a table of keys, not {type(value).__name__}")
+    return cast("dict[str, Any]", _fill(_folded(cast("dict[str, Any]", value)), path, "", environment))
+
+
+def _parse(text: str, path: Path) -> Any:
+    try:
+        match path.suffix:
+            case ".toml":
+                return tomllib.loads(text)
+            case ".yaml" | ".yml":
+                import yaml
+
+                return yaml.safe_load(text) or {}
+            case ".json":
+                return json.loads(text)
+            case _:
+                # JSON5 is JSON with the slips that the repair knows: comments, single quotes, trailing commas.
+                read = repair_json(text)
+                if read.truncated:
+                    raise ConfigError(f"{path}: the file ends in the middle of a value")
+                return read.value
+    except (ValueError, Unrepairable) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except Exception as error:
+        if type(error).__module__.startswith("yaml"):
+            raise ConfigError(f"{path}: {error}") from None
+        raise
+
+
+def _folded(value: dict[str, Any]) -> dict[str, Any]:
+    """Keys of the first level by their meaning: without regard to case, `_` and `-`."""
+    known = {_fold(k): k for k in _KEYS}
+    return {known.get(_fold(str(k)), str(k)): v for k, v in value.items()}
+
+
+def _fold(key: str) -> str:
+    return key.replace("_", "").replace("-", "").lower()
+
+
+def _fill(value: Any, path: Path, key: str, environment: Mapping[str, str]) -> Any:
+    """Fill `${VAR}` and `${VAR:-default}` in every text below `value`."""
+    if isinstance(value, str):
+
+        def one(match: re.Match[str]) -> str:
+            found = environment.get(match[1]) or match[2]
+            if found is None:
+                raise ConfigError(
+                    f"{path}: key {key} needs the environment variable {match[1]}, which is not set"
+                )
+            return found
+
+        return _VARIABLE.sub(one, value)
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return {k: _fill(v, path, f"{key}.{k}".lstrip("."), environment) for k, v in table.items()}
+    if isinstance(value, list):
+        return [_fill(v, path, f"{key}[{i}]", environment) for i, v in enumerate(cast("list[Any]", value))]
+    return value
+
+
+def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) -> Config:
+    """The config with a file's keys on top."""
+    changes: dict[str, Any] = {"files": (*config.files, path)}
+    for key, value in table.items():
+        match key:
+            case "mode":
+                if value not in MODES:
+                    raise ConfigError(f"{path}: mode {value!r} is none of {', '.join(MODES)}")
+                changes["mode"] = value
+            case "rules":
+                changes["rules"] = config.rules + _rules(value, path, source)
+            case "model" | "instructions" | "sandbox":
+                changes[key] = _of(str, value, path, key)
+            case "require_sandbox":
+                changes[key] = _of(bool, value, path, key)
+            case "exec_timeout_s":
+                changes[key] = float(_of((int, float), value, path, key))
+            case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend":
+                changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
+            case "limits":
+                changes["limits"] = _limits(_of(dict, value, path, key), path)
+            case "mcpservers":
+                _of((dict, list), value, path, key)
+            case _:
+                near = difflib.get_close_matches(key, _KEYS, n=1)
+                meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(_KEYS)}"
+                raise ConfigError(f"{path}: unknown key {key!r}{meant}")
+    return replace(config, **changes)
+
+
+def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: bool) -> Config:
+    """The project's file on top: whole where the user trusts it, else only what tightens (decisions 1)."""
+    # Variables are not filled for an untrusted file: it could send a secret into a place of its choice.
+    table = read_file(path, env) if trusted else _folded(cast("dict[str, Any]", _parse_safe(path)))
+    if trusted:
+        return _apply(config, table, path, source="project")
+    rules = _rules(table.get("rules", []), path, "project")
+    tight = tuple(r for r in rules if r.verdict != "allow")
+    ignored = [f"rule {str(r)!r}" for r in rules if r.verdict == "allow"]
+    mode = table.get("mode")
+    stricter = mode in MODES and _STRICTNESS[cast(str, mode)] > _STRICTNESS[config.mode or "workspace"]
+    ignored += [f"key {k!r}" for k in table if k != "rules" and not (k == "mode" and stricter)]
+    return replace(
+        config,
+        rules=config.rules + tight,
+        mode=cast("str | None", mode) if stricter else config.mode,
+        files=(*config.files, path),
+        ignored=tuple(f"{path.name}: {what} is ignored until you run: pegboard trust" for what in ignored),
+    )
+
+
+def _parse_safe(path: Path) -> Any:
+    return read_file(path, _Unfilled())
+
+
+class _Unfilled(dict[str, str]):
+    """Gives every variable back as it was written."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return "${" + key + "}"
+
+
+def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
+    out: list[Rule] = []
+    for index, one in enumerate(_of(list, value, path, "rules")):
+        where = f"{source} {path.name} rules[{index}]"
+        try:
+            if isinstance(one, str):
+                out.append(Rule.parse(one, source=where))
+            else:
+                out.append(Rule.from_mapping(_of(dict, one, path, f"rules[{index}]"), source=where))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: rules[{index}]: {error}") from None
+    return tuple(out)
+
+
+def _limits(table: dict[str, Any], path: Path) -> Limits:
+    known = {"turns", "tokens", "money", "wall_s"}
+    unknown = [k for k in table if k not in known]
+    if unknown:
+        raise ConfigError(f"{path}: unknown key limits.{unknown[0]}; known: {', '.join(sorted(known))}")
+    for key, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise ConfigError(f"{path}: limits.{key} must be a number above 0, not {value!r}")
+    return Limits(**table)
+
+
+def _of(kind: Any, value: Any, path: Path, key: str) -> Any:
+    kinds = cast("tuple[type, ...]", kind if isinstance(kind, tuple) else (kind,))
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        names = " or ".join(k.__name__ for k in kinds)
+        raise ConfigError(f"{path}: key {key} must be {names}, not {type(value).__name__} ({value!r:.60})")
+    return value
+
+
+def _find(folder: Path) -> Path | None:
+    return next((p for name in NAMES if (p := folder / name).is_file()), None)

@@ -1,0 +1,83 @@
+"""Paths: where Pegboard keeps what is its own, by the XDG Base Directory Specification."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Our folders.
+
+    Attributes:
+        home: the user's home folder.
+        config: settings, keys, trust (`$XDG_CONFIG_HOME/pegboard`).
+        state: history, journal, grants, spills (`$XDG_STATE_HOME/pegboard`).
+        data: model weights and the like (`$XDG_DATA_HOME/pegboard`).
+        cache: what may be lost (`$XDG_CACHE_HOME/pegboard`).
+    """
+
+    home: Path
+    config: Path
+    state: Path
+    data: Path
+    cache: Path
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] | None = None) -> Paths:
+        """The folders that an environment names; a relative XDG value is ignored, as the specification says."""
+        env = os.environ if environment is None else environment
+        home = Path(env.get("HOME") or tempfile.gettempdir())
+
+        def folder(variable: str, default: str) -> Path:
+            named = env.get(variable, "")
+            return (Path(named) if named.startswith("/") else home / default) / "pegboard"
+
+        return cls(
+            home=home,
+            config=folder("XDG_CONFIG_HOME", ".config"),
+            state=folder("XDG_STATE_HOME", ".local/state"),
+            data=folder("XDG_DATA_HOME", ".local/share"),
+            cache=folder("XDG_CACHE_HOME", ".cache"),
+        )
+
+    def key(self) -> bytes:
+        """The audit chain's key, 32 random bytes made at first use, 0600 (decisions 18)."""
+        path = self.config / "audit.key"
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            self.config.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = os.urandom(32)
+            try:
+                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            except FileExistsError:
+                # Another process was faster; its key is the key.
+                return path.read_bytes()
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(fresh)
+            return fresh
+
+
+SYSTEM_FOLDERS = frozenset(
+    Path(p)
+    for p in ("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run",
+              "/sbin", "/srv", "/sys", "/tmp", "/usr", "/var")
+)  # fmt: skip
+
+
+def refused_workspace(folder: Path, paths: Paths) -> str | None:
+    """Why a folder is refused as an implicit workspace (decisions 7), None where it is not."""
+    real = folder.resolve()
+    if real in SYSTEM_FOLDERS:
+        return f"{real} is a system folder"
+    if real == paths.home.resolve():
+        return f"{real} is your home folder"
+    for own in (paths.config, paths.state, paths.data, paths.cache):
+        if own.resolve().is_relative_to(real):
+            return f"{real} holds Pegboard's own folders"
+    return None

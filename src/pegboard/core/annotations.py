@@ -1,0 +1,338 @@
+"""Annotations: what each parameter of a function says, read without building any schema."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Annotated, Any, Final, ForwardRef, Union, cast, get_args, get_origin
+
+from pegboard.core.context import Context
+from pegboard.core.errors import BuildError
+from pegboard.core.params import Alias, EffectMarker, Example, InjectMarker
+
+
+class Missing:
+    """The type of MISSING."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+"""Stands for "no default" and "no annotation"."""
+
+_VARARGS: Final = inspect.CO_VARARGS
+_VARKEYWORDS: Final = inspect.CO_VARKEYWORDS
+_INFERRED: Final = (bool, int, float, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The parameters of a function as they stand in its code.
+
+    Attributes:
+        parameters: (name, annotation or MISSING, default or MISSING) in order.
+        var_keyword: whether it takes `**kwargs`.
+        returns: the return annotation or MISSING.
+        owner: the function whose module resolves the annotations.
+    """
+
+    parameters: list[tuple[str, Any, Any]]
+    var_keyword: bool
+    returns: Any
+    owner: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an annotation says beside the type.
+
+    Attributes:
+        inject: the port type that the runtime fills in, or MISSING.
+        optional: the annotation admits None.
+        marker: the effect marker, also from inside Optional, list or dict.
+        aliases: aliases given by `Alias(...)`.
+        examples: values given by `Example(...)`.
+    """
+
+    inject: Any = MISSING
+    optional: bool = False
+    marker: EffectMarker | None = None
+    aliases: tuple[str, ...] = ()
+    examples: tuple[object, ...] = ()
+
+
+_PLAIN: Final = Facts()
+_CONTEXT: Final = Facts(inject=Context)
+
+
+def raw_of(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
+    """The parameters of a function, method, callable object or partial.
+
+    Args:
+        function: what will be called with keyword arguments.
+        bound: skip the first parameter (a method taken from its class).
+        label: the tool's name for error texts.
+
+    Raises:
+        BuildError: `*args`, a positional-only parameter, an unbound `self`, or no readable signature.
+    """
+    if isinstance(function, types.FunctionType) and not function.__dict__:
+        return _raw_of_code(function, bound=bound, label=label)
+    if isinstance(function, types.MethodType):
+        return raw_of(function.__func__, bound=True, label=label)
+    if isinstance(function, partial):
+        return _raw_of_partial(cast("partial[Any]", function), bound=bound, label=label)
+    if not isinstance(function, types.FunctionType | types.BuiltinFunctionType | type):
+        return raw_of(type(function).__call__, bound=True, label=label)
+    return _raw_of_inspect(function, bound=bound, label=label)
+
+
+def _raw_of_code(function: types.FunctionType, *, bound: bool, label: str) -> Raw:
+    code = function.__code__
+    count = code.co_argcount
+    names = code.co_varnames
+    flags = code.co_flags
+    annotations = function.__annotations__
+    if flags & _VARARGS:
+        raise _takes_varargs(label, names[count + code.co_kwonlyargcount])
+    start = 1 if bound else 0
+    if code.co_posonlyargcount > start:
+        raise _positional_only(label, names[start])
+    if not start and count and names[0] in ("self", "cls") and names[0] not in annotations:
+        raise _unbound(label, names[0])
+    defaults = function.__defaults__ or ()
+    first_default = count - len(defaults)
+    get = annotations.get
+    parameters: list[tuple[str, Any, Any]] = [
+        (names[i], get(names[i], MISSING), defaults[i - first_default] if i >= first_default else MISSING)
+        for i in range(start, count)
+    ]
+    if code.co_kwonlyargcount:
+        keyword_defaults = function.__kwdefaults__ or {}
+        parameters += [
+            (name, get(name, MISSING), keyword_defaults.get(name, MISSING))
+            for name in names[count : count + code.co_kwonlyargcount]
+        ]
+    return Raw(parameters, bool(flags & _VARKEYWORDS), get("return", MISSING), function)
+
+
+def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        raise BuildError(f"{label}: Python cannot tell its parameters; wrap it in a function") from None
+    owner = inspect.unwrap(function)
+    if isinstance(owner, type):
+        owner = owner.__init__
+    parameters: list[tuple[str, Any, Any]] = []
+    var_keyword = False
+    for index, parameter in enumerate(signature.parameters.values()):
+        if bound and not index:
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise _takes_varargs(label, parameter.name)
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise _positional_only(label, parameter.name)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            var_keyword = True
+            continue
+        annotation = MISSING if parameter.annotation is parameter.empty else parameter.annotation
+        if not index and parameter.name in ("self", "cls") and annotation is MISSING:
+            raise _unbound(label, parameter.name)
+        default = MISSING if parameter.default is parameter.empty else parameter.default
+        parameters.append((parameter.name, annotation, default))
+    returns = MISSING if signature.return_annotation is signature.empty else signature.return_annotation
+    return Raw(parameters, var_keyword, returns, owner)
+
+
+def _raw_of_partial(function: partial[Any], *, bound: bool, label: str) -> Raw:
+    inner = raw_of(function.func, bound=bound, label=label)
+    kept = inner.parameters[len(function.args) :]
+    return Raw(
+        # What the developer has fixed is no longer the model's to give.
+        [p for p in kept if p[0] not in function.keywords],
+        inner.var_keyword,
+        inner.returns,
+        inner.owner,
+    )
+
+
+def _takes_varargs(label: str, name: str) -> BuildError:
+    return BuildError(
+        f"{label}: *{name} has no place in a JSON object; give it a name and a type, for example {name}: list[str]"
+    )
+
+
+def _positional_only(label: str, name: str) -> BuildError:
+    return BuildError(
+        f"{label}: parameter {name!r} is positional-only, but tools are called by name; remove the '/'"
+    )
+
+
+def _unbound(label: str, name: str) -> BuildError:
+    return BuildError(
+        f"{label}: takes {name!r}, so it is a method without its object; pass the bound method, obj.method"
+    )
+
+
+def resolve(annotation: Any, default: Any, owner: Any, *, label: str, name: str) -> Any:
+    """The annotation as an object: text evaluated where the function was defined, no annotation read off
+    a plain default (`timeout=60` is an int), else Any.
+
+    Raises:
+        BuildError: a name in it is unknown; function, parameter and name are told (case schema-04).
+    """
+    if annotation is MISSING:
+        return cast("Any", type(default) if type(default) in _INFERRED else Any)
+    if annotation is None:
+        return type(None)
+    if isinstance(annotation, ForwardRef):
+        annotation = annotation.__forward_arg__
+    if not isinstance(annotation, str):
+        return _resolve_inject(annotation, default, owner, label=label, name=name)
+    scope = cast("dict[str, Any]", getattr(owner, "__globals__", {}))
+    if annotation in scope:
+        return scope[annotation]
+    try:
+        return eval(_compiled(annotation), scope)
+    except NameError:
+        pass  # it may be known where a nested function is defined
+    except Exception as error:
+        raise _unresolved(label, name, annotation, str(error)) from error
+    try:
+        return eval(_compiled(annotation), scope, local_scope(owner))
+    except NameError as error:
+        raise _unresolved(label, name, annotation, f"the name {error.name!r} is unknown there") from error
+
+
+def _unresolved(label: str, name: str, annotation: str, why: str) -> BuildError:
+    return BuildError(
+        f"{label}: cannot resolve the annotation {annotation!r} of parameter {name!r}: {why}. "
+        "Import it at run time, not only under TYPE_CHECKING."
+    )
+
+
+def _resolve_inject(annotation: Any, default: Any, owner: Any, *, label: str, name: str) -> Any:
+    """`Inject["Files"]` with its text resolved; anything else as it stands."""
+    origin = getattr(annotation, "__origin__", None)
+    if origin.__class__ is not ForwardRef:
+        return annotation
+    inner = resolve(origin, default, owner, label=label, name=name)
+    return Annotated[(inner, *annotation.__metadata__)]
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> types.CodeType:
+    return compile(text, "<annotation>", "eval")
+
+
+def local_scope(owner: Any) -> dict[str, Any]:
+    """The names a nested function's annotations may use besides its module's: its closure and, while they
+    still run, the functions that define it."""
+    names: dict[str, Any] = {}
+    code = getattr(owner, "__code__", None)
+    if code is None:
+        return names
+    frame = inspect.currentframe()
+    prefixed = cast("str", owner.__qualname__)
+    while frame is not None:
+        inside = frame.f_code
+        if inside.co_filename == code.co_filename and prefixed.startswith(f"{inside.co_qualname}.<locals>."):
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    for name, cell in zip(code.co_freevars, owner.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # the cell is still empty: defined further down
+            continue
+    return names
+
+
+def facts_of(annotation: Any) -> Facts:
+    """What a resolved annotation says beside the type."""
+    if annotation is Context:
+        return _CONTEXT
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return _PLAIN
+    try:
+        return _cached_facts(annotation)
+    except TypeError:  # unhashable metadata inside Annotated
+        return _read_facts(annotation)
+
+
+def _read_facts(annotation: Any) -> Facts:
+    core, metadata, optional = unwrap(annotation)
+    if any(isinstance(item, InjectMarker) for item in metadata):
+        return Facts(inject=core, optional=optional)
+    if core is Context:
+        return Facts(inject=Context, optional=optional)
+    aliases: tuple[str, ...] = ()
+    examples: tuple[object, ...] = ()
+    for item in metadata:
+        if isinstance(item, Alias):
+            aliases += item.names
+        elif isinstance(item, Example):
+            examples += (item.value,)
+    return Facts(optional=optional, marker=_marker_in(annotation), aliases=aliases, examples=examples)
+
+
+_cached_facts = lru_cache(maxsize=2048)(_read_facts)
+
+
+def unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...], bool]:
+    """(the type without Annotated and None, all its outer metadata, whether None is admitted)."""
+    metadata: tuple[Any, ...] = ()
+    optional = False
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            metadata += annotation.__metadata__
+            annotation = annotation.__origin__
+        elif origin is Union or origin is types.UnionType:
+            members = get_args(annotation)
+            rest = [m for m in members if m is not type(None)]
+            optional = optional or len(rest) < len(members)
+            if len(rest) != 1:
+                return annotation, metadata, optional
+            annotation = rest[0]
+        else:
+            return annotation, metadata, optional
+
+
+def _marker_in(annotation: Any) -> EffectMarker | None:
+    if get_origin(annotation) is Annotated:
+        for item in annotation.__metadata__:
+            if isinstance(item, EffectMarker):
+                return item
+        return _marker_in(annotation.__origin__)
+    for argument in get_args(annotation):
+        found = _marker_in(argument)
+        if found is not None:
+            return found
+    return None
+
+
+def resolve_nested(annotation: Any, owner: Any) -> Any:
+    """Resolve text inside an annotation (`list["Node"]`); raises what evaluating it raises."""
+    if "'" not in repr(annotation):  # every text inside shows its quotes
+        return annotation
+    import typing
+
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    scope = cast("Mapping[str, Any]", getattr(owner, "__globals__", {}))
+    return typing.get_type_hints(holder, dict(scope), local_scope(owner), include_extras=True)["it"]
+
+
+def from_field(annotation: Any, field: Any) -> tuple[Any, Any]:
+    """`x: int = Field(5, ge=1)` as (annotation with the field's facts, default or MISSING)."""
+    from pydantic_core import PydanticUndefined
+
+    default = MISSING if field.is_required() else field.get_default(call_default_factory=True)
+    bare = copy(field)
+    bare.default, bare.default_factory = PydanticUndefined, None
+    return Annotated[annotation, bare], default

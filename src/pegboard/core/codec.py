@@ -1,0 +1,318 @@
+"""Codec: events, messages and results as JSON-able values, and back; only file contents stay out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pegboard.core.call import ToolCall
+from pegboard.core.content import Text, block_from_dict
+from pegboard.core.effects import Change, Effect
+from pegboard.core.errors import ToolError
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    CallUpdate,
+    Event,
+    ModelReplied,
+    Notice,
+    PermissionRequested,
+    RunFinished,
+    RunStarted,
+    TextPiece,
+    ThinkingPiece,
+    UserSaid,
+)
+from pegboard.core.result import Notes, ToolResult
+from pegboard.core.shaping import to_data
+from pegboard.core.transcript import (
+    AssistantMessage,
+    Message,
+    Opaque,
+    ResultsMessage,
+    Thinking,
+    Usage,
+    UserMessage,
+)
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """The event as JSON-able dict with its `type`; `event_from_dict` gives it back."""
+    out: dict[str, Any] = {"type": event.type}
+    match event:
+        case RunStarted():
+            out |= {
+                "run": event.run,
+                "session": event.session,
+                "agent": event.agent,
+                "model": event.model,
+                "task": event.task,
+                "detail": to_data(event.detail),
+            }
+        case UserSaid(message) | ModelReplied(message):
+            out["message"] = message_to_dict(message)
+        case TextPiece(text) | ThinkingPiece(text):
+            out["text"] = text
+        case CallStarted():
+            out |= {
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "arguments": to_data(dict(event.arguments)),
+                "effects": [_effect_to_dict(e) for e in event.effects],
+                "changes": [_change_to_dict(c) for c in event.changes],
+                "decision": event.decision,
+                "rule": event.rule,
+                "reason": event.reason,
+                "approver": event.approver,
+                "digest": event.digest,
+            }
+        case PermissionRequested():
+            out |= {
+                "approval": event.approval,
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "effects": [_effect_to_dict(e) for e in event.effects],
+                "changes": [_change_to_dict(c) for c in event.changes],
+                "reason": event.reason,
+            }
+        case CallUpdate():
+            out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
+        case CallFinished(result):
+            out["result"] = result_to_dict(result)
+        case Notice():
+            out |= {"text": event.text, "detail": to_data(event.detail)}
+        case RunFinished():
+            out |= {
+                "run": event.run,
+                "status": event.status,
+                "answer": event.answer,
+                "pending": [to_data(p) for p in event.pending],
+                "usage": event.usage.to_dict(),
+            }
+            if event.error:
+                out["error"] = event.error
+            if event.output is not None:
+                out["output"] = to_data(event.output)
+    return out
+
+
+def event_from_dict(value: Mapping[str, Any]) -> Event:
+    """The event that `event_to_dict` wrote.
+
+    Raises:
+        ValueError: an unknown type.
+    """
+    match value["type"]:
+        case "run.started":
+            return RunStarted(
+                run=value["run"],
+                session=value["session"],
+                agent=value["agent"],
+                model=value["model"],
+                task=value["task"],
+                detail=value.get("detail", {}),
+            )
+        case "message.user":
+            return UserSaid(cast(UserMessage, message_from_dict(value["message"])))
+        case "model.replied":
+            return ModelReplied(cast(AssistantMessage, message_from_dict(value["message"])))
+        case "model.text":
+            return TextPiece(value["text"])
+        case "model.thinking":
+            return ThinkingPiece(value["text"])
+        case "call.started":
+            return CallStarted(
+                call_id=value["call_id"],
+                tool=value["tool"],
+                arguments=value["arguments"],
+                effects=tuple(map(_effect_from_dict, value["effects"])),
+                changes=tuple(map(_change_from_dict, value["changes"])),
+                decision=value["decision"],
+                rule=value["rule"],
+                reason=value["reason"],
+                approver=value["approver"],
+                digest=value["digest"],
+            )
+        case "permission.request":
+            return PermissionRequested(
+                approval=value["approval"],
+                call_id=value["call_id"],
+                tool=value["tool"],
+                effects=tuple(map(_effect_from_dict, value["effects"])),
+                changes=tuple(map(_change_from_dict, value["changes"])),
+                reason=value["reason"],
+            )
+        case "call.update":
+            return CallUpdate(call_id=value["call_id"], tool=value["tool"], update=value["update"])
+        case "call.finished":
+            return CallFinished(result_from_dict(value["result"]))
+        case "notice":
+            return Notice(text=value["text"], detail=value["detail"])
+        case "run.finished":
+            return RunFinished(
+                run=value["run"],
+                status=value["status"],
+                answer=value["answer"],
+                pending=tuple(value["pending"]),
+                usage=Usage(**value["usage"]),
+                error=value.get("error", ""),
+                output=value.get("output"),
+            )
+        case other:
+            raise ValueError(f"unknown event type {other!r}")
+
+
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """A message as JSON-able dict with its `role`: user, assistant or results."""
+    match message:
+        case UserMessage(content):
+            return {"role": "user", "content": [b.to_dict() for b in content]}
+        case AssistantMessage():
+            return {
+                "role": "assistant",
+                "content": [_part_to_dict(p) for p in message.content],
+                "stop": message.stop,
+                "usage": message.usage.to_dict(),
+                "model": message.model,
+            }
+        case ResultsMessage(results):
+            return {"role": "results", "results": [result_to_dict(r) for r in results]}
+
+
+def message_from_dict(value: Mapping[str, Any]) -> Message:
+    """The message that `message_to_dict` wrote.
+
+    Raises:
+        ValueError: an unknown role.
+    """
+    match value["role"]:
+        case "user":
+            return UserMessage(tuple(block_from_dict(b) for b in value["content"]))
+        case "assistant":
+            return AssistantMessage(
+                content=tuple(_part_from_dict(p) for p in value["content"]),
+                stop=value["stop"],
+                usage=Usage(**value["usage"]),
+                model=value["model"],
+            )
+        case "results":
+            return ResultsMessage(tuple(result_from_dict(r) for r in value["results"]))
+        case other:
+            raise ValueError(f"unknown message role {other!r}")
+
+
+def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
+    match part:
+        case Text():
+            return part.to_dict()
+        case Thinking(text, signature):
+            return {"type": "thinking", "text": text, "signature": signature}
+        case Opaque(dialect, value):
+            return {"type": "opaque", "dialect": dialect, "value": value}
+        case ToolCall(call_id, name, arguments, raw):
+            return {
+                "type": "call",
+                "id": call_id,
+                "name": name,
+                "arguments": arguments
+                if arguments is None or isinstance(arguments, str)
+                else to_data(dict(arguments)),
+                "raw": raw,
+            }
+
+
+def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
+    match value["type"]:
+        case "thinking":
+            return Thinking(value["text"], value["signature"])
+        case "opaque":
+            return Opaque(value["dialect"], value["value"])
+        case "call":
+            return ToolCall(value["id"], value["name"], value["arguments"], value["raw"])
+        case _:
+            return Text(value["text"])
+
+
+def result_to_dict(result: ToolResult) -> dict[str, Any]:
+    """A result whole: content blocks, data, error, notes, call id and tool."""
+    return {
+        "call_id": result.call_id,
+        "tool": result.tool,
+        "content": [b.to_dict() for b in result.content],
+        "data": to_data(result.data),
+        "error": None if result.error is None else result.error.to_dict(),
+        "notes": result.notes.to_dict(),
+    }
+
+
+def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
+    """The result that `result_to_dict` wrote; its error is a plain ToolError of the same code."""
+    error = value["error"]
+    notes = dict(value["notes"])
+    return ToolResult(
+        content=tuple(block_from_dict(b) for b in value["content"]),
+        data=value["data"],
+        error=None if error is None else error_from_dict(error),
+        notes=Notes(
+            duration_s=notes.pop("duration_s"),
+            truncated=notes.pop("truncated"),
+            spill=notes.pop("spill"),
+            labels=tuple(notes.pop("labels")),
+            repairs=tuple(notes.pop("repairs")),
+            extra=notes,
+        ),
+        call_id=value["call_id"],
+        tool=value["tool"],
+    )
+
+
+def error_from_dict(value: Mapping[str, Any]) -> ToolError:
+    """The ToolError that `to_dict` wrote."""
+    return ToolError(
+        value["message"],
+        hint=value["hint"],
+        code=value["code"],
+        retryable=value["retryable"],
+        details=value.get("details"),
+    )
+
+
+def _effect_to_dict(effect: Effect) -> dict[str, Any]:
+    out = effect.to_dict()
+    if effect.argv is not None:
+        out["argv"] = list(effect.argv)
+    if effect.read_only:
+        out["read_only"] = True
+    if effect.at_least is not None:
+        out["at_least"] = effect.at_least
+    if effect.reason:
+        out["reason"] = effect.reason
+    return out
+
+
+def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
+    argv = value.get("argv")
+    return Effect(
+        value["kind"],
+        value["target"],
+        None if argv is None else tuple(argv),
+        value.get("read_only", False),
+        value.get("at_least"),
+        value.get("reason", ""),
+    )
+
+
+def _change_to_dict(change: Change) -> dict[str, Any]:
+    # Without the files' contents: before-images lie in the journal and nowhere else (decisions 17).
+    return {"path": change.path, "kind": change.kind, "moved_to": change.moved_to, "diff": change.diff}
+
+
+def _change_from_dict(value: Mapping[str, Any]) -> Change:
+    return Change(
+        path=value["path"],
+        kind=value["kind"],
+        before=None,
+        after=None,
+        moved_to=value["moved_to"],
+        diff=value["diff"],
+    )

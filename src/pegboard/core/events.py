@@ -1,0 +1,188 @@
+"""Events: what happens in a run, as values; the stream of them is the one history (decisions 18)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from pegboard.core.effects import Change, Effect, Verdict
+from pegboard.core.result import ToolResult
+from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """A run begins."""
+
+    type: ClassVar[str] = "run.started"
+    run: str
+    session: str
+    agent: str
+    model: str
+    task: str
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class UserSaid:
+    """A message went into the transcript on a person's behalf."""
+
+    type: ClassVar[str] = "message.user"
+    message: UserMessage
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of the model's text as it streams; not stored."""
+
+    type: ClassVar[str] = "model.text"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPiece:
+    """A piece of the model's reasoning as it streams; not stored."""
+
+    type: ClassVar[str] = "model.thinking"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied:
+    """One model turn is complete."""
+
+    type: ClassVar[str] = "model.replied"
+    message: AssistantMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """A call was planned and decided; if allowed it runs now.
+
+    Attributes:
+        call_id, tool, arguments: the call, arguments as JSON-able values.
+        effects, changes: what it will do.
+        decision: allow, ask or deny; `rule` and `reason` say why.
+        approver: who said yes or no, empty where nobody was asked.
+        digest: what was approved (decisions 5), empty for calls without effects.
+    """
+
+    type: ClassVar[str] = "call.started"
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    effects: tuple[Effect, ...] = ()
+    changes: tuple[Change, ...] = ()
+    decision: Verdict = "allow"
+    rule: str = ""
+    reason: str = ""
+    approver: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionRequested:
+    """A call waits for a yes (ledger A-05)."""
+
+    type: ClassVar[str] = "permission.request"
+    approval: str
+    call_id: str
+    tool: str
+    effects: tuple[Effect, ...]
+    changes: tuple[Change, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUpdate:
+    """A partial result of a running call (ledger M-44); not stored."""
+
+    type: ClassVar[str] = "call.update"
+    call_id: str
+    tool: str
+    update: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """A call has its one result (ledger A-04: TOOL_COMPLETE)."""
+
+    type: ClassVar[str] = "call.finished"
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that a person should know and no model needs (a budget near its end, a retry)."""
+
+    type: ClassVar[str] = "notice"
+    text: str
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished:
+    """A run ends. `status`: done, suspended, limit or failed."""
+
+    type: ClassVar[str] = "run.finished"
+    run: str
+    status: str
+    answer: str
+    pending: tuple[Mapping[str, Any], ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    error: str = ""
+    output: Any = None
+
+
+Event: TypeAlias = (
+    RunStarted
+    | UserSaid
+    | TextPiece
+    | ThinkingPiece
+    | ModelReplied
+    | CallStarted
+    | PermissionRequested
+    | CallUpdate
+    | CallFinished
+    | Notice
+    | RunFinished
+)
+
+TRANSIENT: frozenset[str] = frozenset({"model.text", "model.thinking", "call.update"})
+"""Types of events that are shown and not stored."""
+
+
+class Recorder(Protocol):
+    """Where events go. `record` never blocks and never raises for a full disk: it remembers that
+    and `flush` raises."""
+
+    def record(self, event: Event) -> None:
+        """Append one event."""
+        ...
+
+    async def flush(self, *, power_loss: bool = False) -> None:
+        """Return when everything recorded so far survives SIGKILL (`power_loss`: and a power cut)."""
+        ...
+
+
+class MemoryRecorder:
+    """Keeps the last events in memory.
+
+    Args:
+        keep: how many; an executor that lives for days must not grow. None = all.
+    """
+
+    __slots__ = ("_append", "events")
+
+    def __init__(self, *, keep: int | None = 1000) -> None:
+        self.events: deque[Event] = deque(maxlen=keep)
+        self._append = self.events.append
+
+    def record(self, event: Event) -> None:
+        """Append one event; the oldest goes where there are too many."""
+        self._append(event)
+
+    async def flush(self, *, power_loss: bool = False) -> None:
+        """Nothing to wait for."""

@@ -1,0 +1,227 @@
+"""Foreign schemas: JSON Schemas written elsewhere, validated as they stand (ledger K-03)."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pegboard.core.errors import BuildError
+from pegboard.core.problems import Problem, shown
+from pegboard.core.schema import Schema, pointer
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+_OPEN_WORDS: Final = ("additionalProperties", "patternProperties", "unevaluatedProperties")
+
+
+class ForeignSchema:
+    """One schema and its validator, compiled at the first use.
+
+    The draft is read off `$schema`, 2020-12 without one. Nothing is ever fetched.
+
+    Args:
+        schema: the schema, kept unchanged.
+        name: the tool's name for error texts.
+        closed: refuse unknown names where the schema itself is silent about them.
+        fill_defaults: whether `filled` adds the defaults of absent properties.
+    """
+
+    __slots__ = ("_defaults", "_needed", "_validator", "closed", "name", "names", "root", "schema")
+
+    def __init__(
+        self, schema: Schema, *, name: str = "", closed: bool = False, fill_defaults: bool = False
+    ) -> None:
+        self.schema = schema
+        self.root: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+        self.name = name
+        top = pointer(schema, self.root)
+        known: Mapping[str, Any] = {}
+        required: Any = ()
+        if isinstance(top, Mapping):
+            known = _mapping(top.get("properties"))
+            required = top.get("required") or ()
+        self.names = tuple(known)
+        silent = isinstance(top, Mapping) and not any(word in top for word in _OPEN_WORDS)
+        self.closed = (closed and silent) or (
+            isinstance(top, Mapping)
+            and top.get("additionalProperties") is False
+            and "patternProperties" not in top
+        )
+        self._defaults: dict[str, Any] = {}
+        for key, item in known.items():
+            node = _mapping(item)
+            if fill_defaults and "default" in node:
+                self._defaults[key] = node["default"]
+        self._needed = frozenset(key for key in self._defaults if key in required)
+        self._validator: Any = None
+
+    def check(self) -> None:
+        """Compile the validator.
+
+        Raises:
+            BuildError: the schema is invalid, or refers to something outside it.
+        """
+        if self._validator is not None:
+            return
+        import jsonschema_rs
+
+        declared = self.root.get("$schema")
+        try:
+            if declared is None:
+                self._validator = jsonschema_rs.Draft202012Validator(cast("Any", self.schema), offline=True)
+            else:
+                self._validator = jsonschema_rs.validator_for(cast("Any", self.schema), offline=True)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise BuildError(_invalid(self.name, error)) from error
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a JSON value fits."""
+        self.check()
+        return bool(self._validator.is_valid(value))
+
+    def errors(self, value: Any) -> list[Problem]:
+        """Everything that does not fit, each with its path."""
+        self.check()
+        out: list[Problem] = []
+        try:
+            for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
+                out += _problems(error)
+        except ValueError as error:  # its error report has a lower limit of depth than its verdict
+            out.append(Problem("", f"they are nested too deeply: {error}"))
+        return out
+
+    def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
+        absent = [k for k in self._needed if k not in arguments]
+        return self._with(arguments, absent) if absent else arguments
+
+    def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with every absent property's default, copied.
+
+        Defaults that break their own schema (`null` for a string) are common, so they come after
+        validation and are the author's to answer for.
+        """
+        absent = [k for k in self._defaults if k not in arguments]
+        return self._with(arguments, absent) if absent else arguments
+
+    def _with(self, arguments: dict[str, Any], absent: list[str]) -> dict[str, Any]:
+        return {**arguments, **{k: copy.deepcopy(self._defaults[k]) for k in absent}}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _invalid(name: str, error: Exception) -> str:
+    first = str(error).splitlines()[0]
+    where = "".join(_step(s) for s in getattr(error, "instance_path", ()) or ())
+    return f"{name or 'the tool'}: its JSON Schema is invalid{' at ' + where if where else ''}: {first}"
+
+
+def _step(step: str | int) -> str:
+    return f"[{step}]" if isinstance(step, int) else f".{step}"
+
+
+def _problems(error: ValidationError) -> list[Problem]:
+    path = "".join(_step(s) for s in error.instance_path)
+    kind: Any = error.kind
+    value = error.instance
+    match kind.name:
+        case "required":
+            return [Problem(f"{path}.{kind.property}", "is required but missing")]
+        case "additionalProperties" | "unevaluatedProperties":
+            return [Problem(f"{path}.{key}", "unknown argument") for key in kind.unexpected]
+        case "type":
+            if value is None:
+                return [Problem(path, f"may not be null; it must be {_kinds(kind.types)}")]
+            return [Problem(path, f"must be {_kinds(kind.types)}, got {shown(value)}")]
+        case "enum":
+            return [Problem(path, f"must be one of {shown(kind.options, 120)}, got {shown(value)}")]
+        case _:
+            return [Problem(path, _shortened(error.message, value))]
+
+
+def _kinds(types: Iterable[str]) -> str:
+    words = {"array": "an array", "object": "an object", "integer": "an integer", "null": "null"}
+    return " or ".join(words.get(t, f"a {t}") for t in types)
+
+
+def _shortened(message: str, value: Any) -> str:
+    short = message.replace(json.dumps(value, ensure_ascii=False), shown(value))
+    return short if len(short) <= 200 else f"{short[:197]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolParameter:
+    """One parameter in 004's form (ledger A-07, X-59).
+
+    Attributes:
+        name: its name.
+        type: string, integer, number, boolean, array, object, or `array[string]` and the like.
+        description: what the model reads.
+        required: whether it must be given.
+        default: the default of one that need not.
+    """
+
+    name: str
+    type: str
+    description: str
+    required: bool = True
+    default: Any = None
+
+
+_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+
+
+def from_parameters(parameters: Iterable[ToolParameter]) -> dict[str, Any]:
+    """The JSON Schema that a list of 004's parameters means.
+
+    Raises:
+        BuildError: an unknown type.
+    """
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for parameter in parameters:
+        node = _type(parameter)
+        node["description"] = parameter.description
+        if parameter.required:
+            required.append(parameter.name)
+        elif parameter.default is not None:
+            node["default"] = parameter.default
+        properties[parameter.name] = node
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _type(parameter: ToolParameter) -> dict[str, Any]:
+    outer, _, inner = parameter.type.partition("[")
+    inner = inner.removesuffix("]")
+    if outer not in _TYPES or (inner and (outer != "array" or inner not in _TYPES)):
+        raise BuildError(
+            f"parameter {parameter.name!r} has the type {parameter.type!r}; "
+            "known are string, integer, number, boolean, array, object and array[TYPE]"
+        )
+    if outer == "array":
+        return {"type": "array", "items": {"type": inner} if inner else {}}
+    return {"type": outer}
+
+
+def from_property_map(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema that 001's bare property map means: one with `default` is optional (ledger D-12)."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [k for k, v in properties.items() if not (isinstance(v, Mapping) and "default" in v)],
+    }
+
+
+def is_property_map(parameters: Mapping[str, Any]) -> bool:
+    """Whether `parameters` are 001's bare property map and no JSON Schema."""
+    return not (
+        isinstance(parameters.get("type"), str | list)
+        or any(word in parameters for word in ("$schema", "$ref", "anyOf", "oneOf", "allOf"))
+        or not all(isinstance(v, Mapping) for v in parameters.values())
+    )

@@ -1,0 +1,693 @@
+"""Pipeline: the one way of a call (DESIGN 2): decode, resolve, validate, plan, authorise, run, shape, record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import inspect
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from pegboard.core.approval import ApprovalRequest, Approved, Approver, DenyAll, Refused, Waiting, answer_of
+from pegboard.core.call import ToolCall, ValidCall
+from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.context import Context, enter, leave
+from pegboard.core.digest import approval_digest
+from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
+from pegboard.core.errors import (
+    BuildError,
+    CallCancelled,
+    Conflict,
+    InternalError,
+    InvalidArguments,
+    PermissionDenied,
+    SuspendedCall,
+    TimedOut,
+    ToolError,
+    UnknownTool,
+)
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    CallUpdate,
+    MemoryRecorder,
+    PermissionRequested,
+    Recorder,
+)
+from pegboard.core.policy import ALLOWED, Decision, Policy
+from pegboard.core.provide import Provided
+from pegboard.core.result import ToolResult
+from pegboard.core.rules import Situation
+from pegboard.core.shaping import Shaper
+from pegboard.core.signature import Parameter
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+
+DEFAULT_TIMEOUT_S: Final = 600.0
+"""Wall seconds of a call whose tool sets no limit of its own."""
+
+_AUTO: Final = Policy()
+_PATHS: Final = frozenset({"read", "write", "delete"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What a middleware sees: an authorised call about to run. Read-only.
+
+    Attributes:
+        tool: the tool.
+        call: the valid call; its arguments are a copy.
+        plan: the plan that was authorised.
+        context: where it runs.
+    """
+
+    tool: Tool
+    call: ValidCall
+    plan: Plan
+    context: Context
+
+
+Next: TypeAlias = Callable[[], Awaitable[Any]]
+Middleware: TypeAlias = Callable[[Invocation, Next], Awaitable[Any]]
+"""`async def m(invocation, next)`: return `await next()`, another value, or raise ToolError (ledger C-46)."""
+
+
+class Resolver(Protocol):
+    """Gives a path its canonical target; the Files port does it."""
+
+    async def resolve(self, path: str, *, write: bool = False) -> Any:
+        """An object with `.target`."""
+        ...
+
+
+class GrantBook(Protocol):
+    """Where yeses are remembered."""
+
+    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
+        """Remember a `session` or `always` answer for exactly the effects that asked."""
+        ...
+
+    def use(self, grant: str) -> None:
+        """Count one use of a grant."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """What the calls of one turn share: refusals that need no second question (case perm-19)."""
+
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a call would do (ledger G-01).
+
+    Attributes:
+        effects: every effect.
+        changes: the exact file changes, with diffs.
+        decision: allow, ask or deny.
+        rule, reason: what decided, and why.
+        error: why the call cannot run at all, None where it can.
+        detail: the whole decision.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    changes: tuple[Any, ...] = ()
+    decision: str = "allow"
+    rule: str = ""
+    reason: str = ""
+    error: ToolError | None = None
+    detail: Decision | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planned:
+    """A call on its way: what the stages have found so far."""
+
+    tool: Tool
+    call: ValidCall
+    plan: Plan = EMPTY_PLAN
+    decision: Decision = ALLOWED
+    approver: str = ""
+    digest: str = ""
+
+
+class Pipeline:
+    """Takes calls through all stages; one place catches everything.
+
+    Args:
+        toolkit: the tools that may be called.
+        policy: decides; see Policy.
+        approver: answers where the policy asks.
+        recorder: where events go.
+        shaper: how results become readable.
+        provide: what `Inject[T]` is filled from, by type.
+        middleware: around every authorised run, outermost first.
+        grants: remembers yeses; None = they hold once.
+        clock: where time comes from.
+        threads: how many blocking functions run at once.
+        timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
+
+    Raises:
+        BuildError: a tool asks for a port that nothing provides.
+    """
+
+    def __init__(
+        self,
+        toolkit: Toolkit,
+        *,
+        policy: Policy = _AUTO,
+        approver: Approver | None = None,
+        recorder: Recorder | None = None,
+        shaper: Shaper | None = None,
+        provide: Mapping[Any, Any] | None = None,
+        middleware: Sequence[Middleware] = (),
+        grants: GrantBook | None = None,
+        clock: Clock | None = None,
+        threads: int = 64,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    ) -> None:
+        self.toolkit = toolkit
+        self.policy = policy
+        self.approver: Approver = approver or DenyAll()
+        self.recorder: Recorder = recorder or MemoryRecorder()
+        self.shaper = shaper or Shaper()
+        self.provide = provide if isinstance(provide, Provided) else Provided(provide)
+        self.middleware = tuple(middleware)
+        self.grants = grants
+        self.clock = clock or SystemClock()
+        self._now = self.clock.monotonic
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._timeout_s = timeout_s
+        self._injected: dict[str, tuple[tuple[str, Any], ...]] = {}
+        for one in toolkit:
+            self._injected[one.name] = self._ports_of(one)
+
+    # -- entry points -------------------------------------------------------------------------
+
+    async def call(self, call: ToolCall, context: Context, turn: Turn | None = None) -> ToolResult:
+        """Run one call to its one result. Raises nothing but cancellation of the surrounding task."""
+        started = self._now()
+        call_id = call.id or new_call_id()
+        ready: _Planned | None = None
+        try:
+            ready = self._decode(call, call_id)
+            if ready.tool.effects or ready.tool.plan or ready.tool.markers:
+                ready.plan = await self._plan(ready, context)
+            await self._authorise(ready, context, turn)
+            self._record_start(ready)
+            value = await self._run(ready, context)
+            if isinstance(value, Waiting):
+                raise _suspended(value)
+            result = self.shaper.shape(
+                value,
+                call_id=call_id,
+                tool=ready.tool.name,
+                max_chars=ready.tool.limits.max_chars,
+                labels=context.labels,
+                repairs=ready.call.repairs,
+                duration_s=self._now() - started,
+            )
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() == 0:
+                # Nobody cancelled us: the tool raised it by itself, which is that tool's failure (case args-24).
+                error: ToolError = InternalError("the tool ended itself with CancelledError")
+                result = self._failed(error, call, call_id, ready, started)
+            else:
+                error = CallCancelled("the call was cancelled before it finished")
+                self._finish(self._failed(error, call, call_id, ready, started))
+                raise cancelled from None
+        except BaseException as raised:
+            if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
+                raise
+            result = self._failed(as_tool_error(raised), call, call_id, ready, started)
+        self._finish(result)
+        return result
+
+    async def preview(self, call: ToolCall, context: Context) -> Preview:
+        """What `call` would do with these arguments; changes nothing and asks nobody."""
+        try:
+            ready = self._decode(call, call.id or "preview")
+            ready.plan = await self._plan(ready, context)
+            ready.decision = self._decide(ready, context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  The boundary of a preview: a failed plan is its answer.
+            return Preview(decision="deny", error=as_tool_error(error), reason=str(as_tool_error(error)))
+        decision = ready.decision
+        return Preview(
+            effects=ready.plan.effects,
+            changes=ready.plan.changes.changes,
+            decision=decision.verdict,
+            rule=decision.rule,
+            reason=decision.reason,
+            detail=decision,
+        )
+
+    async def effects_of(self, call: ToolCall, context: Context) -> tuple[Effect, ...] | None:
+        """The effects of a call as far as they can be known now, None where they cannot."""
+        try:
+            ready = self._decode(call, "order")
+            return (await self._plan(ready, context)).effects
+        except (ToolError, BuildError):
+            return None
+
+    def recording(self, recorder: Recorder) -> Pipeline:
+        """The same pipeline with another recorder, for one run; cheap."""
+        twin = copy.copy(self)
+        twin.recorder = recorder
+        return twin
+
+    def close(self) -> None:
+        """Let the threads end."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+    # -- stages -------------------------------------------------------------------------------
+
+    def _decode(self, call: ToolCall, call_id: str) -> _Planned:
+        """Resolve and validate: raw input ends here."""
+        tool = self.toolkit.get(call.name) or self._resolve(call.name)
+        decoded = tool.signature.decode(call.arguments)
+        return _Planned(
+            tool=tool, call=ValidCall(call_id, tool.name, decoded.arguments, decoded.repairs, decoded)
+        )
+
+    def _resolve(self, name: str) -> Tool:
+        tool = self.toolkit.resolve(name)
+        if tool is not None:
+            return tool
+        near = self.toolkit.nearest(name)
+        names = ", ".join(self.toolkit.names) or "none"
+        meant = f" Did you mean '{near[0]}'?" if near else ""
+        raise UnknownTool(
+            f"Tool '{name[:80]}' not found. Available: {names}",
+            hint=f"Call one of the available tools by its exact name.{meant}",
+            details={"available": list(self.toolkit.names), "nearest": near},
+        )
+
+    async def _plan(self, ready: _Planned, context: Context) -> Plan:
+        tool = ready.tool
+        if tool.plan is not None:
+            made = tool.plan(ready.call, self._within(context, ready.call.id))
+            return await made if isinstance(made, Awaitable) else made
+        declared = tool.effects
+        effects: tuple[Effect, ...] = ()
+        if callable(declared):
+            effects = tuple(declared(ready.call.arguments))
+        elif declared:
+            effects = tuple(declared)
+        marked = await self._marked(tool.markers, ready.call.arguments)
+        return Plan(effects + marked) if effects or marked else EMPTY_PLAN
+
+    async def _marked(self, markers: Sequence[Parameter], arguments: Mapping[str, Any]) -> tuple[Effect, ...]:
+        """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
+        out: list[Effect] = []
+        for parameter in markers:
+            marker = parameter.marker
+            value = arguments.get(parameter.name)
+            if marker is None or value is None:
+                continue
+            for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
+                out.append(Effect(marker.kind, await self._target(marker.kind, str(one))))
+        return tuple(out)
+
+    async def _target(self, kind: str, value: str) -> str:
+        if kind in _PATHS:
+            resolver = self.provide.get(PATH_RESOLVER)
+            if resolver is None:
+                return value
+            return cast(str, (await cast(Resolver, resolver).resolve(value, write=kind != "read")).target)
+        if kind == "connect":
+            parts = urlsplit(value)
+            return (parts.netloc.rpartition("@")[2] or value).lower()
+        return value
+
+    def _decide(self, ready: _Planned, context: Context) -> Decision:
+        return self.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
+
+    async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
+        """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
+        policy, tool = self.policy, ready.tool
+        if not ready.plan.effects and tool.level == "auto" and not policy.rules:
+            return
+        ready.decision = decision = self._decide(ready, context)
+        if decision.verdict == "allow":
+            if self.grants is not None:
+                for grant in decision.grants:
+                    self.grants.use(grant)
+            return
+        if decision.verdict == "deny":
+            raise _denied(ready, decision)
+        await self._ask(ready, context, turn)
+
+    async def _ask(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
+        ready.digest = self._digest(ready, context)
+        if turn is not None and ready.digest in turn.refused:
+            raise _refused(ready, Refused(turn.refused[ready.digest]))
+        request = self._request(ready, context)
+        self.recorder.record(
+            PermissionRequested(
+                approval=request.id,
+                call_id=ready.call.id,
+                tool=ready.tool.name,
+                effects=request.effects,
+                changes=request.changes,
+                reason=request.reason,
+            )
+        )
+        answer = answer_of(await self.approver.decide(request))
+        match answer:
+            case Waiting():
+                raise _suspended(answer)
+            case Refused():
+                if turn is not None:
+                    turn.refused[ready.digest] = answer.reason
+                raise _refused(ready, answer)
+            case Approved():
+                ready.approver = answer.by or "approver"
+        await self._confirm_unchanged(ready, context)
+        if answer.scope != "once" and self.grants is not None:
+            self.grants.add(request, answer, workspace=str(context.workspace or ""))
+
+    async def _confirm_unchanged(self, ready: _Planned, context: Context) -> None:
+        """Plan again after the yes: what runs must be what was shown (decisions 5)."""
+        shown = ready.digest
+        ready.plan = await self._plan(ready, context)
+        if self._digest(ready, context) != shown:
+            raise Conflict(
+                f"what {ready.tool.name} would do has changed since it was approved, so the approval is void",
+                hint="Look at the current state and make the call again.",
+            )
+
+    def _request(self, ready: _Planned, context: Context) -> ApprovalRequest:
+        decision = ready.decision
+        return ApprovalRequest(
+            id=new_id("ap"),
+            call=ToolCall(ready.call.id, ready.tool.name, dict(ready.call.sent)),
+            tool=ready.tool.name,
+            effects=ready.plan.effects,
+            asking=tuple(e.effect for e in decision.effects if e.verdict == "ask"),
+            changes=ready.plan.changes.changes,
+            reason=decision.reason or decision.rule,
+            digest=ready.digest,
+            session=context.session,
+            agent=context.agent,
+            run=context.run,
+        )
+
+    def _digest(self, ready: _Planned, context: Context) -> str:
+        return approval_digest(
+            ready.tool,
+            ready.call.sent,
+            ready.plan,
+            session=context.session,
+            workspace=str(context.workspace or ""),
+            policy=self.policy.revision,
+        )
+
+    async def _run(self, ready: _Planned, context: Context) -> Any:
+        """Run the function under its deadline, with the middleware around it."""
+        inner = self._within(context, ready.call.id, ready.tool.name)
+        token = enter(inner)
+        try:
+            if not self.middleware:
+                return await self._deadline(ready, inner)
+            step: Next = lambda: self._deadline(ready, inner)  # noqa: E731
+            for layer in reversed(self.middleware):
+                step = _around(layer, ready, inner, step)
+            return await step()
+        finally:
+            leave(token)
+
+    async def _deadline(self, ready: _Planned, context: Context) -> Any:
+        limit = ready.tool.limits.timeout_s
+        limit = self._timeout_s if limit is None else limit
+        if limit is None or limit <= 0:
+            return await self._function(ready, context)
+        task = asyncio.current_task()
+        if task is None:
+            return await self._function(ready, context)
+        fired = False
+
+        def fire() -> None:
+            nonlocal fired
+            fired = True
+            task.cancel()
+
+        # A timer and no second task: this stands on the path of every call.
+        timer = asyncio.get_running_loop().call_later(limit, fire)
+        try:
+            value = await self._function(ready, context)
+        except asyncio.CancelledError:
+            if fired and task.uncancel() == 0:
+                raise _late(ready, limit) from None
+            raise
+        finally:
+            timer.cancel()
+        if fired:
+            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
+            task.uncancel()
+            raise _late(ready, limit)
+        return value
+
+    async def _function(self, ready: _Planned, context: Context) -> Any:
+        tool = ready.tool
+        arguments = ready.call.arguments
+        injected = self._injected.get(tool.name)
+        if injected:
+            arguments = dict(arguments)
+            for name, port in injected:
+                arguments[name] = ready.plan if port is Plan else context if port is Context else port
+        if tool.is_async:
+            return await tool.function(**arguments)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "pegboard-tool")
+        run = contextvars.copy_context().run
+        value = await asyncio.get_running_loop().run_in_executor(
+            self._pool, lambda: run(tool.function, **arguments)
+        )
+        return await value if inspect.isawaitable(value) else value
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _ports_of(self, tool: Tool) -> tuple[tuple[str, Any], ...]:
+        """What fills each injected parameter; found once, when the kit is built."""
+        out: list[tuple[str, Any]] = []
+        for name, port in tool.signature.inject.items():
+            if port in (Plan, Context):
+                out.append((name, port))
+            elif (given := self.provide.find(port)) is not None:
+                out.append((name, given))
+            elif name not in tool.signature.optional_inject:
+                wanted = getattr(port, "__name__", str(port))
+                raise BuildError(
+                    f"tool {tool.name!r} needs {wanted} for its parameter {name!r}, and nothing provides it; "
+                    f"pass provide=[…] with a {wanted} to the Executor or Agent, or leave the tool out with "
+                    f".without({tool.name!r})"
+                )
+        return tuple(out)
+
+    def _within(self, context: Context, call_id: str, tool: str = "") -> Context:
+        # Built by hand: dataclasses.replace costs more than everything else on the path of a call.
+        return Context(
+            session=context.session,
+            agent=context.agent,
+            run=context.run,
+            call_id=call_id,
+            model=context.model,
+            origin=context.origin,
+            workspace=context.workspace,
+            depth=context.depth,
+            deadline=context.deadline,
+            cancelled=context.cancelled,
+            emit=partial(self._update, context.emit, call_id, tool),
+            labels=context.labels,
+            ports=self.provide,
+        )
+
+    def _update(self, emit: Callable[[Any], None], call_id: str, tool: str, value: Any) -> None:
+        self.recorder.record(CallUpdate(call_id=call_id, tool=tool, update=value))
+        emit(value)
+
+    def _record_start(self, ready: _Planned) -> None:
+        decision = ready.decision
+        self.recorder.record(
+            CallStarted(
+                call_id=ready.call.id,
+                tool=ready.tool.name,
+                arguments=_lazy(ready.call),
+                effects=ready.plan.effects,
+                changes=ready.plan.changes.changes,
+                decision=decision.verdict,
+                rule=decision.rule,
+                reason=decision.reason,
+                approver=ready.approver,
+                digest=ready.digest,
+            )
+        )
+
+    def _failed(
+        self, error: ToolError, call: ToolCall, call_id: str, ready: _Planned | None, started: float
+    ) -> ToolResult:
+        data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
+        shaped = self.shaper.shape(
+            ToolResult.failed(error),
+            call_id=call_id,
+            tool=ready.tool.name if ready else call.name,
+            repairs=ready.call.repairs if ready else (),
+            duration_s=self._now() - started,
+        )
+        if isinstance(error, PermissionDenied) and ready is not None:
+            self._record_denied(ready)
+        return replace(shaped, data=data)
+
+    def _record_denied(self, ready: _Planned) -> None:
+        decision = (
+            replace(ready.decision, verdict="deny") if ready.decision.verdict == "ask" else ready.decision
+        )
+        ready.decision = decision
+        self._record_start(ready)
+
+    def _finish(self, result: ToolResult) -> None:
+        self.recorder.record(CallFinished(result))
+
+
+PATH_RESOLVER: Final = "pegboard.path-resolver"
+"""Key in `provide` of the object that resolves paths for effects (the Files port)."""
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id: the prefix and 16 hex digits."""
+    return f"{prefix}_{uuid.uuid4().hex[:16]}"
+
+
+def new_call_id() -> str:
+    """A fresh call id."""
+    return new_id("call")
+
+
+def as_tool_error(error: BaseException) -> ToolError:
+    """What a model may read of an exception: its type and message, no traceback, no system detail."""
+    match error:
+        case ToolError():
+            return error
+        case TimeoutError():
+            return TimedOut(str(error) or "the operation timed out")
+        case PermissionError():
+            # The operating system's own text names real paths (ledger N-121).
+            return PermissionDenied("the operating system does not permit this")
+        case BuildError():
+            return InternalError(str(error))
+        case _:
+            text = str(error).strip()
+            name = type(error).__name__
+            return InternalError(
+                f"{name}: {text[:500]}" if text else f"{name} (it carries no message)",
+                details={"type": name},
+            )
+
+
+def _around(layer: Middleware, ready: _Planned, context: Context, step: Next) -> Next:
+    # A copy of the arguments: a middleware sees what runs and cannot change it.
+    shown = replace(ready.call, arguments=dict(ready.call.arguments))
+    invocation = Invocation(tool=ready.tool, call=shown, plan=ready.plan, context=context)
+    return lambda: layer(invocation, step)
+
+
+def situation(tool: Tool, context: Context) -> Situation:
+    """What rules' conditions see of a call."""
+    origin = context.origin
+    return Situation(
+        values={
+            "tool": tool.name,
+            "agent": context.agent,
+            "session": context.session,
+            "channel": origin.get("channel", ""),
+            "sender": origin.get("sender", ""),
+            "model": context.model,
+        },
+        workspace=str(context.workspace or ""),
+        tainted="untrusted" in context.labels,
+    )
+
+
+def _denied(ready: _Planned, decision: Decision) -> PermissionDenied:
+    why = decision.reason or decision.rule
+    targets = ", ".join(str(e.effect) for e in decision.effects if e.verdict == "deny")
+    what = f"{ready.tool.name} may not {targets}" if targets else f"{ready.tool.name} may not run"
+    return PermissionDenied(
+        f"{what}: {why}" + (f" (rule: {decision.rule})" if decision.reason else ""),
+        hint="Do not try the same by another way; say what you need and why.",
+        details={"rule": decision.rule, "decision": "deny"},
+    )
+
+
+def _refused(ready: _Planned, answer: Refused) -> PermissionDenied:
+    why = answer.reason or "the request was refused"
+    return PermissionDenied(
+        f"{ready.tool.name} was not allowed to run: {why}",
+        hint=f"It asked because: {ready.decision.reason or ready.decision.rule}. Go on without it, or ask the user.",
+        details={"rule": ready.decision.rule, "decision": "ask", "by": answer.by},
+    )
+
+
+def _late(ready: _Planned, limit: float) -> TimedOut:
+    return TimedOut(
+        f"{ready.tool.name} did not finish within {limit:g} s and was ended",
+        hint="Ask for less at once, or allow more time.",
+        details={"timeout_s": limit},
+    )
+
+
+def _suspended(waiting: Waiting) -> SuspendedCall:
+    return SuspendedCall(
+        f"the call waits for {waiting.kind} {waiting.key}",
+        hint="It goes on when the answer comes.",
+        details={
+            "pending": waiting.key,
+            "kind": waiting.kind,
+            "deadline": waiting.deadline,
+            **waiting.detail,
+        },
+    )
+
+
+class _lazy(Mapping[str, Any]):
+    """The sent arguments of a call, parsed when somebody looks: most calls are never looked at."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: ValidCall) -> None:
+        self._call = call
+
+    def __getitem__(self, key: str) -> Any:
+        return self._call.sent[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._call.sent)
+
+    def __len__(self) -> int:
+        return len(self._call.sent)
+
+
+__all__ = [
+    "InvalidArguments",
+    "Invocation",
+    "Middleware",
+    "Pipeline",
+    "Preview",
+    "Turn",
+    "as_tool_error",
+    "new_id",
+]

@@ -1,0 +1,271 @@
+"""Policy: whether a planned call may run. Pure: values in, a Decision out (decisions 2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+
+from pegboard.core.effects import Effect, Verdict
+from pegboard.core.errors import ConfigError
+from pegboard.core.rules import Rule, Situation
+from pegboard.core.tool import Level
+
+Mode: TypeAlias = Literal["read-only", "ask", "workspace", "full"]
+MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace", "full")
+
+SHIPPED: Final[tuple[str, ...]] = (
+    "deny write:.git/hooks reason=hooks run as you, outside any sandbox",
+    "deny write:.git/config reason=git runs programs that its config names",
+    "deny delete:.git reason=the repository's history lies there",
+    "deny write:pegboard.toml reason=policy is changed by people, not by tools",
+    "deny write:.pegboard reason=policy is changed by people, not by tools",
+    "deny delete:pegboard.toml reason=policy is changed by people, not by tools",
+    "deny delete:.pegboard reason=policy is changed by people, not by tools",
+    "deny write:.mcp.json reason=it names servers that start as you",
+    "ask write:.envrc reason=it runs when you enter the folder",
+    "ask write:.vscode reason=editor tasks and settings can run programs",
+)
+"""Rules that stand before every other; only a user's `override` lifts a deny (decisions 1, 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectDecision:
+    """The answer for one effect: which rule or default gave it, and why."""
+
+    effect: Effect
+    verdict: Verdict
+    rule: str
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{kind, target, decision, rule}` and `reason` where there is one."""
+        out: dict[str, Any] = {**self.effect.to_dict(), "decision": self.verdict, "rule": self.rule}
+        if self.reason:
+            out["reason"] = self.reason
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer for a call: its strictest effect's.
+
+    Attributes:
+        verdict: allow, ask or deny.
+        rule: the rule or default that decided.
+        reason: one sentence for people and models.
+        effects: each effect's own answer, in order.
+        grants: ids of the grants that were leaned on.
+    """
+
+    verdict: Verdict
+    rule: str
+    reason: str = ""
+    effects: tuple[EffectDecision, ...] = ()
+    grants: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{decision, rule, reason, effects}`, as `policy explain --json` prints it."""
+        return {
+            "decision": self.verdict,
+            "rule": self.rule,
+            "reason": self.reason,
+            "effects": [e.to_dict() for e in self.effects],
+        }
+
+
+class Grants(Protocol):
+    """Remembered yeses."""
+
+    def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
+        """The id of a live grant for exactly this, or None; uses nothing up."""
+        ...
+
+
+ALLOWED: Final = Decision("allow", "no effects")
+_ASK_TOOL: Final = Decision("ask", "tool level: confirm", "the tool asks before every call")
+_DENY_TOOL: Final = Decision("deny", "tool level: deny", "the tool is switched off")
+
+_RANK: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+_NEVER_READ_ONLY: Final = frozenset({"write", "delete", "send", "schedule", "control", "spawn", "spend"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Mode, rules and grants.
+
+    Attributes:
+        mode: the ceiling and the defaults: read-only, ask, workspace, full.
+        rules: in order of precedence within their verdict; see Rule. The shipped rules come first.
+        grants: remembered yeses, None = none.
+        sandboxed: whether exec runs confined; where not, every exec asks (security.md).
+        shipped: whether the shipped rules apply.
+
+    Raises:
+        ConfigError: an unknown mode.
+    """
+
+    mode: Mode = "workspace"
+    rules: tuple[Rule, ...] = ()
+    grants: Grants | None = None
+    sandboxed: bool = True
+    shipped: bool = True
+    _all: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
+    _cache: dict[Any, tuple[Rule | None, Rule | None, Rule | None]] = field(
+        init=False, repr=False, compare=False, default_factory=dict[Any, Any]
+    )
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"unknown mode {self.mode!r}; use {', '.join(MODES)}")
+        before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
+        object.__setattr__(self, "_all", before + tuple(self.rules))
+
+    @property
+    def revision(self) -> str:
+        """A short digest of mode, rules and sandbox; part of what an approval is bound to."""
+        text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def of(
+        cls, rules: Iterable[str | Rule] = (), *, mode: str = "workspace", sandboxed: bool = True
+    ) -> Policy:
+        """A policy from rule lines."""
+        parsed = tuple(r if isinstance(r, Rule) else Rule.parse(r) for r in rules)
+        return cls(mode=cast(Mode, mode), rules=parsed, sandboxed=sandboxed)
+
+    def __call__(self, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto") -> Decision:
+        """Decide one call (decisions 2).
+
+        Args:
+            effects: the planned effects.
+            situation: tool, agent, session, channel, sender, model, workspace, taint.
+            level: the tool's own level.
+        """
+        if level == "deny":
+            return _DENY_TOOL
+        if not effects:
+            if not self.rules and level == "auto":
+                return ALLOWED
+            return self._toolwide(situation, level)
+        grants: list[str] = []
+        answers = tuple(self._effect(e, situation, level, grants) for e in effects)
+        worst = max(answers, key=lambda a: _RANK[a.verdict])
+        return Decision(worst.verdict, worst.rule, worst.reason, answers, tuple(grants))
+
+    def _toolwide(self, situation: Situation, level: Level) -> Decision:
+        """A call without effects: only rules that name no kind can speak of it."""
+        deny, first, _ = self._find_toolwide(situation)
+        if deny is not None:
+            return Decision("deny", str(deny), deny.reason)
+        if first is not None:
+            return Decision(first.verdict, str(first), first.reason)
+        return ALLOWED if level == "auto" else _ASK_TOOL
+
+    def _find_toolwide(self, situation: Situation) -> tuple[Rule | None, Rule | None, None]:
+        matching = [r for r in self._all if r.kind == "*" and r.target == "*" and r.applies(situation)]
+        deny = next((r for r in matching if r.verdict == "deny"), None)
+        first = next((r for r in matching if r.verdict != "deny"), None)
+        return deny, first, None
+
+    def _effect(
+        self, effect: Effect, situation: Situation, level: Level, grants: list[str]
+    ) -> EffectDecision:
+        ceiling = self._ceiling(effect)
+        if ceiling is not None:
+            return EffectDecision(effect, "deny", ceiling, "mode read-only changes nothing")
+        deny, first, override = self._find(effect, situation)
+        if deny is not None and override is None:
+            return EffectDecision(effect, "deny", str(deny), deny.reason)
+        if effect.at_least == "deny" and override is None:
+            return EffectDecision(effect, "deny", "guard", effect.reason)
+        if override is not None:
+            return EffectDecision(effect, "allow", str(override), "a deny was overridden")
+        if self.grants is not None and (
+            grant := self.grants.find(situation.values.get("tool", ""), effect, situation)
+        ):
+            grants.append(grant)
+            return EffectDecision(effect, "allow", f"grant {grant}")
+        if first is not None:
+            return EffectDecision(effect, first.verdict, str(first), first.reason)
+        verdict, why = self._default(effect)
+        if level == "confirm" and verdict == "allow":
+            return EffectDecision(effect, "ask", _ASK_TOOL.rule, _ASK_TOOL.reason)
+        return EffectDecision(effect, verdict, f"mode {self.mode}", why)
+
+    def _find(self, effect: Effect, situation: Situation) -> tuple[Rule | None, Rule | None, Rule | None]:
+        """The first matching deny, the first matching allow or ask, and a matching override."""
+        key = (
+            effect.kind,
+            effect.target,
+            effect.argv,
+            situation.tainted,
+            situation.workspace,
+            *situation.values.values(),
+        )
+        found = self._cache.get(key)
+        if found is None:
+            matching = [r for r in self._all if r.covers(effect, situation) and r.applies(situation)]
+            found = (
+                next((r for r in matching if r.verdict == "deny"), None),
+                next((r for r in matching if r.verdict != "deny" and not r.override), None),
+                next(
+                    (
+                        r
+                        for r in matching
+                        if r.override and r.verdict == "allow" and r.source.startswith("user")
+                    ),
+                    None,
+                ),
+            )
+            if len(self._cache) > 4096:
+                self._cache.clear()
+            self._cache[key] = found
+        return found
+
+    def _ceiling(self, effect: Effect) -> str | None:
+        if self.mode != "read-only":
+            return None
+        if effect.kind in _NEVER_READ_ONLY or (effect.kind == "exec" and not effect.read_only):
+            return "mode read-only (ceiling)"
+        return None
+
+    def _default(self, effect: Effect) -> tuple[Verdict, str]:
+        """What the mode says where no rule speaks, and why."""
+        kind, mode = effect.kind, self.mode
+        if kind == "exec" and not self.sandboxed and mode != "full":
+            return "ask", "no sandbox works here, so every command asks"
+        if mode == "full":
+            return "allow", ""
+        inside = not effect.target.startswith("/")
+        if effect.at_least == "ask":
+            return "ask", effect.reason or "the tool asks for this"
+        if kind == "read":
+            return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
+        if kind == "exec" and (mode == "workspace" or effect.read_only):
+            return "allow", ""
+        if mode == "workspace" and kind == "write":
+            return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
+        if mode == "workspace" and effect.at_least == "allow":
+            return "allow", ""
+        return "ask", f"{kind} asks in mode {mode}"
+
+
+def explain(
+    policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto"
+) -> dict[str, Any]:
+    """The decision with, for each effect, every rule that was tried and whether it matched (G-08)."""
+    decision = policy(effects, situation, level)
+    out = decision.to_dict()
+    for row, answer in zip(out["effects"], decision.effects, strict=True):
+        row["tried"] = [
+            {
+                "rule": str(rule),
+                "source": rule.source,
+                "matches": rule.covers(answer.effect, situation) and rule.applies(situation),
+            }
+            for rule in policy._all  # pyright: ignore[reportPrivateUsage]
+        ]
+    return out

@@ -1,0 +1,54 @@
+"""Problems: what does not fit about some arguments, in words for a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+from pegboard.core.errors import InvalidArguments
+
+_MAX_LINES: Final = 6
+
+
+class Problem(NamedTuple):
+    """One thing that does not fit.
+
+    Attributes:
+        path: `.where.op`, `.tags[0]`; empty for the arguments as a whole.
+        message: what is wrong with it and what was expected.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoReturn:
+    """Raise the InvalidArguments that tells every problem, one line each."""
+    unique = list(dict.fromkeys(problems))
+    lines = [str(p) for p in unique[:_MAX_LINES]]
+    if len(unique) > _MAX_LINES:
+        lines.append(f"… and {len(unique) - _MAX_LINES} more.")
+    tool = f" for {name}" if name else ""
+    raise InvalidArguments(
+        "\n".join([f"Invalid arguments{tool}:", *lines])
+        if len(lines) > 1
+        else f"Invalid arguments{tool}: {lines[0]}",
+        hint=hint or "Nothing was run. Correct this and call again.",
+        details={"errors": [{"path": p.path, "message": p.message} for p in unique]},
+    )
+
+
+def shown(value: Any, limit: int = 40) -> str:
+    """A value as JSON, shortened in its middle to about `limit` characters."""
+    try:
+        text = json.dumps(value[: limit * 3] if isinstance(value, str) else value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a Python {type(value).__name__}"
+    cut = isinstance(value, str) and len(value) > limit * 3
+    if len(text) <= limit and not cut:
+        return text
+    return f"{text[: limit - 12]}…{text[-9:]}" if not cut else f"{text[: limit - 3]}…"

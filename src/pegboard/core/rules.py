@@ -1,0 +1,290 @@
+"""Rule: allow, ask or deny, for an effect and under conditions; read from one line of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, Literal, cast
+
+from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
+from pegboard.core.errors import ConfigError
+from pegboard.core.execpattern import exec_pattern_matches
+
+CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
+_PATHS: Final = ("read", "write", "delete")
+_WORD: Final = re.compile(
+    r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|unless|reason)="
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What conditions of rules look at.
+
+    Attributes:
+        values: tool, agent, session, channel, sender and model, where known.
+        workspace: the workspace's absolute path with `/`, empty where there is none.
+        home: the user's home folder, for `~` in patterns; may be empty.
+        tainted: whether the run holds untrusted content.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    workspace: str = ""
+    home: str = ""
+    tainted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        verdict: allow, ask or deny.
+        kind: the effect's kind, `*` for every kind.
+        target: what it is done to. Paths: gitignore globs, relative to the workspace, or absolute
+            with a leading `/` or `~`; a pattern that names a folder covers all below it. exec: program and
+            arguments, token by token. Hosts: whole labels, `*.example.com`. Others: `*` globs.
+            `*` alone is everything.
+        unless: targets that the rule leaves out.
+        conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold.
+        tainted: only when the run is (or is not) tainted; None = always.
+        override: an allow that lifts denies; honoured from the user's own config only (decisions 2).
+        source: where it stands: user, project, shipped, grant, call; and the line.
+        reason: shown to whoever is asked or refused.
+    """
+
+    verdict: Verdict
+    kind: EffectKind | Literal["*"] = "*"
+    target: str = "*"
+    unless: tuple[str, ...] = ()
+    conditions: Mapping[str, str] = field(default_factory=dict[str, str])
+    tainted: bool | None = None
+    override: bool = False
+    source: str = "user"
+    reason: str = ""
+
+    @classmethod
+    def parse(cls, line: str, *, source: str = "user") -> Rule:
+        """Read `deny exec:git push ** tool=exec unless=exec:git push origin`.
+
+        Form: VERDICT [KIND:TARGET] [CONDITION=GLOB …] [unless=TARGET,…] [tainted=true] [override=true]
+        [reason=TEXT]. A rule without KIND:TARGET needs a condition (`ask tool=delete_*`).
+
+        Raises:
+            ConfigError: what is wrong with the line.
+        """
+        text = line.strip()
+        verdict, _, rest = text.partition(" ")
+        if verdict not in ("allow", "ask", "deny"):
+            raise ConfigError(f"rule {line!r} starts with {verdict!r}; write allow, ask or deny first")
+        words = list(_WORD.finditer(rest))
+        head = rest[: words[0].start()].strip() if words else rest.strip()
+        options = {
+            m.group(1): rest[m.end() : words[i + 1].start() if i + 1 < len(words) else len(rest)].strip()
+            for i, m in enumerate(words)
+        }
+        kind, target = _head(head, line)
+        if kind is None and not any(c in options for c in CONDITIONS):
+            raise ConfigError(f"rule {line!r} names neither KIND:TARGET nor a condition such as tool=NAME")
+        return cls(
+            verdict=verdict,
+            kind=kind or "*",
+            target=target,
+            unless=tuple(_unprefixed(u) for u in options.get("unless", "").split(",") if u.strip()),
+            conditions={c: options[c] for c in CONDITIONS if c in options},
+            tainted=_flag(options["tainted"], line) if "tainted" in options else None,
+            override=_flag(options.get("override", "false"), line),
+            source=source,
+            reason=options.get("reason", ""),
+        )
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, Any], *, source: str = "user") -> Rule:
+        """Read the table form: `{deny = "exec:git push **", unless = [...], tool = "exec"}`.
+
+        Raises:
+            ConfigError: an unknown key, or not exactly one of allow, ask, deny.
+        """
+        verdicts = [v for v in ("allow", "ask", "deny") if v in value]
+        known = {*verdicts, *CONDITIONS, "unless", "tainted", "override", "reason"}
+        unknown = [k for k in value if k not in known]
+        if len(verdicts) != 1 or unknown:
+            problem = (
+                f"unknown key {unknown[0]!r}" if unknown else "exactly one of allow, ask, deny is needed"
+            )
+            raise ConfigError(f"rule {dict(value)!r}: {problem}")
+        head = str(value[verdicts[0]]).strip()
+        conditions = {c: str(value[c]) for c in CONDITIONS if c in value}
+        kind, target = _head(head, str(dict(value)))
+        if kind is None and not conditions:
+            raise ConfigError(f"rule {dict(value)!r} names neither KIND:TARGET nor a condition such as tool")
+        unless: Any = value.get("unless", ())
+        return cls(
+            verdict=cast(Verdict, verdicts[0]),
+            kind=kind or "*",
+            target=target,
+            unless=tuple(_unprefixed(str(u)) for u in ([unless] if isinstance(unless, str) else unless)),
+            conditions=conditions,
+            tainted=cast("bool | None", value.get("tainted")),
+            override=bool(value.get("override", False)),
+            source=source,
+            reason=str(value.get("reason", "")),
+        )
+
+    def applies(self, situation: Situation) -> bool:
+        """Whether the conditions hold."""
+        if self.tainted is not None and self.tainted is not situation.tainted:
+            return False
+        return all(glob(pattern)(situation.values.get(name, "")) for name, pattern in self.conditions.items())
+
+    def covers(self, effect: Effect, situation: Situation) -> bool:
+        """Whether the rule speaks of this effect."""
+        if self.kind not in ("*", effect.kind):
+            return False
+        if not target_matches(self.target, effect, situation):
+            return False
+        return not any(target_matches(u, effect, situation) for u in self.unless)
+
+    def __str__(self) -> str:
+        head = (
+            [self.verdict]
+            if self.kind == "*" and self.target == "*"
+            else [self.verdict, f"{self.kind}:{self.target}"]
+        )
+        head += [f"{k}={v}" for k, v in self.conditions.items()]
+        if self.tainted is not None:
+            head.append(f"tainted={str(self.tainted).lower()}")
+        if self.unless:
+            head.append("unless=" + ",".join(self.unless))
+        if self.override:
+            head.append("override=true")
+        return " ".join(head)
+
+
+def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
+    if head in ("", "*"):
+        return ("*" if head else None), "*"
+    kind, colon, target = head.partition(":")
+    if kind == "*" or kind in EFFECT_KINDS:
+        return kind, (target.strip() or "*") if colon else "*"
+    raise ConfigError(f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *")
+
+
+def _unprefixed(target: str) -> str:
+    kind, colon, rest = target.strip().partition(":")
+    return rest.strip() if colon and (kind == "*" or kind in EFFECT_KINDS) else target.strip()
+
+
+def _flag(text: str, line: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise ConfigError(f"rule {line!r}: {text!r} is neither true nor false")
+
+
+def target_matches(pattern: str, effect: Effect, situation: Situation) -> bool:
+    """Whether a target pattern speaks of an effect's target (decisions 3)."""
+    if pattern == "*":
+        return True
+    if effect.kind == "exec":
+        if effect.argv is None:
+            # What could not be analysed is matched by nothing narrower than everything.
+            return pattern == "**"
+        return exec_pattern_matches(pattern, effect.argv)
+    if effect.kind in _PATHS:
+        return path_matches(pattern, effect.target, situation)
+    if effect.kind == "connect":
+        return host_matches(pattern, effect.target)
+    return glob(pattern)(effect.target)
+
+
+def path_matches(pattern: str, target: str, situation: Situation) -> bool:
+    """gitignore matching of a resolved target, relative to the workspace or absolute."""
+    if pattern == "~" or pattern.startswith("~/"):
+        if not situation.home:
+            return False
+        pattern = situation.home.rstrip("/") + pattern[1:]
+    absolute = target.startswith("/")
+    if pattern.startswith("/"):
+        full = target if absolute else _joined(situation.workspace, target)
+        return bool(full) and path_glob(pattern)(full)
+    if not absolute:
+        return path_glob(pattern)(target)
+    # Outside the workspace a relative pattern speaks only where it names no place: `*.pem`, `**/.ssh/**`.
+    return (
+        (pattern.startswith("**/") or "/" not in pattern.rstrip("/"))
+        and pattern not in ("**",)
+        and path_glob(pattern)(target.lstrip("/"))
+    )
+
+
+def _joined(workspace: str, target: str) -> str:
+    if not workspace:
+        return ""
+    return workspace if target == "." else f"{workspace.rstrip('/')}/{target}"
+
+
+@lru_cache(maxsize=4096)
+def path_glob(pattern: str) -> Callable[[str], bool]:
+    """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it."""
+    body = pattern.rstrip("/") or "/"
+    anchored = "/" in body
+    parts = body.lstrip("/").split("/") if anchored else [body]
+    regex = "" if anchored else "(?:.*/)?"
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == "**":
+            regex += ".*" if last else "(?:.*/)?"
+            continue
+        regex += _segment(part) + ("" if last else "/")
+    match = re.compile(f"/?{regex}(?:/.*)?", re.DOTALL).fullmatch
+    return lambda path: match(path) is not None
+
+
+def _segment(part: str) -> str:
+    out, i = "", 0
+    while i < len(part):
+        char = part[i]
+        if char == "*":
+            out += "[^/]*"
+        elif char == "?":
+            out += "[^/]"
+        elif char == "[" and (end := part.find("]", i + 2)) > 0:
+            inner = part[i + 1 : end].replace("\\", "\\\\")
+            out += f"[{'^/' + inner[1:] if inner[0] in '!^' else inner}]"
+            i = end
+        elif char == "\\" and i + 1 < len(part):
+            i += 1
+            out += re.escape(part[i])
+        else:
+            out += re.escape(char)
+        i += 1
+    return out
+
+
+@lru_cache(maxsize=4096)
+def glob(pattern: str) -> Callable[[str], bool]:
+    """A `*` and `?` glob over a whole text as a predicate."""
+    regex = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
+    match = re.compile(regex, re.DOTALL).fullmatch
+    return lambda text: match(text) is not None
+
+
+def host_matches(pattern: str, target: str) -> bool:
+    """Whole-label host matching: `*.pkg.example` covers `a.pkg.example`, never `notpkg.example`."""
+    host, port = _split_port(target.lower().rstrip("."))
+    wanted, wanted_port = _split_port(pattern.lower().rstrip("."))
+    if wanted_port and wanted_port != port:
+        return False
+    if wanted.startswith("*."):
+        return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
+    return wanted in ("*", "**") or host == wanted
+
+
+def _split_port(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest.lstrip(":")
+    host, colon, port = text.rpartition(":")
+    return (host, port) if colon and (port.isdigit() or port == "*") and ":" not in host else (text, "")

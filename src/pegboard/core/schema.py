@@ -1,0 +1,356 @@
+"""Schema: questions to and pure transformations of canonical JSON Schemas (ledger X-07, K-07)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+from pegboard.core.errors import BuildError
+
+Schema: TypeAlias = "Mapping[str, Any] | bool"
+"""A JSON Schema: an object, or true and false."""
+
+_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SINGLE: Final = (
+    "items", "additionalProperties", "additionalItems", "not", "if", "then", "else", "contains",
+    "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
+)  # fmt: skip
+_UNIONS: Final = ("anyOf", "oneOf")
+_MAX_REFS: Final = 50
+_MAX_STEPS: Final = 120
+_MAX_INLINED: Final = 20_000
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a Python value; a whole float is a number, a bool is no integer."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
+
+
+def pointer(schema: Schema, root: Mapping[str, Any]) -> Schema:
+    """What a local `$ref` leads to, its siblings laid over it; the schema itself without one.
+
+    A reference that leads nowhere, outside the document or round in a circle gives `true`: the
+    validator reports it, the questions of this module do not.
+    """
+    for _ in range(_MAX_REFS):
+        if isinstance(schema, bool) or "$ref" not in schema:
+            return schema
+        target = _lookup(str(schema["$ref"]), root)
+        if target is None or isinstance(target, bool):
+            return True if target is None else target
+        siblings = {k: v for k, v in schema.items() if k != "$ref"}
+        schema = {**target, **siblings} if siblings else target
+    return True
+
+
+def _lookup(reference: str, root: Mapping[str, Any]) -> Schema | None:
+    if not reference.startswith("#"):
+        return None
+    node: Any = root
+    for part in reference[1:].split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping) and key in node:
+            node = cast("Mapping[str, Any]", node)[key]
+        elif isinstance(node, list) and key.isdigit() and int(key) < len(cast("list[Any]", node)):
+            node = cast("list[Any]", node)[int(key)]
+        else:
+            return None
+    return cast("Schema", node) if isinstance(node, Mapping | bool) else None
+
+
+def types_of(
+    schema: Schema, root: Mapping[str, Any], budget: list[int] | None = None
+) -> frozenset[str] | None:
+    """The JSON types that a schema admits; None where it says nothing about types.
+
+    `number` admits integers too, and so `integer` stands beside it. A schema whose unions refer to each
+    other without end says nothing either.
+    """
+    budget = [_MAX_STEPS] if budget is None else budget
+    budget[0] -= 1
+    schema = pointer(schema, root)
+    if isinstance(schema, bool):
+        return None if schema else frozenset()
+    kinds: frozenset[str] | None = None
+    named = schema.get("type")
+    if isinstance(named, str):
+        kinds = frozenset((named,))
+    elif isinstance(named, list):
+        kinds = frozenset(cast("list[str]", named))
+    elif "const" in schema:
+        kinds = frozenset((type_name(schema["const"]),))
+    elif isinstance(schema.get("enum"), list):
+        kinds = frozenset(type_name(v) for v in schema["enum"])
+    if kinds is not None and "number" in kinds:
+        kinds |= {"integer"}
+    if budget[0] < 0:
+        return kinds
+    for word in _UNIONS:
+        branches = schema.get(word)
+        if isinstance(branches, list) and branches:
+            admitted = [types_of(b, root, budget) for b in cast("list[Schema]", branches)]
+            if None not in admitted:
+                union = frozenset[str]().union(*cast("list[frozenset[str]]", admitted))
+                kinds = union if kinds is None else kinds & union
+    for branch in cast("list[Schema]", schema.get("allOf") or ()):
+        admitted_here = types_of(branch, root, budget)
+        if admitted_here is not None:
+            kinds = admitted_here if kinds is None else kinds & admitted_here
+    return kinds
+
+
+def matches_enum(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether `enum` and `const` admit a value; true is not 1 (case schema-07)."""
+    if "const" in schema and not same(value, schema["const"]):
+        return False
+    allowed = schema.get("enum")
+    return not isinstance(allowed, list) or any(same(value, v) for v in cast("list[Any]", allowed))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal as JSON: 1 equals 1.0, true does not equal 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        left, right = cast("dict[str, Any]", a), cast("dict[str, Any]", b)
+        return left.keys() == right.keys() and all(same(v, right[k]) for k, v in left.items())
+    if isinstance(a, list) and isinstance(b, list):
+        first, second = cast("list[Any]", a), cast("list[Any]", b)
+        return len(first) == len(second) and all(map(same, first, second))
+    return a == b
+
+
+def rewrite(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any] | bool]) -> Any:
+    """A copy with `change` applied to every schema in it, innermost first.
+
+    Only schemas are visited: a property that is called `default`, or an example, is data.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    out: dict[str, Any] = dict(cast("Mapping[str, Any]", schema))
+    for word in _MAPS:
+        if isinstance(out.get(word), Mapping):
+            out[word] = {k: rewrite(v, change) for k, v in out[word].items()}
+    for word in _LISTS:
+        if isinstance(out.get(word), list):
+            out[word] = [rewrite(v, change) for v in out[word]]
+    for word in _SINGLE:
+        if isinstance(out.get(word), Mapping):
+            out[word] = rewrite(out[word], change)
+        elif isinstance(out.get(word), list):
+            out[word] = [rewrite(v, change) for v in out[word]]
+    return change(out)
+
+
+def drop_keywords(schema: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
+    """A copy without some keywords, at every depth; properties of those names stay."""
+    unwanted = frozenset(words)
+    return cast(
+        "dict[str, Any]",
+        rewrite(schema, lambda node: {k: v for k, v in node.items() if k not in unwanted}),
+    )
+
+
+def inline_refs(schema: Mapping[str, Any], *, max_depth: int | None = None) -> dict[str, Any]:
+    """A copy without `$ref` and `$defs`: every local reference replaced by what it names.
+
+    A definition that is used twice is written twice (case schema-08).
+
+    Args:
+        schema: the schema with local references.
+        max_depth: how often a definition may stand inside itself before it is cut to
+            `{"type": …, "description": …}` (case schema-09); None refuses recursion.
+
+    Raises:
+        BuildError: a recursive definition and no `max_depth`, a reference that leads nowhere, or a
+            result of more than 20,000 nodes.
+    """
+
+    left = _MAX_INLINED
+
+    def walk(node: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(node, list):
+            return [walk(item, path) for item in cast("list[Any]", node)]
+        if not isinstance(node, Mapping):
+            return node
+        return schema_of(cast("Mapping[str, Any]", node), path)
+
+    def schema_of(node: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise BuildError(
+                f"the schema has more than {_MAX_INLINED} nodes when its references are written out"
+            )
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            target = _lookup(reference, schema)
+            if target is None:
+                raise BuildError(f"the schema refers to {reference!r}, which is not in it")
+            siblings = {k: v for k, v in node.items() if k != "$ref"}
+            seen = path.count(reference)
+            if seen and max_depth is None:
+                raise BuildError(
+                    f"the schema's {reference!r} contains itself; this dialect cannot say that. "
+                    "Use a bounded depth, or take the nested part as JSON text."
+                )
+            if isinstance(target, bool):
+                return target
+            if seen > (max_depth or 0):
+                cut = {k: target[k] for k in ("type", "description") if k in target}
+                return {**cut, **siblings}
+            return schema_of({**target, **siblings}, (*path, reference))
+        out: dict[str, Any] = {}
+        for word, value in node.items():
+            if word in ("$defs", "definitions"):
+                continue
+            if word in _MAPS and isinstance(value, Mapping):
+                out[word] = {k: walk(v, path) for k, v in cast("Mapping[str, Any]", value).items()}
+            elif word in _LISTS or word in _SINGLE:
+                out[word] = walk(value, path)
+            else:
+                out[word] = copy.deepcopy(value)
+        return out
+
+    return cast("dict[str, Any]", schema_of(schema, ()))
+
+
+_STRICT_WORDS: Final = frozenset(
+    {
+        "type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const", "$ref",
+        "$defs", "description", "title", "pattern", "format", "multipleOf", "minimum", "maximum",
+        "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
+    }
+)  # fmt: skip
+"""The keywords of OpenAI's structured outputs."""
+
+
+def strict_problem(schema: Mapping[str, Any]) -> str | None:
+    """Why a schema cannot be said in openai-strict without losing something, or None.
+
+    A map with free keys would become a closed empty object, and an open value has no type: such a tool is
+    to be sent non-strict (cases schema-10, schema-19).
+    """
+    return _strict_problem(schema, "", schema)
+
+
+def _strict_problem(node: Any, path: str, root: Mapping[str, Any]) -> str | None:
+    where = path or "the root"
+    if not isinstance(node, Mapping):
+        return f"{where} takes any value"
+    schema = cast("Mapping[str, Any]", node)
+    for word in (
+        "allOf",
+        "not",
+        "if",
+        "patternProperties",
+        "prefixItems",
+        "dependentSchemas",
+        "unevaluatedProperties",
+    ):
+        if word in schema:
+            return f"{where} uses {word}"
+    for name, definition in cast("Mapping[str, Any]", schema.get("$defs", {})).items():
+        problem = _strict_problem(definition, f"{path}#{name}", root)
+        if problem:
+            return problem
+    if "$ref" in schema:
+        return None if str(schema["$ref"]).startswith("#") else f"{where} refers outside"
+    for word in _UNIONS:
+        for branch in cast("list[Any]", schema.get(word, ())):
+            problem = _strict_problem(branch, path, root)
+            if problem:
+                return problem
+    kinds = types_of(schema, root)
+    if kinds is None:
+        return f"{where} takes any value"
+    if any(word in schema for word in _UNIONS):
+        return None
+    if "object" in kinds:
+        if schema.get("additionalProperties", False) is not False or (path and "properties" not in schema):
+            return f"{where} is a map with free keys"
+        for name, inner in cast("Mapping[str, Any]", schema.get("properties", {})).items():
+            problem = _strict_problem(inner, f"{path}.{name}", root)
+            if problem:
+                return problem
+    if "array" in kinds:
+        return _strict_problem(schema.get("items", True), f"{path}[]", root)
+    return None
+
+
+def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The openai-strict form: every key required, optional ones nullable, objects closed, no `default`,
+    unsupported keywords dropped, `oneOf` as `anyOf` (cases schema-01, schema-02).
+
+    Ask `strict_problem` first: a map with free keys is closed here like any object.
+    """
+
+    def change(node: dict[str, Any]) -> dict[str, Any] | bool:
+        if "oneOf" in node:
+            node["anyOf"] = [*node.get("anyOf", ()), *node["oneOf"]]
+        if isinstance(node.get("properties"), dict) or node.get("type") == "object":
+            properties = cast("dict[str, Any]", node.get("properties", {}))
+            required = cast("list[str]", node.get("required", ()))
+            node["properties"] = {
+                k: v if k in required else nullable(v, schema) for k, v in properties.items()
+            }
+            node["required"] = list(properties)
+            node["additionalProperties"] = False
+        out = {k: v for k, v in node.items() if k in _STRICT_WORDS}
+        if "$ref" in out and len(out) > 1:  # strict admits no sibling of $ref
+            rest = {k: v for k, v in out.items() if k not in ("$ref", "$defs")}
+            return {"anyOf": [{"$ref": out["$ref"]}], **rest} if rest else {"$ref": out["$ref"]}
+        return out
+
+    return cast("dict[str, Any]", rewrite(schema, change))
+
+
+def nullable(schema: Any, root: Mapping[str, Any]) -> Any:
+    """A copy that admits null too."""
+    if not isinstance(schema, Mapping):
+        return schema
+    node: dict[str, Any] = dict(cast("Mapping[str, Any]", schema))
+    kinds = types_of(node, root)
+    if kinds is None or "null" in kinds:
+        return node
+    if isinstance(node.get("anyOf"), list):
+        return {**node, "anyOf": [*node["anyOf"], {"type": "null"}]}
+    named = node.get("type")
+    if "const" in node or "$ref" in node or "oneOf" in node or named is None:
+        outer = {k: node.pop(k) for k in ("description",) if k in node}
+        return {"anyOf": [node, {"type": "null"}], **outer}
+    node["type"] = [*named, "null"] if isinstance(named, list) else [named, "null"]
+    if isinstance(node.get("enum"), list):
+        node["enum"] = [*node["enum"], None]
+    return node
+
+
+def lists_bits(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema lists 0 or 1 among other values than true and false (JSON libraries in Python
+    take true for 1 there)."""
+    found = False
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal found
+        listed = [*(node.get("enum") or ()), *([node["const"]] if "const" in node else ())]
+        found = found or any(type(v) in (int, float) and v in (0, 1) for v in listed)
+        return node
+
+    rewrite(schema, look)
+    return found

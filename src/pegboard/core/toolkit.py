@@ -1,0 +1,200 @@
+"""Toolkit: an immutable set of tools with unique names, and its algebra."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final, cast
+
+from pegboard.core.errors import BuildError, ToolNotFoundError
+from pegboard.core.families import load
+from pegboard.core.profiles import TOOL_ALIASES
+from pegboard.core.tool import Tool
+
+_NOISE: Final = re.compile(r"^(?:functions|function|tools|tool|default_api)[.:/]")
+
+
+class Toolkit:
+    """Tools by unique name, in a stable order.
+
+    Args:
+        tools: Tool objects, functions with typed parameters, toolkits or lists of these.
+
+    Raises:
+        BuildError: two tools share a name, or something is no tool.
+    """
+
+    __slots__ = ("_aliases", "_folded", "_rendered", "_tools")
+
+    def __init__(self, tools: Iterable[Any] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for one in _flatten(tools):
+            if one.name in self._tools:
+                raise BuildError(
+                    f"two tools are called {one.name!r}; rename one with .renamed({{{one.name!r}: …}}) "
+                    f"or take one out with .without({one.name!r})"
+                )
+            self._tools[one.name] = one
+        self._aliases: dict[str, str] | None = None
+        self._folded: dict[str, list[str]] | None = None
+        self._rendered: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __getitem__(self, name: str) -> Tool:
+        try:
+            return self._tools[name]
+        except KeyError:
+            raise ToolNotFoundError(_missing(name, self._tools)) from None
+
+    def __add__(self, other: Any) -> Toolkit:
+        return Toolkit([*self, *_flatten([other])])
+
+    def __radd__(self, other: Any) -> Toolkit:
+        return Toolkit([*_flatten([other]), *self])
+
+    def __repr__(self) -> str:
+        return f"Toolkit({', '.join(self._tools)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in order."""
+        return tuple(self._tools)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of exactly that name, or None."""
+        return self._tools.get(name)
+
+    def keep(self, *patterns: str) -> Toolkit:
+        """Only the tools whose names match any of the shell patterns; an exact name must exist."""
+        self._require(patterns)
+        return Toolkit(t for t in self if any(fnmatchcase(t.name, p) for p in patterns))
+
+    def without(self, *patterns: str) -> Toolkit:
+        """All but the tools whose names match; an exact name must exist."""
+        self._require(patterns)
+        return Toolkit(t for t in self if not any(fnmatchcase(t.name, p) for p in patterns))
+
+    def prefixed(self, prefix: str) -> Toolkit:
+        """The same tools with `prefix` before each name."""
+        return Toolkit(t.copy(name=prefix + t.name) for t in self)
+
+    def renamed(self, names: Mapping[str, str]) -> Toolkit:
+        """The same tools, some under new names (`{old: new}`)."""
+        self._require(names)
+        return Toolkit(t.copy(name=names[t.name]) if t.name in names else t for t in self)
+
+    def check(self) -> Toolkit:
+        """Build every schema now, so that a wrong one is found at start and not at the first call.
+
+        Raises:
+            BuildError: all wrong tools at once, one line each.
+        """
+        wrong: list[str] = []
+        for one in self:
+            try:
+                one.signature.check()
+            except BuildError as error:
+                wrong.append(f"{one.name}: {error}")
+        if wrong:
+            raise BuildError("\n".join(wrong))
+        return self
+
+    def schemas(self, dialect: str = "openai-chat") -> Any:
+        """The tools as one provider wants them: a list of dicts, for `xml` a text.
+
+        Raises:
+            BuildError: an unknown dialect, or a schema that cannot be built.
+        """
+        rendered = self._rendered.get(dialect)
+        if rendered is None:
+            find = cast(Callable[[str], Any], load("pegboard.dialects:dialect"))
+            rendered = self._rendered[dialect] = find(dialect).render_tools(self)
+        return list(cast(list[Any], rendered)) if isinstance(rendered, list) else rendered
+
+    def resolve(self, name: str) -> Tool | None:
+        """The tool that a model means by `name`: exact, without name noise, or by an alias.
+
+        Noise is case, surrounding blanks, `-` for `_` and a `functions.` prefix, and
+        only where one single tool fits. A merely similar name never resolves (ledger K-06).
+        """
+        found = self._tools.get(name)
+        if found is not None:
+            return found
+        key = _fold(name)
+        if self._folded is None or self._aliases is None:
+            self._index()
+        folded = cast(dict[str, list[str]], self._folded).get(key, ())
+        if len(folded) == 1:
+            return self._tools[folded[0]]
+        target = cast(dict[str, str], self._aliases).get(key)
+        return self._tools[target] if target and not folded else None
+
+    def nearest(self, name: str, *, count: int = 3) -> list[str]:
+        """The names most similar to `name`, best first."""
+        return difflib.get_close_matches(_fold(name), list(self._tools), n=count, cutoff=0.5)
+
+    def _index(self) -> None:
+        folded: dict[str, list[str]] = {}
+        for name in self._tools:
+            folded.setdefault(_fold(name), []).append(name)
+        aliases = {_fold(a): t for a, t in TOOL_ALIASES.items() if t in self._tools}
+        for one in self:
+            aliases.update({_fold(a): one.name for a in one.aliases})
+        self._folded, self._aliases = folded, aliases
+
+    def _require(self, names: Iterable[str]) -> None:
+        for name in names:
+            if not any(c in name for c in "*?[") and name not in self._tools:
+                raise ToolNotFoundError(_missing(name, self._tools))
+
+
+def as_tool(thing: Any) -> Tool:
+    """A Tool from a Tool, a Tool subclass without arguments, or a typed function.
+
+    Raises:
+        BuildError: it is none of these.
+    """
+    if isinstance(thing, Tool):
+        return thing
+    if isinstance(thing, type) and issubclass(thing, Tool):
+        return thing()
+    other = cast(Any, thing)
+    to_tool = getattr(other, "to_tool", None)
+    if to_tool is not None:
+        return as_tool(to_tool())
+    if callable(other) and not isinstance(thing, type):
+        return Tool(other)
+    raise BuildError(
+        f"{thing!r} is no tool: give a function with typed parameters, a Tool, or a Toolkit "
+        "(other systems' tool classes: pegboard.compat)"
+    )
+
+
+def _flatten(things: Iterable[Any]) -> Iterator[Tool]:
+    for thing in things:
+        if isinstance(thing, Toolkit):
+            yield from thing
+        elif isinstance(thing, list | tuple):
+            yield from _flatten(cast(Iterable[Any], thing))
+        else:
+            yield as_tool(thing)
+
+
+def _fold(name: str) -> str:
+    return _NOISE.sub("", name.strip().lower()).replace("-", "_").replace(" ", "_")
+
+
+def _missing(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
+    return f"Tool '{name}' not registered{meant}"

@@ -1,0 +1,218 @@
+"""Typed arguments: the validator and the JSON Schema of a Python function, by pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pegboard.core.annotations import MISSING, resolve_nested
+from pegboard.core.errors import BuildError
+from pegboard.core.problems import Problem, shown
+from pegboard.core.schema import rewrite, types_of
+from pegboard.core.typeddicts import portable
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+    from pydantic.json_schema import GenerateJsonSchema
+    from pydantic_core import SchemaValidator
+    from pydantic_core.core_schema import CoreSchema, TypedDictField
+
+    from pegboard.core.signature import Parameter
+
+
+def build(
+    parameters: tuple[Parameter, ...],
+    *,
+    open_: bool,
+    owner: Any,
+    label: str,
+    documented: Mapping[str, str],
+) -> tuple[SchemaValidator, dict[str, Any]]:
+    """The validator of a function's arguments, and their JSON Schema 2020-12.
+
+    Args:
+        parameters: the parameters that a model fills.
+        open_: the function takes `**kwargs`.
+        owner: the function, for names in nested annotations.
+        label: the tool's name for error texts.
+        documented: descriptions by parameter, from the docstring.
+
+    Raises:
+        BuildError: a type that JSON cannot say; function, parameter and type are told.
+    """
+    adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
+    schema = json_schema(adapter, label, "validation")
+    properties = cast("dict[str, Any]", schema.get("properties", {}))
+    for parameter in parameters:
+        properties[parameter.name] = _described(properties[parameter.name], parameter, documented)
+    out: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": [p.name for p in parameters if p.required],
+        "additionalProperties": open_,
+    }
+    if "$defs" in schema:
+        out["$defs"] = schema["$defs"]
+    return cast("SchemaValidator", adapter.validator), out
+
+
+def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+    from pydantic_core import core_schema
+
+    class Arguments:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+            fields: dict[str, TypedDictField] = {}
+            for parameter in parameters:
+                inner = _one(parameter, handler, owner, label)
+                if parameter.default is not MISSING:  # pydantic-core copies a mutable default
+                    inner = core_schema.with_default_schema(inner, default=parameter.default)
+                fields[parameter.name] = core_schema.typed_dict_field(inner, required=parameter.required)
+            return core_schema.typed_dict_schema(
+                fields,
+                extra_behavior="allow" if open_ else "forbid",
+                config=core_schema.CoreConfig(allow_inf_nan=False),
+            )
+
+    return TypeAdapter(Arguments)
+
+
+def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label: str) -> CoreSchema:
+    annotation = parameter.annotation
+    try:
+        annotation = resolve_nested(annotation, owner)
+        return handler.generate_schema(portable(annotation))
+    except Exception as error:  # pydantic and user hooks raise anything; the developer must learn where
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BuildError(
+            f"{label}: parameter {parameter.name!r} has a type that cannot be said in JSON: {first}"
+        ) from error
+
+
+_generator: type[GenerateJsonSchema] | None = None
+
+
+def generator() -> type[GenerateJsonSchema]:
+    """The JSON Schema generator: no titles, no warnings for defaults that JSON cannot say."""
+    global _generator
+    if _generator is None:
+        from pydantic.json_schema import GenerateJsonSchema
+
+        class Quiet(GenerateJsonSchema):
+            def field_title_should_be_set(self, schema: Any) -> bool:
+                return False
+
+            def emit_warning(self, kind: Any, detail: str) -> None:
+                return None
+
+        _generator = Quiet
+    return _generator
+
+
+def json_schema(adapter: TypeAdapter[Any], label: str, mode: Any) -> dict[str, Any]:
+    """The JSON Schema of a type, without titles.
+
+    Raises:
+        BuildError: a type that JSON cannot say.
+    """
+    from pydantic.errors import PydanticInvalidForJsonSchema
+
+    try:
+        schema = adapter.json_schema(schema_generator=generator(), mode=mode)
+    except PydanticInvalidForJsonSchema as error:
+        raise BuildError(f"{label}: a type cannot be said in JSON: {str(error).splitlines()[0]}") from error
+    return cast("dict[str, Any]", rewrite(schema, _tidy))
+
+
+def _tidy(node: dict[str, Any]) -> dict[str, Any]:
+    node.pop("title", None)
+    # A default of None for a type without None means "may be left out", which `required` says already.
+    if node.get("default", 0) is None:
+        kinds = types_of(node, {})
+        if kinds is not None and "null" not in kinds:
+            del node["default"]
+    return node
+
+
+def _described(node: Any, parameter: Parameter, documented: Mapping[str, str]) -> dict[str, Any]:
+    out: dict[str, Any] = dict(node)
+    text = documented.get(parameter.name)
+    if not text and parameter.marker is not None and "description" not in out:
+        text = parameter.marker.description
+    if text:
+        out["description"] = text
+    if parameter.examples:
+        out["examples"] = list(parameter.examples)
+    return out
+
+
+def problems_of(error: ValidationError, value: Any) -> list[Problem]:
+    """What a failed validation says, in our words, one problem a path."""
+    by_path: dict[str, list[str]] = {}
+    received: dict[str, Any] = {}
+    for item in error.errors(include_url=False, include_context=False):
+        path = _path(item["loc"], value, absent=item["type"] == "missing")
+        words = by_path.setdefault(path, [])
+        text = _WORDS.get(item["type"]) or _own_words(item["msg"]).replace(" or None", " or null")
+        if text not in words:
+            words.append(text)
+        received[path] = item["input"]
+    return [Problem(path, _message(words, received[path])) for path, words in by_path.items()]
+
+
+_WORDS: Final[dict[str, str]] = {
+    "missing": "is required but missing",
+    "extra_forbidden": "is no field of this object",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "list_type": "must be an array",
+    "tuple_type": "must be an array",
+    "set_type": "must be an array",
+    "frozen_set_type": "must be an array",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dataclass_type": "must be an object",
+    "none_required": "must be null",
+}
+
+
+def _own_words(message: str) -> str:
+    for before, after in (
+        ("Input should be ", "must be "),
+        ("Value error, ", ""),
+        ("Assertion failed, ", ""),
+        ("String should ", "must "),
+        ("List should ", "must "),
+    ):
+        if message.startswith(before):
+            return after + message[len(before) :]
+    return message
+
+
+def _message(words: list[str], value: Any) -> str:
+    if words == ["is required but missing"]:
+        return words[0]
+    text = words[0] + "".join(f" or {w.removeprefix('must be ')}" for w in words[1:])
+    if value is None:
+        return f"is required and may not be null; it {text}"
+    return f"{text}, got {shown(value)}"
+
+
+def _path(location: tuple[int | str, ...], value: Any, *, absent: bool) -> str:
+    """Where an error is, without the union branches and function names that pydantic puts in between."""
+    path = ""
+    here = value
+    for index, step in enumerate(location):
+        if isinstance(here, dict) and step in here:
+            path += f".{step}"
+            here = cast("dict[Any, Any]", here)[step]
+        elif isinstance(here, list) and isinstance(step, int) and step < len(cast("list[Any]", here)):
+            path += f"[{step}]"
+            here = cast("list[Any]", here)[step]
+        elif absent and index == len(location) - 1:
+            path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path

@@ -1,0 +1,203 @@
+"""Literals as models write them: JSON, Python, and the quoted forms of chat templates.
+
+One parser for all, because models mix them: `True` inside JSON, single quotes, bare keys, trailing
+commas. It never completes anything: text that ends inside a value is `CutOff`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from pegboard.dialects.wire import clean_text
+
+MAX_DEPTH: Final = 100
+"""Deeper than any schema of a tool, shallower than Python's own limit."""
+
+WORDS: Final[dict[str, Any]] = {
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "null": None,
+    "None": None,
+}
+FENCES: Final = ('<|"|>', "<escape>")
+"""What Gemma's templates put on both sides of a string instead of quotes."""
+
+_SPACE = re.compile(r"\s*")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
+_STRINGS = {
+    '"""': re.compile(r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""', re.DOTALL),
+    "'''": re.compile(r"'''((?:[^'\\]++|\\.|'(?!''))*+)'''", re.DOTALL),
+    '"': re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL),
+    "'": re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL),
+}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
+_SAME = frozenset("\"'\\/`")
+
+
+class Unreadable(ValueError):
+    """No literal; `end` is how far the reading got."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__(f"no literal at character {end}")
+        self.end = end
+
+
+class CutOff(Unreadable):
+    """The text ended inside the literal."""
+
+
+def skip_space(text: str, pos: int) -> int:
+    """The position behind white space."""
+    match = _SPACE.match(text, pos)
+    return match.end() if match else pos
+
+
+def read_literal(text: str, pos: int) -> tuple[Any, int]:
+    """The literal at `pos` and the position behind it.
+
+    Raises:
+        CutOff: the text ends inside it.
+        Unreadable: there is none.
+    """
+    try:
+        return _DECODER.raw_decode(text, pos)
+    except (ValueError, RecursionError):
+        return _Reader(text).value(pos, 0)
+
+
+def read_call(text: str, pos: int) -> tuple[dict[str, Any], int]:
+    """Keyword arguments in Python's form, `pos` behind the opening bracket.
+
+    Raises:
+        CutOff: the text ends inside it.
+        Unreadable: it is none (positional arguments are refused: nobody knows their names).
+    """
+    return _Reader(text).pairs(pos, ")", 0)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
+
+
+class _Reader:
+    """Recursive descent over one text; work is linear in what is read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def value(self, pos: int, depth: int) -> tuple[Any, int]:
+        text = self._text
+        pos = skip_space(text, pos)
+        if pos >= len(text):
+            raise CutOff(pos)
+        if depth > MAX_DEPTH:
+            raise Unreadable(pos)
+        char = text[pos]
+        if char == "{":
+            return self.pairs(pos + 1, "}", depth + 1)
+        if char in "[(":
+            return self._items(pos + 1, "]" if char == "[" else ")", depth + 1)
+        string = self._string(pos)
+        if string is not None:
+            return string
+        if number := _NUMBER.match(text, pos):
+            return self._number(number)
+        word = _WORD.match(text, pos)
+        if word and word[0] in WORDS:
+            return WORDS[word[0]], word.end()
+        if word and word.end() == len(text) and any(w.startswith(word[0]) for w in WORDS):
+            raise CutOff(len(text))
+        raise Unreadable(pos)
+
+    def pairs(self, pos: int, close: str, depth: int) -> tuple[dict[str, Any], int]:
+        out: dict[str, Any] = {}
+        while True:
+            pos = self._at(pos)
+            if self._text[pos] == close:
+                return out, pos + 1
+            key, pos = self._key(pos)
+            pos = self._at(pos)
+            if self._text[pos] not in ":=":
+                raise Unreadable(pos)
+            out[key], pos = self.value(pos + 1, depth)
+            pos = self._behind_item(pos, close)
+
+    def _items(self, pos: int, close: str, depth: int) -> tuple[list[Any], int]:
+        out: list[Any] = []
+        while True:
+            pos = self._at(pos)
+            if self._text[pos] == close:
+                return out, pos + 1
+            item, pos = self.value(pos, depth)
+            out.append(item)
+            pos = self._behind_item(pos, close)
+
+    def _behind_item(self, pos: int, close: str) -> int:
+        pos = self._at(pos)
+        if self._text[pos] == ",":
+            return pos + 1
+        if self._text[pos] != close:
+            raise Unreadable(pos)
+        return pos
+
+    def _key(self, pos: int) -> tuple[str, int]:
+        string = self._string(pos)
+        if string is not None:
+            return string
+        word = _WORD.match(self._text, pos)
+        if word is None:
+            raise Unreadable(pos)
+        return word[0], word.end()
+
+    def _string(self, pos: int) -> tuple[str, int] | None:
+        text = self._text
+        for fence in FENCES:
+            if text.startswith(fence, pos):
+                end = text.find(fence, pos + len(fence))
+                if end < 0:
+                    raise CutOff(len(text))
+                return text[pos + len(fence) : end], end + len(fence)
+            if text[pos] == "<" and fence.startswith(text[pos : pos + len(fence)]):
+                raise CutOff(len(text))
+        for quote, form in _STRINGS.items():
+            if text.startswith(quote, pos):
+                match = form.match(text, pos)
+                if match is None:
+                    raise CutOff(len(text))
+                return clean_text(_ESCAPE.sub(_unescaped, match[1])), match.end()
+        return None
+
+    def _number(self, match: re.Match[str]) -> tuple[Any, int]:
+        if match.end() == len(self._text):
+            # Further digits may have been cut off.
+            raise CutOff(match.end())
+        word = match[0]
+        try:
+            return (float(word) if re.search(r"[.eE]", word) else int(word)), match.end()
+        except ValueError as error:
+            raise Unreadable(match.end()) from error
+
+    def _at(self, pos: int) -> int:
+        pos = skip_space(self._text, pos)
+        if pos >= len(self._text):
+            raise CutOff(pos)
+        return pos
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    word = match[1]
+    if word[0] in "uUx" and len(word) > 1:
+        code = int(word[1:], 16)
+        return chr(code) if code < 0x110000 else "\ufffd"
+    if word in _SIMPLE:
+        return _SIMPLE[word]
+    return word if word in _SAME else match[0]

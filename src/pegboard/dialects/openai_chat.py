@@ -1,0 +1,255 @@
+"""openai-chat: OpenAI Chat Completions, and every server that speaks it (ledger N-14, N-119, N-120)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pegboard.core.call import ToolCall
+from pegboard.core.content import Audio, Block, File, Image, Text
+from pegboard.core.errors import ModelError
+from pegboard.core.transcript import (
+    AssistantMessage,
+    Message,
+    Opaque,
+    StopReason,
+    Thinking,
+    Usage,
+    UserMessage,
+)
+from pegboard.dialects import media, wire
+from pegboard.dialects.names import OPENAI, wire_name
+from pegboard.dialects.protocol import ToolkitView
+from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.schemas import sendable
+
+STOP: Final[Mapping[str, StopReason]] = {
+    "stop": "end",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "length": "length",
+    "content_filter": "filtered",
+}
+THINKING_FIELDS: Final = ("reasoning_content", "reasoning")
+"""Where compatible servers put reasoning text; OpenAI itself sends none."""
+
+
+class OpenAIChat:
+    """Chat Completions.
+
+    Args:
+        strict: send tools with `strict: true` where their schema can be said so.
+        thinking_field: the field of an assistant message under which a server wants its reasoning
+            text back; None sends none, as OpenAI refuses fields that it does not know.
+    """
+
+    def __init__(self, *, strict: bool = False, thinking_field: str | None = None) -> None:
+        self.name = "openai-chat-strict" if strict else "openai-chat"
+        self._thinking_field = thinking_field
+        self._catalogue = ToolCatalogue(self.name, OPENAI, _render_strict if strict else _render)
+
+    def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
+        """`[{type: function, function: {name, description, parameters}}]`."""
+        return self._catalogue.tools(toolkit)
+
+    def notes(self, toolkit: ToolkitView) -> tuple[str, ...]:
+        """Which tools could not be sent strict, and why."""
+        return self._catalogue.notes(toolkit)
+
+    def encode(self, message: Message) -> list[dict[str, Any]]:
+        """User and assistant messages, and one `tool` message for each result.
+
+        Tool messages hold text only; their images follow in one user message (the API's rule).
+        """
+        if isinstance(message, UserMessage):
+            return [{"role": "user", "content": _user_content(message.content)}]
+        if isinstance(message, AssistantMessage):
+            return [self._assistant(message)]
+        out: list[dict[str, Any]] = [
+            {"role": "tool", "tool_call_id": wire.clean_text(r.call_id), "content": media.result_text(r)}
+            for r in message.results
+        ]
+        shown: list[dict[str, Any]] = []
+        for result in message.results:
+            parts = [p for b in result.content if not isinstance(b, Text) and (p := _part(b)) is not None]
+            if parts:
+                label = f"From the result of {result.tool or 'the call'} ({result.call_id}):"
+                shown += [_text_part(label), *parts]
+        return [*out, {"role": "user", "content": shown}] if shown else out
+
+    def decode(self, reply: Any, toolkit: ToolkitView | None = None) -> list[ToolCall]:
+        """The calls of a completion.
+
+        Raises:
+            ModelError: the reply holds no choice with a message.
+        """
+        return list(self.decode_message(reply, toolkit).calls)
+
+    def decode_message(self, reply: Any, toolkit: ToolkitView | None = None) -> AssistantMessage:
+        """The first choice's message.
+
+        Raises:
+            ModelError: the reply holds no choice with a message.
+        """
+        body = wire.reply_dict(reply, "Chat Completions")
+        choices = wire.records(body.get("choices"))
+        if not choices:
+            error = wire.record(body.get("error"))
+            said = wire.string(error.get("message")) or "it has no choices"
+            raise ModelError(f"the reply is no Chat Completions response: {said}")
+        return self._message(wire.record(choices[0].get("message")), choices[0], body, toolkit)
+
+    def stream(self, toolkit: ToolkitView | None = None) -> Any:
+        """A reader for `chat.completion.chunk` objects."""
+        from pegboard.dialects.openai_chat_stream import OpenAIChatStream
+
+        return OpenAIChatStream(self, toolkit)
+
+    def _message(
+        self,
+        message: dict[str, Any],
+        choice: dict[str, Any],
+        body: dict[str, Any],
+        toolkit: ToolkitView | None,
+    ) -> AssistantMessage:
+        content: list[Text | Thinking | Opaque | ToolCall] = []
+        for field in THINKING_FIELDS:
+            if thought := wire.string(message.get(field)):
+                content.append(Thinking(thought))
+                break
+        if details := wire.records(message.get("reasoning_details")):
+            content.append(Opaque("openai-chat", {"reasoning_details": details}))
+        refusal = wire.string(message.get("refusal"))
+        if text := _text_of(message.get("content")) or refusal:
+            content.append(Text(text))
+        for sent in _sent_calls(message):
+            function = wire.record(sent.get("function"))
+            call = wire.call_of(sent.get("id"), function.get("name"), function.get("arguments"))
+            own = self._catalogue.own_name(call.name, toolkit)
+            content.append(ToolCall(id=call.id, name=own, arguments=call.arguments))
+        return AssistantMessage(
+            content=tuple(content),
+            stop=_stop(choice.get("finish_reason"), bool(refusal), content),
+            usage=usage_of(body.get("usage")),
+            model=wire.string(body.get("model")),
+        )
+
+    def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
+        out: dict[str, Any] = {"role": "assistant", "content": wire.clean_text(message.text) or None}
+        for block in message.content:
+            if isinstance(block, Opaque) and block.dialect == "openai-chat":
+                out.update(wire.clean_value(block.value))
+            elif isinstance(block, Thinking) and self._thinking_field is not None:
+                out[self._thinking_field] = out.get(self._thinking_field, "") + wire.clean_text(block.text)
+        calls = [
+            {
+                "id": wire.clean_text(call.id or ""),
+                "type": "function",
+                "function": {
+                    "name": wire_name(call.name, OPENAI),
+                    "arguments": wire.arguments_text(call.arguments),
+                },
+            }
+            for call in message.calls
+        ]
+        if calls:
+            out["tool_calls"] = calls
+        elif out["content"] is None:
+            # An assistant message with neither text nor calls is refused.
+            out["content"] = ""
+        return out
+
+
+def usage_of(value: Any) -> Usage:
+    """Tokens of one request; cached tokens are part of `prompt_tokens` on the wire, apart here."""
+    body = wire.record(value)
+    if not body:
+        return Usage(requests=1)
+    cached = wire.count(wire.record(body.get("prompt_tokens_details")).get("cached_tokens"))
+    return Usage(
+        input_tokens=max(0, wire.count(body.get("prompt_tokens")) - cached),
+        output_tokens=wire.count(body.get("completion_tokens")),
+        cache_read_tokens=cached,
+        requests=1,
+    )
+
+
+def _render(toolkit: ToolkitView) -> Rendered:
+    return Rendered([_function(t.name, t.description, sendable(t.schema)) for t in toolkit])
+
+
+def _render_strict(toolkit: ToolkitView) -> Rendered:
+    from pegboard.dialects.strict import strict_or_plain
+
+    tools: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for tool in toolkit:
+        parameters, note = strict_or_plain(tool)
+        rendered = _function(tool.name, tool.description, parameters)
+        if note:
+            notes.append(note)
+        else:
+            rendered["function"]["strict"] = True
+        tools.append(rendered)
+    return Rendered(tools, tuple(notes))
+
+
+def _function(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": wire_name(name, OPENAI),
+            "description": description,
+            "parameters": parameters,
+        },
+    }
+
+
+def _sent_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = wire.records(message.get("tool_calls"))
+    old = wire.record(message.get("function_call"))
+    return [*calls, {"function": old}] if old and not calls else calls
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, list):
+        parts = wire.records(cast("list[Any]", content))
+        return "".join(wire.string(p.get("text")) for p in parts)
+    return wire.string(content)
+
+
+def _stop(reason: Any, refused: bool, content: list[Any]) -> StopReason:
+    if refused:
+        return "refusal"
+    known = STOP.get(wire.string(reason), "end")
+    # Many compatible servers say "stop" though they call tools.
+    if known == "end" and any(isinstance(b, ToolCall) for b in content):
+        return "tools"
+    return known
+
+
+def _user_content(blocks: tuple[Block, ...]) -> str | list[dict[str, Any]]:
+    if all(isinstance(b, Text) for b in blocks):
+        return media.blocks_text(blocks)
+    return [_part(b) or _text_part(media.block_text(b)) for b in blocks]
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    """The block as a content part, None where the API takes no such block."""
+    if isinstance(block, Image) and media.is_sendable_image(block):
+        return {"type": "image_url", "image_url": {"url": media.data_uri(block.data, block.mime_type)}}
+    if isinstance(block, Audio) and (form := media.audio_format(block)):
+        return {"type": "input_audio", "input_audio": {"data": media.base64_text(block.data), "format": form}}
+    if isinstance(block, File) and block.data is not None and media.is_pdf(block):
+        uri = media.data_uri(block.data, block.mime_type)
+        return {"type": "file", "file": {"filename": wire.clean_text(block.name), "file_data": uri}}
+    return None
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def strict() -> OpenAIChat:
+    """The dialect with `strict: true` tools."""
+    return OpenAIChat(strict=True)

@@ -1,0 +1,79 @@
+"""JSON Schema at the border: what no provider takes at a tool's root, and in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pegboard.core.schema import pointer, rewrite
+from pegboard.dialects.wire import records
+
+ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
+"""Providers answer 400 to these at the root (ledger X-07)."""
+
+
+def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as any provider takes it; a schema that is fine already stays the very same object.
+
+    The root is an object with `properties`, `required` is a list, there is no union at the root
+    (its branches' properties are merged: validation stays with the full schema), and every array
+    says what its items are.
+    """
+    root = _object_root(schema)
+    lacking = False
+
+    def itemised(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal lacking
+        if "array" not in _words(node) or "items" in node:
+            return node
+        lacking = True
+        return {**node, "items": {}}
+
+    changed = rewrite(root, itemised)
+    return changed if lacking else root
+
+
+def _object_root(schema: Mapping[str, Any]) -> dict[str, Any]:
+    root = dict(schema)
+    changed = False
+    for key in ROOT_REFUSED:
+        if key in root:
+            _merge_branches(root, key, root.pop(key), schema)
+            changed = True
+    if root.get("type") != "object":
+        root["type"] = "object"
+        changed = True
+    if not isinstance(root.get("properties"), dict):
+        root["properties"] = {}
+        changed = True
+    if not root["properties"] and root.get("required") != []:
+        root["required"] = []
+        changed = True
+    if "required" in root and not isinstance(root["required"], list):
+        root["required"] = []
+        changed = True
+    return root if changed or not isinstance(schema, dict) else schema
+
+
+def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[str, Any]) -> None:
+    """Take over the properties of a union's branches; required is only what every branch requires."""
+    if key not in ("oneOf", "anyOf", "allOf") or not records(value):
+        return
+    found = [pointer(b, whole) for b in records(value)]
+    branches = [b for b in found if not isinstance(b, bool)]
+    properties = dict(cast("dict[str, Any]", root.get("properties") or {}))
+    needed: list[set[str]] = []
+    for branch in branches:
+        for name, sub in cast("dict[str, Any]", branch.get("properties") or {}).items():
+            properties.setdefault(name, sub)
+        needed.append(set(cast("list[str]", branch.get("required") or [])))
+    root["properties"] = properties
+    if needed:
+        common = needed[0].union(*needed[1:]) if key == "allOf" else needed[0].intersection(*needed[1:])
+        own = cast("list[str]", root.get("required") or [])
+        root["required"] = [*own, *sorted(common.difference(own))]
+
+
+def _words(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    kind = schema.get("type")
+    return tuple(cast("list[Any]", kind)) if isinstance(kind, list) else (kind,)

@@ -1,0 +1,323 @@
+"""What stands behind a mark: the grammars that vendors share.
+
+Each reader takes the scan and the position behind the mark, and gives the calls with the position
+behind them. `CutOff` means that the text ended inside a call, `Unreadable` that it is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal, skip_space
+from pegboard.dialects.text_marks import BETWEEN, TAG_OPEN
+from pegboard.dialects.values import element_value, guessed, property_schema, typed
+from pegboard.dialects.wire import from_json
+from pegboard.dialects.xml_elements import Element, Work
+
+NAME_KEYS = ("name", "tool_name", "function", "tool", "function_name")
+ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "tool_input")
+
+XML_END = "</tool_call>"
+_NAME = re.compile(r"[^\W\d][\w.:/-]*")
+_FENCE = re.compile(r"```(?:json|python|tool_code|tool_call)?[ \t]*\n?")
+_CALL_ID = re.compile(r"\[CALL_ID\]\w*")
+_INDEXED = re.compile(r"functions\.(.+?):\d+")
+_ARG_KEY = re.compile(r"<arg_key>\s*([^<]*?)\s*</arg_key>\s*<arg_value>")
+_ARG_END = re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|$))")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A call as read: its name and arguments."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Tools:
+    """What is known of the tools while one text is read.
+
+    Attributes:
+        schemas: by tool name; None where nothing is known.
+        guess: types a bare text for which there is no schema.
+        work: how much failing look-ahead the text may still cost, and the repairs so far.
+    """
+
+    schemas: Mapping[str, Mapping[str, Any]] | None = None
+    guess: Callable[[str], Any] = guessed
+    work: Work = field(default_factory=lambda: Work(100_000))
+
+    def knows(self, name: str) -> bool:
+        """Whether a tool of this name is surely there."""
+        return self.schemas is not None and name in self.schemas
+
+    def value(self, tool: str, parameter: str, text: str) -> Any:
+        """A bare text typed by the tool's schema; by its looks where there is none."""
+        schema = None if self.schemas is None else self.schemas.get(tool)
+        if schema is None:
+            return self.guess(text)
+        sub = property_schema(schema, parameter)
+        return text if sub is None else typed(text, sub, schema)
+
+    def element(self, tool: str, element: Element) -> Any:
+        """A parameter's element typed by the tool's schema."""
+        schema = None if self.schemas is None else self.schemas.get(tool)
+        sub = None if schema is None else property_schema(schema, element.key)
+        if schema is not None and sub is None:
+            return element.text
+        return element_value(element, sub, schema, self.guess)
+
+
+def calls_of(value: Any, tools: Tools, *, marked: bool) -> list[Named]:
+    """The calls that a JSON value means; none where it is not shaped as calls.
+
+    Args:
+        value: an object or a list of objects.
+        tools: what is known.
+        marked: whether a mark announced a call. If not, the object must have both name and
+            arguments, nothing foreign, and a known name where tools are known.
+
+    Raises:
+        Unreadable: announced, but no call.
+    """
+    found = _calls(value, tools, marked)
+    if found is None:
+        raise Unreadable(0)
+    return found
+
+
+def read_body(text: str, pos: int, tools: Tools, closers: tuple[str, ...]) -> tuple[list[Named], int]:
+    """The calls behind a mark, whatever grammar they are in."""
+    pos = _fence(text, skip_space(text, pos))
+    if pos >= len(text):
+        raise CutOff(pos)
+    if text[pos] in "{[":
+        return _behind(text, _listed(text, pos, tools), closers)
+    if (tag := TAG_OPEN.match(text, pos)) is not None:
+        return _behind(text, read_tags(text, tag, tools), closers)
+    if text.startswith("call:", pos):
+        pos += 5
+    name = _NAME.match(text, pos)
+    if name is None:
+        if text[pos] == "<" and XML_END in closers:
+            from pegboard.dialects.xml_lenient import read_xml_call
+
+            call, end = read_xml_call(text, pos, tools)
+            return [call], end
+        raise Unreadable(pos)
+    return _behind(text, _named(text, name, tools, closers), closers)
+
+
+def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named], int]:
+    """`<function=n><parameter=k>v</parameter></function>` and its relatives, from its opening tag on."""
+    prefix = tag["prefix"] or ""
+    name = (tag["n1"] or tag["n2"]).strip().strip("\"'")
+    kind = "function" if text.startswith("function", tag.start() + 1 + len(prefix)) else "invoke"
+    close = f"</{prefix}{kind}>"
+    pos = skip_space(text, tag.end())
+    if text.startswith("{", pos):
+        value, pos = read_literal(text, pos)
+        pos = skip_space(text, pos)
+        end = pos + len(close) if text.startswith(close, pos) else pos
+        return [Named(name, value)], end
+    open_form, end_form = _parameter_forms(prefix, close)
+    arguments: dict[str, Any] = {}
+    while not text.startswith(close, pos):
+        opened = open_form.match(text, pos)
+        if opened is None:
+            if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 200]):
+                raise CutOff(len(text))
+            raise Unreadable(pos)
+        key = opened["k1"] or opened["k2"]
+        value, pos = _tag_value(text, opened, end_form)
+        # DeepSeek says beside each value whether it is a string.
+        arguments[key] = value if opened["string"] == "true" else tools.value(name, key, value)
+        pos = skip_space(text, pos)
+    return [Named(name, arguments)], pos + len(close)
+
+
+def _parameter_forms(prefix: str, close: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    p = re.escape(prefix)
+    opened = (
+        rf"<{p}(?:parameter=(?P<k1>[^>\s]+)\s*"
+        rf"|param(?:eter)?\s+name\s*=\s*[\"'](?P<k2>[^\"'>]*)[\"'](?:\s+string=\"(?P<string>true|false)\")?[^>]*)>"
+    )
+    structure = rf"\s*(?:<{p}parameter=|<{p}param(?:eter)?\s+name|{re.escape(close)})"
+    # A closing tag counts only where the structure goes on behind it: values may hold one in prose.
+    ended = rf"</{p}param(?:eter)?>(?={structure})|(?=<{p}parameter=|{re.escape(close)})"
+    return re.compile(opened), re.compile(ended)
+
+
+def _tag_value(text: str, opened: re.Match[str], end_form: re.Pattern[str]) -> tuple[str, int]:
+    start = opened.end()
+    if text.startswith("<![CDATA[", start):
+        close = text.find("]]>", start)
+        ended = None if close < 0 else end_form.match(text, skip_space(text, close + 3))
+        if ended is not None:
+            return text[start + 9 : close], ended.end()
+    ended = end_form.search(text, start)
+    if ended is None:
+        raise CutOff(len(text))
+    value = text[start : ended.start()]
+    if value.startswith("\n"):
+        # Qwen's template puts the value on lines of its own.
+        value = value[1:].removesuffix("\n")
+    return value, ended.end()
+
+
+def _listed(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
+    """JSON values one after the other, or calls in Python's form in brackets."""
+    if text[pos] == "[" and _NAME.match(text, skip_space(text, pos + 1)):
+        return read_python(text, pos, tools)
+    calls: list[Named] = []
+    while True:
+        value, pos = read_literal(text, pos)
+        calls += calls_of(value, tools, marked=True)
+        ahead = skip_space(text, pos)
+        if text[ahead : ahead + 1] in (";", ","):
+            ahead = skip_space(text, ahead + 1)
+        if text[ahead : ahead + 1] != "{":
+            return calls, pos
+        pos = ahead
+
+
+def read_python(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
+    """`[f(a=1), g(b="x")]`, or calls one a line without brackets."""
+    bracket = text[pos] == "["
+    pos += bracket
+    calls: list[Named] = []
+    while True:
+        pos = skip_space(text, pos)
+        if bracket and text.startswith("]", pos):
+            return calls, pos + 1
+        name = _NAME.match(text, pos)
+        if name is None or not text.startswith("(", name.end()):
+            if bracket and (pos >= len(text) or (name and name.end() == len(text))):
+                raise CutOff(len(text))
+            if bracket or not calls:
+                raise Unreadable(pos)
+            return calls, pos
+        arguments, pos = read_call(text, name.end() + 1)
+        own = name[0]
+        if own.endswith(".call") and not tools.knows(own):
+            own = own.removesuffix(".call")
+        calls.append(Named(own, arguments))
+        if text.startswith(",", ahead := skip_space(text, pos)):
+            pos = ahead + 1
+
+
+def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...]) -> tuple[list[Named], int]:
+    """A name, then its arguments: in brackets, as JSON, or as pairs of tags."""
+    own, pos = name[0], name.end()
+    if text.startswith("(", pos):
+        return read_python(text, name.start(), tools)
+    if match := _CALL_ID.match(text, pos):
+        pos = match.end()
+    for word in BETWEEN:
+        if text.startswith(word, pos):
+            pos += len(word)
+            if own == "function" and not text.startswith("{", skip_space(text, pos)):
+                return read_body(text, pos, tools, closers)
+            break
+    pos = _fence(text, skip_space(text, pos))
+    if text.startswith("{", pos):
+        value, pos = read_literal(text, pos)
+        indexed = _INDEXED.fullmatch(own)
+        return [Named(indexed[1] if indexed else own, value)], pos
+    if text.startswith("<arg_key>", pos):
+        return _pairs(text, pos, own, tools)
+    if any(text.startswith(close, pos) for close in closers):
+        return [Named(own, {})], pos
+    if pos >= len(text) or any(close.startswith(text[pos:]) for close in closers):
+        raise CutOff(len(text))
+    raise Unreadable(pos)
+
+
+def _pairs(text: str, pos: int, name: str, tools: Tools) -> tuple[list[Named], int]:
+    """GLM's `<arg_key>k</arg_key><arg_value>v</arg_value>`."""
+    arguments: dict[str, Any] = {}
+    while text.startswith("<arg_key>", pos):
+        key = _ARG_KEY.match(text, pos)
+        ended = _ARG_END.search(text, key.end()) if key else None
+        if key is None or ended is None:
+            raise CutOff(len(text))
+        arguments[key[1]] = tools.value(name, key[1], text[key.end() : ended.start()])
+        pos = skip_space(text, ended.end())
+    if not text.startswith("</tool_call>", pos):
+        raise CutOff(len(text))
+    return [Named(name, arguments)], pos
+
+
+def _behind(text: str, found: tuple[list[Named], int], closers: tuple[str, ...]) -> tuple[list[Named], int]:
+    calls, pos = found
+    ahead = skip_space(text, pos)
+    if text.startswith("```", ahead):
+        pos, ahead = ahead + 3, skip_space(text, ahead + 3)
+    for close in closers:
+        if text.startswith(close, ahead):
+            return calls, ahead + len(close)
+    return calls, pos
+
+
+def _fence(text: str, pos: int) -> int:
+    match = _FENCE.match(text, pos)
+    return skip_space(text, match.end()) if match else pos
+
+
+def _calls(value: Any, tools: Tools, marked: bool) -> list[Named] | None:
+    if isinstance(value, list):
+        out: list[Named] = []
+        for item in cast("list[Any]", value):
+            found = _calls(item, tools, marked) if isinstance(item, dict) else None
+            if found is None:
+                return None
+            out += found
+        return out if out or marked else None
+    if not isinstance(value, dict):
+        return None
+    body = cast("dict[str, Any]", value)
+    for key in ("tool_calls", "tool_call"):
+        if key in body and not isinstance(body[key], str):
+            return _calls(body[key], tools, marked)
+    if isinstance(body.get("function"), dict):
+        body = cast("dict[str, Any]", body["function"])
+    call = _one(body, tools, marked)
+    return None if call is None else [call]
+
+
+def _one(body: dict[str, Any], tools: Tools, marked: bool) -> Named | None:
+    name = next((body[k] for k in NAME_KEYS if isinstance(body.get(k), str)), None)
+    key = next((k for k in ARGUMENT_KEYS if k in body), None)
+    if name is None:
+        return _keyed(body, tools, marked)
+    if not marked:
+        strange = set(body).difference(NAME_KEYS, ARGUMENT_KEYS, ("id", "type", "tool_call_id"))
+        if key is None or strange or (tools.schemas is not None and not tools.knows(name)):
+            return None
+    arguments = _arguments(body[key] if key else None)
+    return None if arguments is None or not name else Named(name, arguments)
+
+
+def _keyed(body: dict[str, Any], tools: Tools, marked: bool) -> Named | None:
+    """`{"name": {…}}`: the tool's name as the only key."""
+    if len(body) != 1:
+        return None
+    name, arguments = next(iter(body.items()))
+    if not isinstance(arguments, dict) or not (tools.knows(name) or (marked and tools.schemas is None)):
+        return None
+    return Named(name, cast("dict[str, Any]", arguments))
+
+
+def _arguments(value: Any) -> dict[str, Any] | None:
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        try:
+            value = from_json(value)
+        except ValueError:
+            return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

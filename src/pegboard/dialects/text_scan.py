@@ -1,0 +1,302 @@
+"""Reading a model's text: reasoning, answer and calls, in whatever vendor's format it is.
+
+One pass from left to right over the marks of `text_marks`. Where a mark announces a call, the
+grammars of `text_calls` read it; where they cannot, the mark is ordinary text. Calls in reasoning
+are no calls. A call that the text ends in is never completed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
+from pegboard.dialects.text_calls import Named, Tools, calls_of, read_body, read_python, read_tags
+from pegboard.dialects.text_marks import (
+    CALLS,
+    CLOSERS,
+    MARK,
+    NOISE,
+    RESULTS,
+    TAG_OPEN,
+    THINKING,
+    THINKING_ENDS,
+    before_orphans,
+)
+from pegboard.dialects.text_turns import (
+    MINIMAX,
+    Call,
+    Reading,
+    Thought,
+    is_harmony,
+    is_kimi_blocks,
+    read_harmony,
+    read_kimi_blocks,
+    read_minimax,
+)
+from pegboard.dialects.xml_elements import CDATA, CDATA_END, OPEN, Work
+from pegboard.dialects.xml_lenient import read_tool_tag
+
+WORK: Final = 8
+"""How often, on average, each character may be looked at by readings that fail: beyond it, what
+remains is text. Keeps hostile text linear."""
+
+_OPENS = {close: open for open, close in THINKING.items()}
+_ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
+_WRAPPERS = ("<tool_call>", "<seed:tool_call>", "<minimax:tool_call>", "<function_calls>", "<tool_calls>")
+_TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NOISE]) + r")")
+_DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
+_FENCED = re.compile(r"```(?:json|tool_call|tool_code|python)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
+_LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
+_RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
+
+
+def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
+    """What the text says.
+
+    Args:
+        text: what the model wrote.
+        tools: what is known of the tools; its `work` is set here.
+        tags: read a known tool's name as the tag of a call (`<read><path>…</path></read>`), and
+            calls without any mark only where tools are known.
+    """
+    tools.work = Work(WORK * len(text) + 1000)
+    if is_harmony(text):
+        return read_harmony(text, tools)
+    if is_kimi_blocks(text):
+        return read_kimi_blocks(text, tools)
+    reading = Scan(text, tools, tags=tags).read()
+    if not reading.cut and not reading.calls and (tools.schemas is not None or not tags):
+        _bare(reading, tools)
+    reading.repairs += tools.work.repairs
+    return reading
+
+
+class Scan:
+    """The state of one pass."""
+
+    def __init__(self, text: str, tools: Tools, *, tags: bool = False) -> None:
+        self.text = text
+        self.tools = tools
+        self.tags = tags and tools.schemas is not None
+        self.ahead: re.Match[str] | None = None
+        self.refused: list[str] = []
+        self.parts: list[str | Thought | Call] = []
+        self.plain = 0
+        self.opened: set[str] = set()
+
+    def read(self) -> Reading:
+        text, pos, cut = self.text, 0, ""
+        if (line := _LINE_NAME.match(text)) and self.tools.knows(line[1]):
+            pos = self._call(0, line.start(1), ())
+        while pos < len(text) and (mark := self._next(pos)) is not None:
+            try:
+                pos = self._mark(mark)
+            except CutOff:
+                if not self._looks_like_call(mark):
+                    pos = mark.end()
+                    continue
+                self._flush(mark.start())
+                cut = text[mark.start() :]
+                self.plain = len(text)
+                break
+        self._flush(len(text))
+        self._without_orphans()
+        return Reading(self.parts, cut, [], self.refused)
+
+    def _next(self, pos: int) -> re.Match[str] | None:
+        """The next mark; the tag of a known tool where that is one."""
+        if self.tools.work.left <= 0:
+            return None
+        if self.ahead is None or self.ahead.start() < pos:
+            self.ahead = MARK.search(self.text, pos)
+        if self.tags:
+            end = self.ahead.start() if self.ahead else len(self.text)
+            for tag in OPEN.finditer(self.text, pos, end):
+                if self.tools.knows(tag[1]):
+                    return tag
+        return self.ahead
+
+    def _mark(self, mark: re.Match[str]) -> int:
+        if mark.re is OPEN:
+            return self._call(mark.start(), mark.start(), (), mark)
+        word = mark["mark"]
+        if word in RESULTS:
+            return self._result(mark.end(), RESULTS[word])
+        if word in THINKING:
+            return self._thinking(mark, word)
+        if word in _ENDS:
+            return self._end_of_thinking(mark, word)
+        if word in NOISE:
+            self._flush(mark.start())
+            self.plain = mark.end()
+            return mark.end()
+        if mark["tag"]:
+            return self._call(mark.start(), mark.start(), ())
+        return self._call(mark.start(), mark.end(), CALLS.get(word or "", ()))
+
+    def _call(self, begin: int, body: int, closers: tuple[str, ...], tag: re.Match[str] | None = None) -> int:
+        """Read a call; the position behind it, or behind its mark where there is none."""
+        text, repairs = self.text, len(self.tools.work.repairs)
+        if begin >= len(MINIMAX) and text.startswith(MINIMAX, begin - len(MINIMAX)):
+            begin -= len(MINIMAX)
+        try:
+            calls, end = self._read(begin, body, closers, tag)
+        except CutOff:
+            raise
+        except Unreadable as error:
+            del self.tools.work.repairs[repairs:]
+            self.tools.work.left -= max(0, error.end - body) + 1
+            return max(body, begin + 1)
+        if not calls:
+            return max(body, begin + 1)
+        if _DOCTYPE.search(text, self.plain, begin):
+            self.refused.append("a document type or entity declaration stood before the call")
+            self.plain = end
+            return end
+        self._flush(self._before(begin))
+        while trailing := _TRAILING.match(text, end):
+            end = trailing.end()
+        raw = text[begin:end]
+        for n, named in enumerate(calls):
+            # The text of several calls belongs to the first of them: together they give it back once.
+            self.parts.append(Call(named, raw if n == 0 else ""))
+        self.plain = end
+        return end
+
+    def _result(self, pos: int, close: str) -> int:
+        """Step over a tool's result: what stands in it is data."""
+        while True:
+            end = self.text.find(close, pos)
+            section = self.text.find(CDATA, pos, end if end >= 0 else len(self.text))
+            if section < 0:
+                return len(self.text) if end < 0 else end + len(close)
+            pos = self.text.find(CDATA_END, section)
+            if pos < 0:
+                return len(self.text)
+
+    def _without_orphans(self) -> None:
+        """Drop closing tags of no call from the end of the answer."""
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, str) and (begin := before_orphans(last)) < len(last):
+            self.parts[-1] = last[:begin]
+            self.tools.work.repairs.append(f"{last[begin:].strip()[:60]} closed no call")
+
+    def _read(
+        self, begin: int, body: int, closers: tuple[str, ...], known: re.Match[str] | None
+    ) -> tuple[list[Named], int]:
+        text = self.text
+        if known is not None:
+            call, end = read_tool_tag(text, known, self.tools)
+            return [call], end
+        if text.startswith(MINIMAX, begin):
+            return read_minimax(text, begin, self.tools)
+        if begin == body and (tag := TAG_OPEN.match(text, begin)) is not None:
+            return read_tags(text, tag, self.tools)
+        return read_body(text, body, self.tools, closers)
+
+    def _before(self, begin: int) -> int:
+        """Where the answer's text ends before a call: an opening wrapper right before it is no text."""
+        before = self.text[self.plain : begin].rstrip()
+        for wrapper in _WRAPPERS:
+            if before.endswith(wrapper):
+                return self.plain + len(before) - len(wrapper)
+        return begin
+
+    def _looks_like_call(self, mark: re.Match[str]) -> bool:
+        """Whether text that ended behind a mark was a call: not where prose merely names the mark."""
+        behind = self.text[mark.end() :].lstrip()
+        return mark.re is OPEN or not behind or mark["word"] is None or behind[0] in "{["
+
+    def _thinking(self, mark: re.Match[str], word: str) -> int:
+        text, close = self.text, THINKING[word]
+        self.opened.add(close)
+        end = text.find(close, mark.end())
+        if end >= 0:
+            self._flush(mark.start())
+            self._thought(text[mark.end() : end])
+            self.plain = end + len(close)
+            return self.plain
+        # Never closed: all that follows was thought, unless it ends in calls and nothing else.
+        self._flush(mark.start())
+        self.plain = mark.end()
+        inner = Scan(text[mark.end() :], self.tools)
+        inner.opened = {close}
+        reading = inner.read()
+        thoughts = "".join(p for p in reading.parts if isinstance(p, str))
+        calls = [p for p in reading.parts if isinstance(p, Call)]
+        ends_in_calls = bool(calls) and isinstance(reading.parts[-1], Call) and not reading.cut
+        self._thought(thoughts if ends_in_calls else text[mark.end() :])
+        self.parts += calls if ends_in_calls else []
+        self.plain = len(text)
+        return len(text)
+
+    def _end_of_thinking(self, mark: re.Match[str], word: str) -> int:
+        """An end without a beginning: the prompt had begun it, so that all before was thought."""
+        if word not in self.opened:
+            self.opened.add(word)
+            before = self.text[: mark.start()].replace(_OPENS.get(word, word), "")
+            self.parts.clear()
+            self._thought(before)
+        else:
+            self._flush(mark.start())
+        self.plain = mark.end()
+        return mark.end()
+
+    def _thought(self, text: str) -> None:
+        self.parts.append(Thought(text.strip()))
+
+    def _flush(self, end: int) -> None:
+        """Take the text up to `end` as answer."""
+        if end > self.plain:
+            self.parts.append(self.text[self.plain : end])
+        self.plain = max(self.plain, end)
+
+
+def _bare(reading: Reading, tools: Tools) -> None:
+    """Calls without any mark: the whole answer, or the fenced block that it ends in."""
+    answer = "".join(p for p in reading.parts if isinstance(p, str))
+    stripped = answer.strip()
+    if wrapped := _RESPONSE.match(answer):
+        _answer(reading, wrapped[1], [])
+        return
+    fenced = _FENCED.search(stripped)
+    body = fenced[1].strip() if fenced else stripped
+    calls = _whole(body, tools)
+    if calls:
+        raw = stripped[fenced.start() :] if fenced else stripped
+        _answer(reading, stripped[: fenced.start()] if fenced else "", [(c, raw) for c in calls])
+    elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:
+        # Functionary names the recipient on the first line; `all` is the person.
+        _answer(reading, stripped[4:], [])
+
+
+def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None:
+    thoughts: list[str | Thought | Call] = [p for p in reading.parts if isinstance(p, Thought)]
+    reading.parts = [*thoughts, *([text] if text else [])]
+    reading.parts += [Call(named, raw if n == 0 else "") for n, (named, raw) in enumerate(calls)]
+
+
+def _whole(body: str, tools: Tools) -> list[Named]:
+    """The calls that a text consists of; none where there is anything else in it."""
+    if not body or (body[0] not in "{[" and not (body[-1] == ")" and tools.schemas)):
+        return []
+    try:
+        if body[0] == "{" or '"' in body[:40].lstrip("[ \n")[:3]:
+            calls: list[Named] = []
+            pos = 0
+            while pos < len(body):
+                value, pos = read_literal(body, pos)
+                calls += calls_of(value, tools, marked=False)
+                pos = skip_space(body, pos)
+                if body[pos : pos + 1] == ";":
+                    pos = skip_space(body, pos + 1)
+            return calls
+        calls, pos = read_python(body, 0, tools)
+    except Unreadable:
+        try:
+            calls, pos = read_python(body, 0, tools)
+        except Unreadable:
+            return []
+    known = bool(calls) and all(tools.knows(call.name) for call in calls)
+    return calls if known and skip_space(body, pos) == len(body) else []

@@ -1,0 +1,236 @@
+"""A model's text as it arrives: what is surely answer or reasoning goes on at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container
+from typing import Final
+
+from pegboard.core.transcript import AssistantMessage
+from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta
+from pegboard.dialects.text_marks import CLOSERS, FIXED, MARK, NOISE, THINKING, THINKING_ENDS, before_orphans
+from pegboard.dialects.text_turns import MINIMAX, Call, Reading
+from pegboard.dialects.wire import arguments_text
+from pegboard.dialects.xml_elements import OPEN
+
+_TURNS: Final = ("<|channel|>", "<|start|>", "<|message|>", "<|open|>", "<|close|>", MINIMAX)
+_WORDS: Final = ("functools[", "Action:", ">>>")
+_STARTS: Final = frozenset(
+    word[:n] for word in (*FIXED, *CLOSERS, *_TURNS, *_WORDS, "```") for n in range(1, len(word) + 1)
+)
+_LONGEST: Final = max(map(len, _STARTS))
+_UNFINISHED = re.compile(r"<[^<>]{0,400}\Z")
+_FENCE = r"```\w*[ \t]*\n?\s*(?:\Z|[{\[])"
+_ANY = re.compile(f"{MARK.pattern}|(?P<turn>{'|'.join(map(re.escape, _TURNS))}|{_FENCE})")
+_BARE = re.compile(r"(?:[{\[]|to=|assistant\b|all\n|[\w.-]{1,80}(?:\n\s*\{|\())")
+_MAY_BE_BARE = re.compile(r"[\w.=-]{1,80}(?:\n\s*)?\Z")
+_BEHIND_CALL = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in (*CLOSERS, *NOISE)) + ")")
+_ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
+
+
+class TextStream:
+    """Reads pieces of text.
+
+    Args:
+        read: reads a whole text.
+        message_of: the message that a reading amounts to.
+        tags: names of tools that are calls when they stand as a tag.
+
+    What `feed` gives as text is the beginning of the message's text; what follows a call's mark is
+    held until the call is whole. `flush` gives the rest. `finish` reads the whole text once more, so
+    that no split can change the message. Reasoning that ends without having begun is known as such
+    only at its end: until then it went on as text.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[str], Reading],
+        message_of: Callable[[Reading], AssistantMessage],
+        tags: Container[str] = frozenset(),
+    ) -> None:
+        self._read = read
+        self._tags = tags
+        self._message_of = message_of
+        self._pieces: list[str] = []
+        self._buffer = ""
+        self._close = ""
+        self._opened: set[str] = set()
+        self._held: list[str] | None = None
+        self._held_length = 0
+        self._tried = 0
+        self._tail = ""
+        self._closers: tuple[str, ...] = ()
+        self._began = False
+        self._blank: str = ""
+        self._open = False
+        self._behind_call = False
+        self._behind_thought = False
+        self._calls = 0
+        self._sent = 0
+
+    def feed(self, chunk: str) -> list[Delta]:
+        """What this piece of text adds."""
+        self._pieces.append(chunk)
+        out: list[Delta] = []
+        if self._held is not None:
+            self._hold(chunk, out)
+        else:
+            self._buffer += chunk
+        while self._held is None and self._step(out):
+            pass
+        return out
+
+    def flush(self) -> list[Delta]:
+        """What was held back; call it once, behind the last piece."""
+        message = self.finish()
+        rest = message.text[self._sent :]
+        out: list[Delta] = [TextDelta(rest)] if rest else []
+        for index, call in list(enumerate(message.calls))[self._calls :]:
+            out += [CallStarted(index, "", call.name), CallDelta(index, arguments_text(call.arguments))]
+        return out
+
+    def finish(self) -> AssistantMessage:
+        """The whole message, the same as of the whole text."""
+        return self._message_of(self._read("".join(self._pieces)))
+
+    def _step(self, out: list[Delta]) -> bool:
+        """Take one thing from the buffer; whether there may be another."""
+        if self._close:
+            return self._thought(out)
+        if self._behind_call:
+            if match := _BEHIND_CALL.match(self._buffer):
+                self._buffer = self._buffer[match.end() :]
+                return True
+            if self._buffer.lstrip() in _STARTS or not self._buffer.strip():
+                return False
+            self._behind_call = False
+        if not self._began and not self._begin():
+            return False
+        if self._held is not None:
+            return False
+        mark = _ANY.search(self._buffer)
+        for tag in OPEN.finditer(self._buffer, 0, mark.start() if mark else len(self._buffer)):
+            if tag[1] in self._tags:
+                self._boundary(self._buffer[: tag.start()], out)
+                self._start_holding(tag.start(), out, (f"</{tag[1]}>",))
+                return self._held is None
+        if mark is None:
+            safe = self._safe()
+            self._text(self._buffer[:safe], out)
+            self._buffer = self._buffer[safe:]
+            return False
+        return self._mark(mark, out)
+
+    def _begin(self) -> bool:
+        """Whether the answer has begun: its first word may show that all of it is a call."""
+        text = self._buffer.lstrip()
+        if not text or text in _STARTS or _MAY_BE_BARE.match(text):
+            return False
+        self._began = True
+        if _ANY.match(text) is None and _BARE.match(text) is not None:
+            self._start_holding(0, [], ())
+        return True
+
+    def _mark(self, mark: re.Match[str], out: list[Delta]) -> bool:
+        word, begin, rest = mark[0], mark.start(), self._buffer[mark.end() :]
+        if word in NOISE or word in _ENDS:
+            if word in _ENDS and word not in self._opened:
+                # All that went before was reasoning after all.
+                self._opened.add(word)
+                self._sent, self._behind_thought = 0, True
+                self._blank, self._open = "", False
+            else:
+                self._text(self._buffer[:begin], out)
+            self._buffer = rest
+            return True
+        self._boundary(self._buffer[:begin], out)
+        if word in THINKING:
+            self._close = THINKING[word]
+            self._opened.add(self._close)
+            self._buffer = rest
+            return True
+        self._start_holding(begin, out, () if mark["turn"] else CLOSERS)
+        return self._held is None
+
+    def _thought(self, out: list[Delta]) -> bool:
+        end = self._buffer.find(self._close)
+        if end >= 0:
+            self._buffer, thought = self._buffer[end + len(self._close) :], self._buffer[:end]
+            self._close, self._behind_thought = "", True
+        else:
+            keep = _partial(self._buffer, frozenset(self._close[:n] for n in range(1, len(self._close))))
+            self._buffer, thought = self._buffer[keep:], self._buffer[:keep]
+        if thought:
+            out.append(ThinkingDelta(thought))
+        return end >= 0
+
+    def _text(self, text: str, out: list[Delta]) -> None:
+        """Give text on; white space waits until something stands behind it."""
+        text = self._blank + text
+        if self._behind_thought:
+            text = text.lstrip()
+        shown = text.rstrip()
+        self._blank = text[len(shown) :]
+        if shown:
+            self._behind_thought, self._open = False, True
+            self._sent += len(shown)
+            out.append(TextDelta(shown))
+
+    def _boundary(self, text: str, out: list[Delta]) -> None:
+        """Give on all text before a call or a thought; white space alone is no text."""
+        self._text(text, out)
+        if self._open and self._blank:
+            self._sent += len(self._blank)
+            out.append(TextDelta(self._blank))
+        self._blank, self._open = "", False
+
+    def _safe(self) -> int:
+        """How much of the buffer cannot be the beginning of a mark, nor be dropped at the end."""
+        buffer = self._buffer
+        safe = _partial(buffer, _STARTS)
+        if unfinished := _UNFINISHED.search(buffer):
+            safe = min(safe, unfinished.start())
+        return min(safe, before_orphans(buffer[:safe]), before_orphans(buffer))
+
+    def _start_holding(self, begin: int, out: list[Delta], closers: tuple[str, ...]) -> None:
+        """Hold from here on, until one of these stands in it; with none, to the end."""
+        held, self._buffer = self._buffer[begin:], ""
+        self._held, self._held_length, self._tried = [], 0, 0
+        self._closers, self._tail = closers, ""
+        self._hold(held, out)
+
+    def _hold(self, chunk: str, out: list[Delta]) -> None:
+        assert self._held is not None
+        self._held.append(chunk)
+        self._held_length += len(chunk)
+        tail = self._tail + chunk
+        self._tail = tail[-_LONGEST:]
+        # Trying again only after growth by half keeps all tries together linear.
+        if self._held_length < self._tried * 3 // 2:
+            return
+        if any(close in tail for close in self._closers):
+            self._try_held(out)
+
+    def _try_held(self, out: list[Delta]) -> None:
+        """Read what is held; where it is calls and nothing else, give them on."""
+        text = "".join(self._held or ())
+        self._held, self._tried = [text], len(text)
+        reading = self._read(text)
+        last = reading.parts[-1] if reading.parts else None
+        rest = last if isinstance(last, str) else ""
+        calls = reading.parts[:-1] if rest else reading.parts
+        if reading.cut or not calls or not all(isinstance(part, Call) for part in calls):
+            return
+        for call in reading.calls:
+            arguments = arguments_text(call.named.arguments)
+            out += [CallStarted(self._calls, "", call.named.name), CallDelta(self._calls, arguments)]
+            self._calls += 1
+        self._held, self._buffer, self._behind_call = None, rest, True
+
+
+def _partial(text: str, starts: frozenset[str]) -> int:
+    """Where the longest end of `text` begins that is the beginning of a mark."""
+    for begin in range(max(0, len(text) - _LONGEST), len(text)):
+        if text[begin:] in starts:
+            return begin
+    return len(text)

@@ -1,0 +1,173 @@
+"""004's call in XML: the exact form, and what models make of it (ledger A-31..A-41, U-10, U-11, 2.2).
+
+Every deviation that has one meaning is read and noted as a repair; text that ends inside a call is
+an error, never completed; a document type is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pegboard.dialects.literals import CutOff, Unreadable, skip_space
+from pegboard.dialects.text_calls import Named, Tools
+from pegboard.dialects.xml_elements import OPEN, Element, read_element, unescape
+
+CALL: Final = "<tool_call>"
+CALL_END: Final = "</tool_call>"
+_NAME = re.compile(
+    r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?"
+)
+_NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
+_PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*>")
+_UNFINISHED = re.compile(r"<[^<>]*$")
+_STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
+
+
+def read_xml_call(text: str, pos: int, tools: Tools) -> tuple[Named, int]:
+    """The call behind `<tool_call>`, and the position behind its end.
+
+    Raises:
+        CutOff: the text ends inside the call.
+        Unreadable: this is no call in this form.
+    """
+    reader = _Reader(text, tools)
+    pos = reader.body(skip_space(text, pos))
+    return Named(reader.name, reader.values()), pos
+
+
+def read_tool_tag(text: str, opened: re.Match[str], tools: Tools) -> tuple[Named, int]:
+    """`<read><path>…</path></read>`: a known tool's name as the element itself.
+
+    Raises:
+        CutOff: the text ends inside the call.
+        Unreadable: the element holds anything but elements.
+    """
+    element, pos = read_element(text, opened, tools.work)
+    inside = element.children
+    if len(inside) == 1 and inside[0].tag in ("params", "parameters") and inside[0].children:
+        inside = inside[0].children
+    if not inside:
+        raise Unreadable(pos)
+    tools.work.repairs.append(f"the call of {element.tag} stood in a tag of its own name")
+    reader = _Reader(text, tools)
+    reader.name, reader.elements = element.tag, inside
+    return Named(element.tag, reader.values()), pos
+
+
+class _Reader:
+    def __init__(self, text: str, tools: Tools) -> None:
+        self.text = text
+        self.tools = tools
+        self.work = tools.work
+        self.name = ""
+        self.elements: list[Element] = []
+        self.containers = 0
+        self.inside = False
+
+    def body(self, pos: int) -> int:
+        """Read up to the end of the call."""
+        text = self.text
+        while True:
+            pos = skip_space(text, pos)
+            if pos >= len(text) or (
+                text[pos] == "<" and ">" not in text[pos : pos + 300] and len(text) < pos + 300
+            ):
+                raise CutOff(len(text))
+            if text.startswith(CALL_END, pos):
+                return self._ended(pos + len(CALL_END))
+            if text.startswith("<!", pos):
+                raise Unreadable(pos)
+            step = self._name(pos) or self._container(pos) or self._element(pos) or self._stray(pos)
+            if step is None:
+                if self.name and self.containers and not self.inside:
+                    self._repair("</tool_call> was missing")
+                    return pos
+                raise Unreadable(pos)
+            pos = step
+
+    def values(self) -> dict[str, Any]:
+        """The arguments; a parameter given several times is a list (ledger case xml-18)."""
+        out: dict[str, Any] = {}
+        several: set[str] = set()
+        for element in self.elements:
+            key, value = element.key, self.tools.element(self.name, element)
+            if key not in out:
+                out[key] = value
+            elif key in several:
+                out[key].append(value)
+            else:
+                several.add(key)
+                out[key] = [out[key], value]
+        return out
+
+    def _ended(self, pos: int) -> int:
+        if not self.name:
+            raise Unreadable(pos)
+        if self.inside:
+            self._repair("</params> was missing")
+        return pos
+
+    def _name(self, pos: int) -> int | None:
+        if self.name:
+            return None
+        if match := _NAME.match(self.text, pos):
+            if match.end() >= len(self.text):
+                raise CutOff(match.end())
+            if not match[2]:
+                self._repair("the closing tag of <name> was missing")
+        elif match := _NAME_EQUALS.match(self.text, pos):
+            self._repair("the name stood in its tag: <name=…>")
+        else:
+            return None
+        self.name = unescape(match[1])
+        return match.end()
+
+    def _container(self, pos: int) -> int | None:
+        match = _PARAMS.match(self.text, pos)
+        if match is None:
+            return None
+        if match[2] != "params" and not match[1]:
+            self._repair(f"<params> was written <{match[2]}>")
+        self.inside = not match[1]
+        self.containers += self.inside
+        if self.inside and self.containers == 2:
+            self._repair("there were several <params>")
+        return match.end()
+
+    def _element(self, pos: int) -> int | None:
+        opened = OPEN.match(self.text, pos)
+        if opened is None:
+            return None
+        if not self.name and not self.inside:
+            return self._tool_tag(opened)
+        element, end = read_element(self.text, opened, self.work)
+        if not self.inside and not self.containers:
+            self._repair(f"<{element.tag}> stood outside <params>")
+        elif not self.inside:
+            self._repair(f"<{element.tag}> stood behind </params>")
+        self.elements.append(element)
+        return end
+
+    def _tool_tag(self, opened: re.Match[str]) -> int | None:
+        """The tool's name used as a tag around its parameters."""
+        tag = opened[1]
+        if tag in ("tool_call", "function", "invoke", "arg_key") or opened[3]:
+            return None
+        if self.tools.schemas is not None and not self.tools.knows(tag):
+            return None
+        self.name = tag
+        self._repair(f"the tool's name {tag} was used as a tag")
+        return opened.end()
+
+    def _stray(self, pos: int) -> int | None:
+        """A closing tag that nothing opened."""
+        match = _STRAY.match(self.text, pos)
+        if match is None or not self.name:
+            return None
+        if match[0] != f"</{self.name}>":
+            self._repair(f"{match[0]} closed nothing")
+        return match.end()
+
+    def _repair(self, what: str) -> None:
+        self.work.repairs.append(what)

@@ -1,0 +1,110 @@
+"""The lines around grep's hits, read from an open file, long ones cut around the hit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pegboard.files.encoding import bom_encoding, detect
+from pegboard.files.scan import Hit
+from pegboard.files.text import LineIndex, line_start, read_slice
+from pegboard.ports.files import Match
+
+MAX_LINE: Final = 500
+"""Characters of a line that is shown whole."""
+
+AROUND: Final = 300
+"""Characters that a longer line is cut to."""
+
+_WHOLE_BYTES: Final = 64 << 20
+
+
+def excerpts(fd: int, hits: Sequence[Hit], *, context: int) -> Iterator[Match]:
+    """The hits' lines with `context` lines before and after, each line once, in order; `path` is empty."""
+    by_line = {hit.line: hit for hit in hits}
+    text = _whole(fd)
+    if text is None:
+        yield from _from_large(fd, by_line, context)
+        return
+    lines, encoding = text
+    for number in _numbers(by_line, context, len(lines)):
+        hit = by_line.get(number)
+        yield Match(
+            path="",
+            line=number,
+            text=_shown(lines[number - 1], encoding, hit),
+            is_match=hit is not None,
+        )
+
+
+def _numbers(by_line: dict[int, Hit], context: int, total: int) -> list[int]:
+    if not context:
+        return [n for n in sorted(by_line) if n <= total]
+    near = {n for line in by_line for n in range(line - context, line + context + 1)}
+    return sorted(n for n in near if 1 <= n <= total)
+
+
+def _whole(fd: int) -> tuple[list[bytes], str] | None:
+    """The file's lines as bytes and their encoding, None where it is too large for that."""
+    size = os.fstat(fd).st_size
+    if size > _WHOLE_BYTES:
+        return None
+    data = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
+    marked = bom_encoding(data[:4])
+    if marked == "utf-8-sig":
+        data, encoding = data[3:], "utf-8"
+    elif marked is not None:
+        data, encoding = data.decode(marked, "replace")[1:].encode("utf-8", "replace"), "utf-8"
+    else:
+        encoding = detect(data)
+    lines = data.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return lines, encoding
+
+
+def _shown(line: bytes, encoding: str, hit: Hit | None) -> str:
+    """The line as text without its end; a long one is cut around its hit and says so."""
+    line = line.removesuffix(b"\r")
+    if len(line) <= MAX_LINE:
+        return line.decode(encoding, "replace").replace("\0", "\u2400")
+    start = 0 if hit is None else max(0, min(hit.start, len(line)) - AROUND // 2)
+    piece = line[start : start + AROUND * 4]
+    if encoding == "utf-8":
+        # Do not start inside a character.
+        while piece and piece[0] & 0xC0 == 0x80:
+            start, piece = start + 1, piece[1:]
+    text = piece.decode(encoding, "replace")
+    if start == 0 and len(line) <= AROUND * 4 and len(text) <= MAX_LINE:
+        return text.replace("\0", "\u2400")
+    text = text[:AROUND].replace("\0", "\u2400")
+    before = f"[… {start} bytes] " if start else ""
+    after = len(line) - start - len(text.encode(encoding, "replace"))
+    return f"{before}{text}" + (f" [{after} bytes …]" if after > 0 else "")
+
+
+def _from_large(fd: int, by_line: dict[int, Hit], context: int) -> Iterator[Match]:
+    """The same from a file that is not held in memory: by slices, found by a line index."""
+    index = LineIndex(1)
+    shown = 0
+    for line in sorted(by_line):
+        first = max(1, line - context, shown + 1)
+        wanted = line + context - first + 1
+        if wanted < 1:
+            continue
+        piece = read_slice(fd, offset=first, limit=wanted, index=index, check_binary=False)
+        for number, text in enumerate(piece.text.removesuffix("\n").split("\n"), piece.first):
+            hit = by_line.get(number)
+            shown = number
+            body = text.encode("utf-8", "replace")
+            if hit is not None and number in piece.cut:
+                body = _far(fd, number, hit, index) or body
+                hit = Hit(hit.line, min(hit.start, AROUND))
+            yield Match(path="", line=number, text=_shown(body, "utf-8", hit), is_match=number in by_line)
+
+
+def _far(fd: int, number: int, hit: Hit, index: LineIndex) -> bytes:
+    """Bytes around a hit in a line too long for a slice."""
+    start = line_start(fd, number, index)
+    return b"" if start is None else os.pread(fd, AROUND * 8, start + max(0, hit.start - AROUND))

@@ -1,0 +1,153 @@
+"""glob: the files that match a pattern, newest first (ledger D-25..D-27)."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
+from pegboard.files.patterns import glob_regex
+from pegboard.files.walk import MAX_DEPTH, Skipped, Walk, open_folder, scope_below
+from pegboard.ports.files import Entry, Listing
+
+_META = frozenset("*?[{\\")
+
+
+def glob_files(
+    root: Path,
+    rel: str,
+    pattern: str,
+    *,
+    limit: int = 100,
+    hidden: bool = False,
+    no_ignore: bool = False,
+    denied: Callable[[str], bool] | None = None,
+) -> Listing:
+    """Files below `rel` whose path fits `pattern`, newest modification first, at most `limit`.
+
+    Args:
+        root: the workspace's real path.
+        rel: the folder to look in, below `root`, without links; paths in the answer are relative to it.
+        pattern: over the whole relative path: `*.py` is this folder only, `**/*.py` any depth.
+            A component that starts with a dot finds hidden names without `hidden`.
+        denied: told paths below `root`; True leaves one out, with all below it.
+
+    Returns:
+        Entries of kind file; `truncated` where more matched; `skipped` says what was left out.
+
+    Raises:
+        InvalidArguments: an empty, absolute or malformed pattern.
+        NotFound, Unsupported, PermissionDenied, OutsideWorkspace: about `rel`.
+    """
+    base, rest = _split(pattern)
+    where = _join(rel, base)
+    parts = rest.split("/")
+    dotted = any(_starts_dotted(part) for part in parts)
+    regex = glob_regex(rest)
+    try:
+        top = open_folder(root, where)
+    except NotFound:
+        if not base:
+            raise
+        os.close(open_folder(root, rel))
+        return Listing(entries=(), skipped=(f"the folder {where} does not exist",))
+    prefix = "" if where == "." else where + "/"
+    walk = Walk(
+        top=top,
+        scope=None if no_ignore else scope_below(root, where),
+        hidden=hidden or dotted,
+        git=".git" in base.split("/") or any(".git" in _choices(part) for part in parts),
+        depth=MAX_DEPTH if "**" in rest or "{" in rest else len(parts),
+        denied=None if denied is None else lambda path: denied(prefix + path),
+    )
+    try:
+        found, links = _matches(walk, regex, root, prefix)
+    finally:
+        os.close(top)
+    newest = heapq.nsmallest(limit, found) if limit < len(found) else sorted(found)
+    shown = f"{base}/" if base else ""
+    entries = tuple(
+        Entry(path=shown + path, kind="file", size=size, mtime_ns=-when) for when, path, size in newest
+    )
+    skipped = walk.skipped.sentences() + links.sentences()
+    if not entries:
+        skipped += walk.left_out.sentences()
+    return Listing(entries=entries, truncated=len(found) > limit, skipped=skipped)
+
+
+def _matches(
+    walk: Walk, regex: re.Pattern[str], root: Path, prefix: str
+) -> tuple[list[tuple[int, str, int]], Skipped]:
+    """`(-mtime_ns, path, size)` of every match; links count where they lead to a file inside."""
+    found: list[tuple[int, str, int]] = []
+    links = Skipped()
+    fits = regex.fullmatch
+    for fd, folder, entry in walk:
+        path = folder + entry.name
+        if not fits(path):
+            continue
+        try:
+            facts = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+            if stat.S_ISLNK(facts.st_mode):
+                if not _leads_inside(root, prefix + path):
+                    links.add("link", "leads to no file inside", path)
+                    continue
+                facts = os.stat(entry.name, dir_fd=fd)
+        except OSError:
+            # Gone between listing and asking: as if it had never been there.
+            continue
+        if stat.S_ISREG(facts.st_mode):
+            found.append((-facts.st_mtime_ns, path, facts.st_size))
+    return found, links
+
+
+def _leads_inside(root: Path, path: str) -> bool:
+    target = os.path.realpath(root / path)
+    return os.path.isfile(target) and (root in Path(target).parents)
+
+
+def _split(pattern: str) -> tuple[str, str]:
+    """The leading components without wildcards, and the rest (never empty)."""
+    cleaned = re.sub(r"/{2,}", "/", pattern)
+    while cleaned.startswith("./"):
+        cleaned = cleaned[2:]
+    if not cleaned or cleaned == ".":
+        raise InvalidArguments(
+            "the glob pattern is empty", hint="Give one, for example **/*.py for all Python files."
+        )
+    if cleaned.startswith("/"):
+        raise InvalidArguments(
+            f"the glob pattern {pattern!r} is absolute",
+            hint="Patterns are relative to `path`: put the folder into `path` and the rest into `pattern`.",
+        )
+    if "\0" in cleaned:
+        raise InvalidArguments("the glob pattern holds a NUL character")
+    if cleaned.endswith("/"):
+        cleaned += "**"
+    parts = cleaned.split("/")
+    if ".." in parts:
+        raise OutsideWorkspace(
+            f"the glob pattern {pattern!r} climbs out of its folder",
+            hint="Put the folder to look in into `path`.",
+        )
+    literal = 0
+    while literal < len(parts) - 1 and not _META & set(parts[literal]):
+        literal += 1
+    return "/".join(p for p in parts[:literal] if p != "."), "/".join(parts[literal:])
+
+
+def _join(rel: str, base: str) -> str:
+    parts = [p for p in (*rel.split("/"), *base.split("/")) if p not in ("", ".")]
+    return "/".join(parts) or "."
+
+
+def _choices(part: str) -> list[str]:
+    return re.split(r"[{,}]", part)
+
+
+def _starts_dotted(part: str) -> bool:
+    return any(choice.startswith(".") for choice in _choices(part)) if "{" in part else part.startswith(".")

@@ -1,0 +1,355 @@
+"""grep: search in file contents, with ripgrep or without it, with the same answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from pegboard.core.errors import NotFound, Unsupported
+from pegboard.files.encoding import bom_encoding
+from pegboard.files.engines import Engine, EngineFailed, Report, Ripgrep, Search, Walker, path_order
+from pegboard.files.excerpt import excerpts
+from pegboard.files.filters import NameFilter
+from pegboard.files.ignore import Scope, scope_of
+from pegboard.files.regex import Expression, literal_expression, parse_expression
+from pegboard.files.scan import Hit
+from pegboard.files.walk import Walk, enter_scope, open_beneath, open_folder
+from pegboard.ports.files import Found, Match, SearchQuery
+
+DEADLINE_S: Final = 20.0
+
+_UNORDERED_EXCESS: Final = 20
+"""How many times the wanted hits an unordered ripgrep may give before an ordered one takes over."""
+
+_ACCOUNT_ENTRIES: Final = 2000
+_HEAD_BYTES: Final = 64 << 10
+
+
+def search(
+    root: Path,
+    query: SearchQuery,
+    *,
+    denied: Callable[[str], bool] | None = None,
+    rg: Path | Literal[False] | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> Found:
+    """Lines, files or counts that fit `query`, in path order.
+
+    A line is a line for LF and CRLF files; `^` and `$` mean its ends. Binary files (a NUL in the
+    first 64 KiB) are searched and named, not shown. A pattern that finds nothing as a regular
+    expression is tried once more as literal text, and the answer says so. The search stops as
+    soon as one hit more than the page needs is known: `total` is then that number and
+    `truncated` is True.
+
+    Args:
+        root: the workspace's real path.
+        query: `path` is below `root`, without links: a folder or a file.
+        denied: told paths below `root`; True leaves one out.
+        rg: the ripgrep to use, None = the one on PATH, False = our own walker.
+        deadline_s: seconds until the search is ended.
+
+    Raises:
+        InvalidArguments: an empty or malformed pattern, glob or type.
+        NotFound, Unsupported, PermissionDenied, OutsideWorkspace: about `query.path`.
+        TimedOut: the deadline passed.
+    """
+    folder, file = _target(root, query.path)
+    try:
+        job = _Job(root, query, folder, file, denied, _program(rg), time.monotonic() + deadline_s)
+        return job.answer()
+    finally:
+        os.close(folder)
+
+
+def _program(rg: Path | Literal[False] | None) -> Path | None:
+    if rg is False:
+        return None
+    found = rg or shutil.which("rg")
+    return Path(found) if found else None
+
+
+def _target(root: Path, path: str) -> tuple[int, str | None]:
+    """The folder to search, open, and the one file in it where `path` names a file."""
+    head, _, name = path.rstrip("/").rpartition("/")
+    if name in ("", "."):
+        return open_folder(root, head or "."), None
+    parent = open_folder(root, head or ".")
+    try:
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    except OSError as error:
+        os.close(parent)
+        raise NotFound(
+            f"nothing to search at {path}: {(error.strerror or '').lower()}",
+            hint="List the folder above it with list_dir, or find it with glob.",
+        ) from None
+    if stat.S_ISREG(mode):
+        return parent, name
+    os.close(parent)
+    if stat.S_ISDIR(mode):
+        return open_folder(root, path), None
+    raise Unsupported(f"{path} is neither a file nor a folder, so there is nothing to search in it")
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Accepted records of one run, by path, and whether more than enough were found."""
+
+    hits: dict[str, list[Hit]] = field(default_factory=dict[str, list[Hit]])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    binary: dict[str, None] = field(default_factory=dict[str, None])
+    amount: int = 0
+    over: bool = False
+
+
+@dataclass(slots=True)
+class _Job:
+    """One search, from query to answer."""
+
+    root: Path
+    query: SearchQuery
+    folder: int
+    file: str | None
+    denied: Callable[[str], bool] | None
+    program: Path | None
+    deadline: float
+
+    def answer(self) -> Found:
+        query = self.query
+        if query.fixed_strings and query.pattern:
+            expression = literal_expression(query.pattern, ignore_case=query.ignore_case)
+        else:
+            expression = parse_expression(
+                query.pattern, ignore_case=query.ignore_case, multiline=query.multiline
+            )
+        found, report = self.gather(expression)
+        note = ""
+        if not found.amount and not found.binary and _maybe_literal(query, expression):
+            literal = literal_expression(query.pattern, ignore_case=query.ignore_case)
+            again, told = self.gather(literal)
+            if again.amount:
+                found, report = again, told
+                note = (
+                    "As a regular expression the pattern matches nothing; these lines hold it as "
+                    "literal text (fixed_strings=true)."
+                )
+        return self.page(found, report, note)
+
+    @property
+    def needed(self) -> int:
+        """One more than the page holds, so that `truncated` is known."""
+        return max(0, self.query.offset) + max(1, self.query.limit) + 1
+
+    def gather(self, expression: Expression) -> tuple[_Gathered, Report]:
+        """Records from the engine that suits: ripgrep unordered and in parallel, and again in order
+        where there are so many that the first in order come sooner; or our walker."""
+        names = NameFilter(self.query.glob, self.query.type)
+        search = Search(
+            folder=self.folder,
+            file=self.file,
+            expression=expression,
+            count=self.query.mode != "content",
+            hidden=self.query.hidden,
+            no_ignore=self.query.no_ignore,
+            names=names,
+            denied=self.denied_here(),
+            per_file=self.needed if self.query.mode == "content" else 0,
+            deadline=self.deadline,
+        )
+        accept = _Acceptance(self, names)
+        if self.program is not None and not expression.python_only:
+            engine = Ripgrep(self.program)
+            try:
+                gathered, report = self.run(engine, search, accept, ordered=False)
+                if gathered.over:
+                    gathered, report = self.run(engine, search, accept, ordered=True)
+                return gathered, report
+            except EngineFailed:
+                # For example a line of a gigabyte: ripgrep would need twice its size in memory.
+                pass
+        return self.run(Walker(), search, accept, ordered=True)
+
+    def run(
+        self, engine: Engine, search: Search, accept: _Acceptance, *, ordered: bool
+    ) -> tuple[_Gathered, Report]:
+        report, found = Report(), _Gathered()
+        enough = self.needed if ordered else self.needed * _UNORDERED_EXCESS
+        records = engine.run(search, report, ordered=ordered)
+        for path, value in records:
+            verdict = accept.of(path)
+            if verdict == "binary":
+                found.binary[path] = None
+            if verdict != "yes":
+                continue
+            _add(found, path, value)
+            if found.amount >= enough:
+                found.over = True
+                break
+        close = getattr(records, "close", None)
+        if close is not None:
+            close()
+        return found, report
+
+    def denied_here(self) -> Callable[[str], bool] | None:
+        """`denied`, told paths below the searched folder."""
+        denied, prefix = self.denied, self.prefix
+        return None if denied is None else (lambda path: denied(prefix + path))
+
+    @property
+    def prefix(self) -> str:
+        """The searched folder's path below the root, with a trailing `/`, or empty."""
+        path = self.query.path.strip("/")
+        if self.file is not None:
+            path = path.rpartition("/")[0]
+        parts = [p for p in path.split("/") if p not in ("", ".")]
+        return "/".join(parts) + "/" if parts else ""
+
+    def page(self, found: _Gathered, report: Report, note: str) -> Found:
+        """The asked-for page, with lines read through descriptors that follow no link."""
+        query, prefix = self.query, self.prefix
+        for path in found.binary:
+            report.skipped.add("binary file", "matches and is not shown", prefix + path)
+        start, stop = max(0, query.offset), max(0, query.offset) + max(1, query.limit)
+        matches: tuple[Match, ...] = ()
+        counts: tuple[tuple[str, int], ...] = ()
+        if query.mode == "content":
+            flat = [(p, h) for p in sorted(found.hits, key=path_order) for h in found.hits[p]]
+            total = min(len(flat), self.needed)
+            matches = tuple(self.lines(flat[start:stop]))
+        else:
+            order = sorted(found.counts, key=path_order)
+            total = min(len(order), self.needed)
+            counts = tuple((prefix + p, found.counts[p]) for p in order[start:stop])
+        skipped = report.skipped.sentences()
+        if not total:
+            skipped += self.left_out()
+        return Found(
+            matches=matches,
+            counts=counts,
+            total=total,
+            truncated=total > stop,
+            skipped=skipped,
+            searched=report.searched,
+            note=note,
+        )
+
+    def lines(self, hits: Sequence[tuple[str, Hit]]) -> Iterable[Match]:
+        by_file: dict[str, list[Hit]] = {}
+        for path, hit in hits:
+            by_file.setdefault(path, []).append(hit)
+        for path, wanted in by_file.items():
+            fd = open_beneath(self.folder, path)
+            if fd is None:
+                continue
+            try:
+                for match in excerpts(fd, wanted, context=max(0, self.query.context)):
+                    yield replace(match, path=self.prefix + path)
+            finally:
+                os.close(fd)
+
+    def left_out(self) -> tuple[str, ...]:
+        """What an empty answer did not look into, from the first 2,000 entries of the folder."""
+        if self.file is not None:
+            return ()
+        walk = Walk(
+            top=self.folder,
+            scope=None if self.query.no_ignore else scope_of(_real(self.folder)),
+            hidden=self.query.hidden,
+            sort=True,
+            denied=self.denied_here(),
+        )
+        for seen, _ in enumerate(walk):
+            if seen >= _ACCOUNT_ENTRIES:
+                break
+        return walk.left_out.sentences()
+
+
+def _add(found: _Gathered, path: str, value: Hit | int) -> None:
+    if isinstance(value, int):
+        found.counts[path] = value
+    else:
+        found.hits.setdefault(path, []).append(value)
+    found.amount += 1
+
+
+def _maybe_literal(query: SearchQuery, expression: Expression) -> bool:
+    """Whether the pattern reads like code that was not meant as a regular expression."""
+    return not (query.fixed_strings or expression.literal is not None or query.multiline) and not any(
+        sign in query.pattern for sign in ("\\", ".*", ".+")
+    )
+
+
+def _real(folder: int) -> Path:
+    return Path(os.path.realpath(f"/proc/self/fd/{folder}"))
+
+
+class _Acceptance:
+    """Whether a file that an engine found counts; each file is judged once."""
+
+    def __init__(self, job: _Job, names: NameFilter) -> None:
+        self._job = job
+        self._accept = names.accept()
+        self._denied = job.denied_here()
+        self._known: dict[str, Literal["yes", "no", "binary"]] = {}
+        self._scopes: dict[str, Scope | None] = {}
+
+    def of(self, path: str) -> Literal["yes", "no", "binary"]:
+        """`binary` for a file that matches but may not be shown."""
+        if path not in self._known:
+            self._known[path] = self._judge(path)
+        return self._known[path]
+
+    def _judge(self, path: str) -> Literal["yes", "no", "binary"]:
+        job = self._job
+        if self._denied is not None and self._denied(path):
+            return "no"
+        if job.file is None:
+            if self._accept is not None and not self._accept(path):
+                return "no"
+            if not job.query.hidden and any(part.startswith(".") for part in path.split("/")):
+                return "no"
+            if not job.query.no_ignore and self._ignored(path):
+                return "no"
+        fd = open_beneath(job.folder, path)
+        if fd is None:
+            return "no"
+        try:
+            head = os.read(fd, _HEAD_BYTES)
+        except OSError:
+            return "no"
+        finally:
+            os.close(fd)
+        marked = (bom_encoding(head[:4]) or "").startswith(("utf-16", "utf-32"))
+        return "binary" if b"\0" in head and not marked else "yes"
+
+    def _ignored(self, path: str) -> bool:
+        """Git's own answer: ripgrep lets a file through that a glob names, and knows one rule less."""
+        folder, _, name = path.rpartition("/")
+        scope = self._scope(folder)
+        return scope is None or scope.ignored(name, is_dir=False)
+
+    def _scope(self, folder: str) -> Scope | None:
+        """The rules in a folder, None where the folder itself is ignored."""
+        if folder in self._scopes:
+            return self._scopes[folder]
+        if not folder:
+            scope: Scope | None = scope_of(_real(self._job.folder))
+        else:
+            parent, _, name = folder.rpartition("/")
+            outer = self._scope(parent)
+            scope = None
+            if outer is not None and not outer.ignored(name, is_dir=True):
+                try:
+                    fd = open_folder(Path(f"/proc/self/fd/{self._job.folder}"), folder)
+                except (NotFound, Unsupported):
+                    fd = -1
+                if fd >= 0:
+                    scope = enter_scope(fd, name, outer)
+                    os.close(fd)
+        self._scopes[folder] = scope
+        return scope

@@ -1,0 +1,69 @@
+"""The child process in which grep runs patterns that may backtrack for ever."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+from typing import Any
+
+from pegboard.files.engines import SLOW_FILE_S, Report, Search, scan_tree
+from pegboard.files.filters import NameFilter
+from pegboard.files.regex import Expression
+
+
+def main() -> None:
+    """Search as the JSON job in the first argument says; one JSON list a line on stdout.
+
+    `[path, line, start]` or `[path, count]`, at last `["end", searched, skipped]`.
+    """
+    job: dict[str, Any] = json.loads(sys.argv[1])
+    search = Search(
+        folder=job["folder"],
+        file=job["file"],
+        expression=Expression(
+            source=job["source"],
+            literal=None,
+            python_only=True,
+            repeats=True,
+            ignore_case=job["ignore_case"],
+            multiline=job["multiline"],
+        ),
+        count=job["count"],
+        hidden=job["hidden"],
+        no_ignore=job["no_ignore"],
+        per_file=job["per_file"],
+        names=NameFilter(job["glob"], job["type"]),
+        deadline=math.inf,
+    )
+    report = Report()
+    out = sys.stdout
+    for path, found in scan_tree(search, report, watch=Timer(job["note"]), after=job["after"]):
+        row = [path, found] if isinstance(found, int) else [path, found.line, found.start]
+        out.write(json.dumps(row) + "\n")
+    told = [[*key, count, report.skipped.examples[key]] for key, count in report.skipped.counts.items()]
+    out.write(json.dumps(["end", report.searched, told]) + "\n")
+    out.flush()
+
+
+class Timer:
+    """Ends this process where one file takes longer than SLOW_FILE_S.
+
+    The default action of SIGALRM does it: `re` looks at handlers too seldom to be interrupted by one.
+    """
+
+    def __init__(self, note: int) -> None:
+        self._note = note
+
+    def begin(self, path: str) -> None:
+        """Hand on what is known so far, note the file for who goes on after us, start its time."""
+        sys.stdout.flush()
+        name = os.fsencode(path)
+        os.pwrite(self._note, len(name).to_bytes(2, "big") + name, 0)
+        signal.setitimer(signal.ITIMER_REAL, SLOW_FILE_S)
+
+    def done(self) -> None:
+        """Stop the time."""
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,312 @@
+"""grep's pattern language: what ripgrep and Python read alike, and what only Python can run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.core.errors import InvalidArguments
+from pegboard.files.patterns import POSIX_CLASSES
+
+_META: Final = frozenset("\\.+*?()|[]{}^$")
+_QUANTIFIER: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
+_LONG_REPEAT: Final = 20
+_GROUP_PYTHON: Final = ("?=", "?!", "?<=", "?<!", "?>", "?(", "?P=", "?P>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A checked search pattern.
+
+    Attributes:
+        source: the same pattern in a form that Rust's and Python's engines read alike.
+        literal: the text that it stands for where it has no wildcard, else None.
+        python_only: uses look-around, back references and the like, or spans lines.
+        repeats: holds an unbounded or long repeat, so a backtracking engine may take for ever.
+        ignore_case, multiline: as asked for.
+    """
+
+    source: str
+    literal: str | None
+    python_only: bool
+    repeats: bool
+    ignore_case: bool
+    multiline: bool
+
+    def flags(self) -> re.RegexFlag:
+        """Python's flags: `^` and `$` at each line; `.` matches a line end in multiline mode only."""
+        flags = re.MULTILINE
+        if self.ignore_case:
+            flags |= re.IGNORECASE
+        if self.multiline:
+            flags |= re.DOTALL
+        return flags
+
+
+def literal_expression(text: str, *, ignore_case: bool) -> Expression:
+    """The expression that finds exactly this text."""
+    source = "".join("\\" + c if c in _META else c for c in text)
+    return Expression(
+        source=source,
+        literal=text,
+        python_only="\n" in text,
+        repeats=False,
+        ignore_case=ignore_case,
+        multiline="\n" in text,
+    )
+
+
+def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool = False) -> Expression:
+    """Check and translate a pattern.
+
+    Read alike everywhere: literals, `. ^ $ | ( ) [ ]`, `* + ? {n,m}` greedy and lazy, `\\d \\w \\s \\b`,
+    POSIX classes in brackets, named groups in both spellings, `(?i)` in front. A brace that is no
+    quantifier is literal. Look-around, back references, atomic groups: Python's engine only.
+
+    Raises:
+        InvalidArguments: empty, or malformed; `details["position"]` is 1-based.
+    """
+    if not pattern:
+        raise InvalidArguments(
+            "the search pattern is empty", hint="Give the text or regular expression to look for."
+        )
+    translation = _Translation(pattern, multiline)
+    translation.run()
+    source = "".join(translation.out)
+    try:
+        re.compile(source, re.MULTILINE)
+    except re.error as error:
+        at = (
+            translation.origin[error.pos]
+            if error.pos is not None and error.pos in range(len(translation.origin))
+            else error.pos
+        )
+        raise _invalid(pattern, error.msg, at) from None
+    except (OverflowError, RecursionError) as error:
+        raise _invalid(pattern, str(error), None) from None
+    return Expression(
+        source=source,
+        literal=None if translation.literal is None or ignore_case else "".join(translation.literal),
+        python_only=translation.python_only or multiline,
+        repeats=translation.repeats,
+        ignore_case=ignore_case,
+        multiline=multiline,
+    )
+
+
+def _invalid(pattern: str, what: str, at: int | None) -> InvalidArguments:
+    where = "" if at is None else f" at position {at + 1}"
+    return InvalidArguments(
+        f"the pattern {pattern!r} is no valid regular expression: {what}{where}",
+        hint="Put a backslash before characters that are meant literally, or set fixed_strings=true.",
+        details={} if at is None else {"position": at + 1},
+    )
+
+
+class _Translation:
+    """One pass over a pattern; `origin` maps each character of the output to its source."""
+
+    def __init__(self, pattern: str, multiline: bool) -> None:
+        self.pattern = pattern
+        self.multiline = multiline
+        self.out: list[str] = []
+        self.origin: list[int] = []
+        self.literal: list[str] | None = []
+        self.python_only = False
+        self.repeats = False
+        self.at = 0
+
+    def emit(self, text: str, *, literal: str | None = None) -> None:
+        self.out.append(text)
+        self.origin.extend([self.at] * len(text))
+        if literal is None:
+            self.literal = None
+        elif self.literal is not None:
+            self.literal.append(literal)
+
+    def run(self) -> None:
+        pattern, n = self.pattern, len(self.pattern)
+        while self.at < n:
+            char = pattern[self.at]
+            if char == "\\":
+                self.at += self.escape()
+            elif char == "[":
+                self.at += self.bracket()
+            elif char == "(":
+                self.at += self.group()
+            elif char in "*+?{":
+                self.at += self.quantifier(char)
+            elif char in "]}":
+                self.emit("\\" + char, literal=char)
+                self.at += 1
+            elif char in ".^$|)":
+                self.emit(char)
+                self.at += 1
+            else:
+                self.plain(char)
+                self.at += 1
+
+    def plain(self, char: str) -> None:
+        if char == "\n":
+            self.python_only = True
+        self.emit("\\" + char if char in _META else char, literal=char)
+
+    def escape(self) -> int:
+        """An escape outside brackets; its length."""
+        rest = self.pattern[self.at + 1 :]
+        if not rest:
+            raise _invalid(self.pattern, "a backslash at the end", self.at)
+        char = rest[0]
+        if char in "AzZ":
+            self.python_only = True
+            self.emit("\\A" if char == "A" else "\\Z")
+            return 2
+        if char in "<>":
+            self.emit("\\b")
+            return 2
+        if char == "k" and (named := re.match(r"k[<{'](\w+)[>}']", rest)):
+            self.python_only = True
+            self.emit(f"(?P={named[1]})")
+            return 1 + named.end()
+        if char.isdigit() and char != "0":
+            self.python_only = True
+            self.emit("\\" + char)
+            return 2
+        code = self.code_point(rest)
+        if code is not None:
+            self.plain(code[0])
+            return 1 + code[1]
+        if char in "dDwWsSbB":
+            self.emit("\\" + char)
+        elif char.isascii() and char.isalpha():
+            self.refuse_property(char)
+            self.emit("\\" + char)
+            self.python_only = True
+        else:
+            self.plain(char)
+        return 2
+
+    def code_point(self, rest: str) -> tuple[str, int] | None:
+        """A character that an escape names by code or letter, and the length after the backslash."""
+        simple = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
+        if rest[0] in simple:
+            return simple[rest[0]], 1
+        found = re.match(
+            r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]{1,8})\}", rest
+        )
+        if found is None:
+            return None
+        number = int(next(g for g in found.groups() if g), 16)
+        if number > 0x10FFFF:
+            raise _invalid(self.pattern, "a code point beyond U+10FFFF", self.at)
+        return chr(number), found.end()
+
+    def refuse_property(self, char: str) -> None:
+        if char in "pP":
+            raise InvalidArguments(
+                f"the pattern {self.pattern!r} uses a Unicode property at position {self.at + 1}, "
+                "which this search does not have",
+                hint="Use \\w, \\d, a range such as [À-ÿ] or a POSIX class such as [[:upper:]].",
+                details={"position": self.at + 1},
+            )
+
+    def bracket(self) -> int:
+        """A bracket expression; its length. One that never closes is left for the compiler to refuse."""
+        pattern, start = self.pattern, self.at
+        i = start + 1
+        negated = pattern.startswith("^", i)
+        i += negated
+        items: list[str] = []
+        first = i
+        while i < len(pattern) and (pattern[i] != "]" or i == first):
+            if (posix := re.compile(r"\[:(\^?)(\w+):\]").match(pattern, i)) and posix[2] in POSIX_CLASSES:
+                if posix[1]:
+                    raise _invalid(pattern, "a negated POSIX class", i)
+                items.append(POSIX_CLASSES[posix[2]])
+                i = posix.end()
+                continue
+            low, i = self.member(i)
+            if pattern.startswith("-", i) and i + 1 < len(pattern) and pattern[i + 1] != "]":
+                high, i = self.member(i + 1)
+                items.append(f"{low}-{high}")
+            else:
+                items.append(low)
+        if i >= len(pattern):
+            raise _invalid(pattern, "a bracket [ that is never closed", start)
+        self.emit(f"[{'^' if negated else ''}{''.join(items)}]")
+        return i + 1 - start
+
+    def member(self, i: int) -> tuple[str, int]:
+        """One member of a bracket expression, escaped for both engines, and the index behind it."""
+        char = self.pattern[i]
+        if char != "\\" or i + 1 >= len(self.pattern):
+            return _class_member(char), i + 1
+        rest = self.pattern[i + 1 :]
+        if rest[0] in "dDwWsS":
+            return "\\" + rest[0], i + 2
+        self.refuse_property(rest[0])
+        if rest[0] == "b":
+            return "\\x08", i + 2
+        code = self.code_point(rest)
+        if code is not None:
+            return _class_member(code[0]), i + 1 + code[1]
+        if rest[0].isascii() and rest[0].isalnum():
+            raise _invalid(self.pattern, f"bad escape \\{rest[0]}", i)
+        return _class_member(rest[0]), i + 2
+
+    def group(self) -> int:
+        """The opening of a group; its length."""
+        rest = self.pattern[self.at + 1 :]
+        if comment := re.match(r"\?#[^)]*\)", rest):
+            return 1 + comment.end()
+        if named := re.match(r"\?<(?![=!])", rest):
+            self.emit("(?P<")
+            return 1 + named.end()
+        if rest.startswith(_GROUP_PYTHON):
+            self.python_only = True
+        elif flags := re.match(r"\?([a-zA-Z]*)-?[a-zA-Z]*[:)]", rest):
+            if "x" in flags[1]:
+                raise _invalid(self.pattern, "verbose mode (?x) is not supported", self.at)
+            if set(flags[0]) - set("?ims-:)"):
+                self.python_only = True
+            if not self.multiline and "m" in flags[0].split("-")[-1] and "-" in flags[0]:
+                self.python_only = True
+            self.emit("(" + flags[0])
+            return 1 + flags.end()
+        self.emit("(")
+        if rest.startswith("?P<"):
+            self.emit("?P<")
+            return 4
+        if rest.startswith("?"):
+            # What follows belongs to the group's opening and must not be read as a quantifier.
+            opening = next((o for o in _GROUP_PYTHON if rest.startswith(o)), "?")
+            self.emit(opening)
+            return 1 + len(opening)
+        return 1
+
+    def quantifier(self, char: str) -> int:
+        """A quantifier or a literal brace; its length."""
+        length = 1
+        text = char
+        if char == "{":
+            found = _QUANTIFIER.match(self.pattern, self.at)
+            if found is None or not (found[1] or found[3]):
+                self.emit("\\{", literal="{")
+                return 1
+            low, comma, high = found[1] or "0", found[2], found[3]
+            text = f"{{{low}{comma}{high}}}"
+            length = found.end() - found.start()
+            self.repeats |= (bool(comma) and not high) or int(high or low) > _LONG_REPEAT
+        else:
+            self.repeats |= char in "*+"
+        self.emit(text)
+        if self.pattern.startswith("+", self.at + length):
+            self.python_only = True
+        return length
+
+
+def _class_member(char: str) -> str:
+    if char == "\n":
+        return "\\n"
+    return "\\" + char if char in "\\]^-[&~" else char

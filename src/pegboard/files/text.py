@@ -1,0 +1,420 @@
+"""Reads some lines of a text file in bounded memory, and remembers where lines are."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import stat
+import threading
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pegboard.core.errors import InvalidArguments, Unsupported
+from pegboard.files.encoding import bom_encoding, bom_length, detect, is_utf8, sniff_type
+from pegboard.ports.files import Slice
+
+DEFAULT_LIMIT: Final = 2000
+"""Lines of one slice where the caller names no limit."""
+
+MAX_LINE: Final = 2000
+"""Characters of one line; the rest of a longer line is left out and its number reported."""
+
+SLICE_BYTES: Final = 4 << 20
+"""Bytes of one slice; a slice that would be larger ends earlier."""
+
+_BLOCK: Final = 1 << 18
+_WHOLE_BYTES: Final = 4 << 20
+_COUNT_BYTES: Final = 64 << 20
+_HEAD_BYTES: Final = 64 << 10
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Where lines end in one file: `ends[i]` separators in the first `i + 1` blocks."""
+
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+    complete: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class LineIndex:
+    """Remembers line positions of files that were scanned: 8 bytes for each 256 KiB of file.
+
+    Keyed by device, inode, size and both times, so a changed file is a new one. Thread-safe;
+    holds at most `files` files.
+    """
+
+    def __init__(self, files: int = 64) -> None:
+        self._limit = files
+        self._known: OrderedDict[tuple[int | bytes, ...], _Lines] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def lines_of(self, facts: os.stat_result, separator: bytes) -> _Lines:
+        """The positions known of a file, empty ones where it is new."""
+        key = (
+            facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, separator,
+        )  # fmt: skip
+        with self._lock:
+            found = self._known.setdefault(key, _Lines())
+            self._known.move_to_end(key)
+            while len(self._known) > self._limit:
+                self._known.popitem(last=False)
+            return found
+
+
+def read_slice(
+    fd: int,
+    *,
+    offset: int = 1,
+    limit: int | None = None,
+    max_line: int = MAX_LINE,
+    index: LineIndex | None = None,
+    check_binary: bool = True,
+) -> Slice:
+    """Lines `offset` to `offset + limit - 1` of the open regular file `fd`, decoded.
+
+    Lines end at LF or CRLF; at CR alone only where the file has no LF. Each keeps its ending as
+    `\\n`, so consecutive slices joined are the file.
+
+    Args:
+        offset: 1-based; -N starts at the N-th last line.
+        limit: lines at most, None = 2,000. A slice also ends before it exceeds 4 MiB.
+        max_line: characters of one line.
+        index: remembers what this call counted; a later slice then starts without a scan.
+        check_binary: refuse a file whose type or NUL bytes say that it is no text.
+
+    Memory stays under about 16 MiB whatever the file is. Files up to 4 MiB are read whole and hashed.
+
+    Raises:
+        InvalidArguments: offset 0, or a limit below 1.
+        Unsupported: not a regular file, or binary; `details` has `binary`, `mime_type`, `size`.
+    """
+    if offset == 0 or (limit is not None and limit < 1):
+        raise InvalidArguments(
+            f"offset {offset} and limit {limit} name no line",
+            hint="Lines count from 1; offset -N starts at the N-th last line; limit is at least 1.",
+        )
+    facts = os.fstat(fd)
+    if not stat.S_ISREG(facts.st_mode):
+        raise Unsupported("not a regular file: a device, pipe, socket or folder has no lines to read")
+    head = os.pread(fd, _HEAD_BYTES, 0)
+    marked = bom_encoding(head)
+    wanted = _Wanted(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
+    if marked is not None and marked.startswith(("utf-16", "utf-32")):
+        return _wide_slice(fd, facts, marked, wanted)
+    separator = b"\r" if b"\r" in head and b"\n" not in head and not _has_lf(fd, head) else b"\n"
+    lines = (index or LineIndex()).lines_of(facts, separator)
+    return _Reader(fd, facts, head, separator, lines).read(wanted)
+
+
+def line_start(fd: int, number: int, index: LineIndex) -> int | None:
+    """Offset of the first byte of a line that ends in LF, None where there is no such line."""
+    facts = os.fstat(fd)
+    return _Reader(fd, facts, b"", b"\n", index.lines_of(facts, b"\n")).start_of(number)
+
+
+def _has_lf(fd: int, head: bytes) -> bool:
+    """Whether a file whose head has CR but no LF has one further on (looked for in the next MiB)."""
+    return len(head) == _HEAD_BYTES and b"\n" in os.pread(fd, 1 << 20, len(head))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    offset: int
+    limit: int
+    max_line: int
+    check_binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One reading of one file in an encoding whose line ends are single bytes."""
+
+    fd: int
+    facts: os.stat_result
+    head: bytes
+    separator: bytes
+    lines: _Lines
+
+    def read(self, wanted: _Wanted) -> Slice:
+        size = self.facts.st_size
+        whole = self._whole() if size <= _WHOLE_BYTES else None
+        total = self.total() if wanted.offset < 0 or size <= _COUNT_BYTES or self.lines.complete else None
+        first = wanted.offset if wanted.offset > 0 else max(1, (total or 0) + wanted.offset + 1)
+        start = self.start_of(first)
+        raw, cut, ended = ([], [], True) if start is None else self._take(start, first, wanted)
+        if ended:
+            total = self.total()
+        if wanted.check_binary:
+            self._refuse_binary(raw)
+        encoding = self._encoding(whole, raw)
+        text = _decode(raw, cut, first, encoding, wanted.max_line, self.separator)
+        if first == 1:
+            text = text.removeprefix("\ufeff")
+        return Slice(
+            text=text,
+            first=first if raw else 0,
+            last=first + len(raw) - 1 if raw else 0,
+            total=total,
+            encoding=encoding,
+            newline=_newline(self.head if whole is None else whole, raw),
+            sha256=hashlib.sha256(whole).hexdigest() if whole is not None else "",
+            size=size,
+            cut=tuple(cut),
+        )
+
+    def _whole(self) -> bytes:
+        return b"".join(_Chunks(self.fd, 0, self.facts.st_size))
+
+    def total(self) -> int:
+        """The number of lines; an unended last line counts."""
+        size = self.facts.st_size
+        if size == 0:
+            return 0
+        self._scan(None)
+        ends = self.lines.ends[-1] if self.lines.ends else 0
+        return ends + (os.pread(self.fd, 1, size - 1) != self.separator)
+
+    def start_of(self, number: int) -> int | None:
+        """Offset of the first byte of a line, None where there is no such line."""
+        if number == 1:
+            return 0 if self.facts.st_size else None
+        self._scan(number - 1)
+        ends = self.lines.ends
+        block = bisect_left(ends, number - 1)
+        if block == len(ends):
+            return None
+        before = ends[block - 1] if block else 0
+        data = os.pread(self.fd, _BLOCK, block * _BLOCK)
+        at = _nth(data, self.separator, number - 1 - before)
+        start = block * _BLOCK + at + 1
+        return start if start < self.facts.st_size else None
+
+    def _scan(self, ends_wanted: int | None) -> None:
+        """Count on until `ends_wanted` line ends are known, or the whole file is."""
+        lines = self.lines
+        with lines.lock:
+            known = lines.ends[-1] if lines.ends else 0
+            if lines.complete or (ends_wanted is not None and known >= ends_wanted):
+                return
+            buffer = bytearray(_BLOCK)
+            count, separator = known, self.separator
+            while True:
+                got = _fill(self.fd, buffer, len(lines.ends) * _BLOCK)
+                if got:
+                    count += buffer.count(separator) if got == _BLOCK else buffer.count(separator, 0, got)
+                    if got == _BLOCK:
+                        lines.ends.append(count)
+                if got < _BLOCK:
+                    lines.ends.append(count)
+                    lines.complete = True
+                    return
+                if ends_wanted is not None and count >= ends_wanted:
+                    return
+
+    def _take(self, start: int, first: int, wanted: _Wanted) -> tuple[list[bytes], list[int], bool]:
+        """Raw lines with their ends, numbers of the cut ones, and whether the file ended."""
+        keep = wanted.max_line * 4 + 4
+        raw: list[bytes] = []
+        cut: list[int] = []
+        held = bytearray()
+        budget = SLICE_BYTES
+        long = False
+        for chunk in _Chunks(self.fd, start, self.facts.st_size):
+            position = 0
+            while position < len(chunk):
+                end = chunk.find(self.separator, position)
+                stop = len(chunk) if end < 0 else end + 1
+                room = keep - len(held)
+                held += chunk[position : min(stop, position + max(0, room))]
+                long = long or stop - position > room
+                position = stop
+                if end < 0:
+                    break
+                _finish(raw, cut, held, long, first, self.separator)
+                budget -= len(held)
+                held, long = bytearray(), False
+                if len(raw) >= wanted.limit or budget <= 0:
+                    return raw, cut, False
+        if held:
+            _finish(raw, cut, held, long, first, b"")
+        return raw, cut, True
+
+    def _refuse_binary(self, raw: list[bytes]) -> None:
+        kind = sniff_type(self.head)
+        if kind is None and not any(b"\0" in line for line in raw):
+            return
+        kind = kind or "application/octet-stream"
+        size = self.facts.st_size
+        raise Unsupported(
+            f"binary file ({kind}, {size} bytes): it has no lines to show",
+            hint="Use a tool for its type, or look at its bytes with a command such as `xxd`.",
+            details={"binary": True, "mime_type": kind, "size": size},
+        )
+
+    def _encoding(self, whole: bytes | None, raw: list[bytes]) -> str:
+        if whole is not None:
+            return detect(whole)
+        if self.head.startswith(codecs.BOM_UTF8):
+            return "utf-8-sig"
+        # In a large file only its head and the slice are judged: a slice must show true text.
+        body = b"".join(line for line in raw)
+        if is_utf8(self.head, whole=False) and is_utf8(body):
+            return "utf-8"
+        return detect(self.head + body, whole=False)
+
+
+def _finish(
+    raw: list[bytes], cut: list[int], held: bytearray, long: bool, first: int, separator: bytes
+) -> None:
+    if long:
+        cut.append(first + len(raw))
+        held += separator
+    raw.append(bytes(held))
+
+
+@dataclass(slots=True)
+class _Chunks:
+    """The file from `at` in blocks, up to the size it had when it was opened."""
+
+    fd: int
+    at: int
+    size: int
+
+    def __iter__(self) -> _Chunks:
+        return self
+
+    def __next__(self) -> bytes:
+        data = os.pread(self.fd, min(_BLOCK, max(0, self.size - self.at)), self.at)
+        if not data:
+            raise StopIteration
+        self.at += len(data)
+        return data
+
+
+def _fill(fd: int, buffer: bytearray, at: int) -> int:
+    """Fill the buffer from `at` as far as the file goes; bytes read."""
+    view = memoryview(buffer)
+    got = 0
+    while got < len(buffer):
+        more = os.preadv(fd, [view[got:]], at + got)
+        if more == 0:
+            break
+        got += more
+    return got
+
+
+def _nth(data: bytes, separator: bytes, number: int) -> int:
+    """Index of the `number`-th separator (1-based) in `data`."""
+    at = -1
+    for _ in range(number):
+        at = data.index(separator, at + 1)
+    return at
+
+
+def _decode(
+    raw: list[bytes], cut: list[int], first: int, encoding: str, max_line: int, separator: bytes
+) -> str:
+    """The lines as text; every line end becomes `\\n`, long lines are cut at a character."""
+    name = "utf-8" if encoding == "utf-8-sig" else encoding
+    shortened = set(cut)
+    text: list[str] = []
+    for number, line in enumerate(raw, first):
+        if number not in shortened and len(line) <= max_line:
+            text.append(_ended(line.decode(name, "replace"), separator))
+            continue
+        ended = line.endswith(separator)
+        body = codecs.getincrementaldecoder(name)("replace").decode(line.rstrip(b"\r\n"), final=False)
+        if len(body) > max_line and number not in shortened:
+            cut.append(number)
+        text.append(body[:max_line] + ("\n" if ended else ""))
+    cut.sort()
+    return "".join(text)
+
+
+def _ended(line: str, separator: bytes) -> str:
+    if line.endswith("\r\n"):
+        return line[:-2] + "\n"
+    if separator == b"\r" and line.endswith("\r"):
+        return line[:-1] + "\n"
+    return line
+
+
+def _newline(sample: bytes, raw: list[bytes]) -> str:
+    """The line end that the file (as far as it was looked at) uses."""
+    crlf = lf = cr = 0
+    for data in (sample, b"".join(raw)):
+        pairs = data.count(b"\r\n")
+        crlf += pairs
+        lf += data.count(b"\n") - pairs
+        cr += data.count(b"\r") - pairs
+    kinds = [name for name, count in (("\r\n", crlf), ("\n", lf), ("\r", cr)) if count]
+    if len(kinds) > 1:
+        # A lone CR inside an LF file (a progress bar in a log) is no line end there.
+        return "mixed" if crlf and lf else ("\r\n" if crlf else "\n")
+    return kinds[0] if kinds else "\n"
+
+
+def _wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: _Wanted) -> Slice:
+    """A slice of UTF-16 or UTF-32: decoded from the start, since its line ends are no single bytes."""
+    if wanted.offset < 0:
+        total = _wide_slice(fd, facts, encoding, _Wanted(1 << 62, 1, 1, False)).total or 0
+        wanted = replace(wanted, offset=max(1, total + wanted.offset + 1))
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    unit = bom_length(os.pread(fd, 4, 0))
+    digest = hashlib.sha256()
+    lines: list[str] = []
+    cut: list[int] = []
+    number, held, length, budget = 1, "", 0, SLICE_BYTES
+    crlf = lf = 0
+    chunks = _Chunks(fd, 0, facts.st_size)
+    skip = unit
+    for chunk in chunks:
+        digest.update(chunk)
+        text = decoder.decode(chunk[skip:])
+        skip = 0
+        pieces = text.split("\n")
+        for i, piece in enumerate(pieces):
+            inside = wanted.offset <= number and len(lines) < wanted.limit and budget > 0
+            if inside:
+                held += piece[: max(0, wanted.max_line + 1 - len(held))]
+                length += len(piece)
+            if i == len(pieces) - 1:
+                break
+            ends_cr = piece.endswith("\r")
+            crlf, lf = crlf + ends_cr, lf + (not ends_cr)
+            if inside:
+                if length - ends_cr > wanted.max_line:
+                    cut.append(number)
+                lines.append(held.removesuffix("\r")[: wanted.max_line] + "\n")
+                budget -= len(held)
+                held, length = "", 0
+            number += 1
+    if held:
+        if length > wanted.max_line:
+            cut.append(number)
+        lines.append(held[: wanted.max_line])
+    total = number if _unended(fd, facts.st_size, encoding) else number - 1
+    newline = "mixed" if crlf and lf else "\r\n" if crlf else "\n"
+    return Slice(
+        text="".join(lines),
+        first=wanted.offset if lines else 0,
+        last=wanted.offset + len(lines) - 1 if lines else 0,
+        total=total,
+        encoding=encoding,
+        newline=newline,
+        sha256=digest.hexdigest() if facts.st_size <= _WHOLE_BYTES else "",
+        size=facts.st_size,
+        cut=tuple(cut),
+    )
+
+
+def _unended(fd: int, size: int, encoding: str) -> bool:
+    """Whether the last line lacks its line end (and is not empty)."""
+    end = "\n".encode(encoding)
+    mark = bom_length(os.pread(fd, 4, 0))
+    return size > mark and os.pread(fd, len(end), size - len(end)) != end

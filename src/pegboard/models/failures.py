@@ -1,0 +1,194 @@
+"""Failures: what an SDK raises, told as a ModelError with what to do next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from pegboard.core.errors import ModelError
+from pegboard.models.retry import Failure, asked_wait_s
+
+SHOWN_CHARACTERS: Final = 600
+"""Of a provider's own words at most this many are shown."""
+
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where requests go.
+
+    Attributes:
+        provider: its name in `--model`.
+        model: the model's name.
+        url: the base URL.
+        key_hint: how to give the right key.
+        key: the key, never shown.
+    """
+
+    provider: str
+    model: str
+    url: str
+    key_hint: str
+    key: str = ""
+
+    @property
+    def host(self) -> str:
+        """Host and port as in the URL."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine."""
+        return (urlsplit(self.url).hostname or "") in _LOCAL_HOSTS
+
+    @property
+    def destination(self) -> str:
+        """`this machine`, or the host (decisions 11)."""
+        return "this machine" if self.is_local else self.host
+
+
+def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
+    """What an SDK's or transport's exception means.
+
+    Args:
+        error: any exception from one request or its stream.
+        endpoint: where the request went.
+        now: seconds since the epoch, for a Retry-After date.
+    """
+    status = _status(error)
+    if status is not None:
+        response = getattr(error, "response", None)
+        headers: object = getattr(response, "headers", None)
+        asked = (
+            asked_wait_s(cast("Mapping[str, str]", headers), now) if isinstance(headers, Mapping) else None
+        )
+        return Failure(_by_status(status, _words(error, endpoint), endpoint, asked), asked)
+    names = [type(e).__name__ for e in _chain(error)]
+    if any("Timeout" in name for name in names):
+        return Failure(
+            ModelError(f"{endpoint.host} did not answer in time", hint="Try again later.", retryable=True)
+        )
+    if any(
+        name in ("ConnectError", "ConnectionRefusedError", "ClientConnectorError", "gaierror")
+        for name in names
+    ):
+        refused = any(
+            isinstance(e, ConnectionRefusedError)
+            or "refused" in str(e).lower()
+            or "attempts failed" in str(e)
+            for e in _chain(error)
+        )
+        hint = (
+            f"Is the server running at {endpoint.url}?"
+            if endpoint.is_local
+            else "Check the network and the address."
+        )
+        return Failure(
+            ModelError(
+                f"cannot connect to {endpoint.host}: {_last_words(error)}",
+                hint=hint,
+                # A server of this machine that is not there will not be there in a second.
+                retryable=not (endpoint.is_local and refused),
+            )
+        )
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return Failure(ModelError(f"{endpoint.host} sent a stream that is no JSON: {error}", retryable=True))
+    body = getattr(error, "body", None)
+    if isinstance(body, Mapping):
+        # An error event inside a stream has no status.
+        return Failure(ModelError(f"{endpoint.host} broke off: {_words(error, endpoint)}", retryable=True))
+    return Failure(
+        ModelError(f"the answer of {endpoint.host} broke off: {_last_words(error)}", retryable=True)
+    )
+
+
+def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None) -> ModelError:
+    where = f"{endpoint.host} answered {status}"
+    lower = words.lower()
+    if status == 401:
+        return ModelError(f"{where}: the key was refused. {words}", hint=endpoint.key_hint, status=status)
+    if status == 403:
+        return ModelError(
+            f"{where}: {words}",
+            hint=f"This key may not use {endpoint.model!r}. {endpoint.key_hint}",
+            status=status,
+        )
+    if status == 404:
+        return ModelError(
+            f"{where} for model {endpoint.model!r}: {words}",
+            hint="Check the model's name (`pegboard models list`) and that the URL ends where the API begins, as in /v1.",
+            status=status,
+        )
+    if status == 429 and ("insufficient_quota" in lower or "billing" in lower):
+        return ModelError(f"{where}: {words}", hint="The account has no credit left.", status=status)
+    if status == 413 or (
+        status == 400
+        and (
+            "context length" in lower
+            or "context_length" in lower
+            or "too long" in lower
+            or "context size" in lower
+        )
+    ):
+        return ModelError(
+            f"{where}: {words}",
+            hint="The conversation is too long for this model; compact it or take a model with a larger window.",
+            status=status,
+        )
+    retryable = status in _RETRIED or status >= 500
+    wait = f" It asks to wait {asked:g} s." if asked is not None else ""
+    hint = "Try again later." + wait if retryable else ""
+    return ModelError(f"{where}: {words}", hint=hint, retryable=retryable, status=status)
+
+
+def _status(error: Exception) -> int | None:
+    for name in ("status_code", "code"):
+        value = getattr(error, name, None)
+        if isinstance(value, int) and 400 <= value < 600:
+            return value
+    return None
+
+
+def _words(error: Exception, endpoint: Endpoint) -> str:
+    """The provider's own sentence, bounded, without our key."""
+    value: Any = getattr(error, "body", None) or getattr(error, "details", None)
+    while isinstance(value, Mapping):
+        body = cast("Mapping[str, Any]", value)
+        kind = body.get("code") or body.get("type") or body.get("status")
+        inner = body.get("error") or body.get("message") or body.get("detail")
+        if isinstance(inner, str):
+            return _shown(
+                f"{inner} ({kind})" if isinstance(kind, str) and kind != "error" else inner, endpoint
+            )
+        if inner is None:
+            break
+        value = inner
+    if isinstance(value, list) and value:
+        return _shown(json.dumps(value, ensure_ascii=False, default=str), endpoint)
+    return _shown(value if isinstance(value, str) and value else str(error), endpoint)
+
+
+def _shown(text: str, endpoint: Endpoint) -> str:
+    if len(endpoint.key) >= 8:
+        text = text.replace(endpoint.key, "[key]")
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    out: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and len(out) < 10:
+        out.append(current)
+        current = current.__cause__ or current.__context__
+    return out
+
+
+def _last_words(error: Exception) -> str:
+    said = [str(e) for e in _chain(error) if str(e)]
+    return said[-1][:SHOWN_CHARACTERS] if said else type(error).__name__

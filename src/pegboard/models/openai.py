@@ -1,0 +1,181 @@
+"""OpenAIModel: Chat Completions, of OpenAI and of every server that speaks it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from pegboard.core.errors import ModelError
+from pegboard.core.toolkit import Toolkit
+from pegboard.dialects.openai_chat import OpenAIChat
+from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.failures import Endpoint
+from pegboard.models.sdk import sdk
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+NO_KEY: Final = "none"
+"""Sent to servers that want no key: the SDK insists on one."""
+
+
+class OpenAIModel:
+    """A model behind Chat Completions.
+
+    Args:
+        model: the model's name at the server.
+        api_key: the server's key. It must be the key of this very server: a key of another
+            origin is never sent here (decisions 11). None sends a placeholder.
+        base_url: where the API begins, `https://api.openai.com/v1` by default.
+        strict: send tools with `strict: true` where their schema allows.
+        thinking_field: see OpenAIChat.
+        options: further request fields (`temperature`, `max_completion_tokens` …).
+        timeout_s: seconds without a byte after which a request has failed.
+        waiting: retry policy, clock and sleep.
+
+    Raises:
+        ModelError: no key for OpenAI itself.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        strict: bool = False,
+        thinking_field: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout_s: float = 600.0,
+        waiting: Waiting | None = None,
+    ) -> None:
+        if not api_key and base_url is None:
+            raise ModelError(
+                f"no key for openai:{model}",
+                hint="Set OPENAI_API_KEY, or name a server: openai:NAME@http://host:port/v1.",
+            )
+        self.dialect = OpenAIChat(strict=strict, thinking_field=thinking_field)
+        self.endpoint = endpoint_of("openai", model, api_key, base_url)
+        self._named = model if base_url is None else f"{model}@{base_url}"
+        self._options = dict(options or {})
+        self._timeout_s = timeout_s
+        self._waiting = waiting or Waiting()
+
+    @property
+    def name(self) -> str:
+        """`openai:NAME`, with `@URL` where it is another server."""
+        return f"openai:{self._named}"
+
+    @property
+    def destination(self) -> str:
+        """Where the data goes."""
+        return self.endpoint.destination
+
+    def converse(
+        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
+    ) -> ProviderConversation:
+        """Open a conversation; no request is made yet."""
+        return ProviderConversation(_ChatWire(self, instructions, output_schema), tools, self._waiting)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if "client" in self.__dict__:
+            await self.client.close()
+
+    @cached_property
+    def client(self) -> Any:
+        """The SDK's client, made on first use.
+
+        Raises:
+            ModelError: the SDK is not installed.
+        """
+        return make_client(self.endpoint, self._timeout_s)
+
+    def request(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, allow_tools: bool
+    ) -> dict[str, Any]:
+        """The request's fields, without the transport's."""
+        out: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "messages": messages,
+            "stream_options": {"include_usage": True},
+            **self._options,
+        }
+        if tools:
+            out["tools"] = tools
+            if not allow_tools:
+                # Tools stay in the request: without them the prompt's prefix would change and no
+                # longer be cached (ledger K-08).
+                out["tool_choice"] = "none"
+        return out
+
+
+def endpoint_of(provider: str, model: str, api_key: str | None, base_url: str | None) -> Endpoint:
+    """The endpoint of an OpenAI-compatible server."""
+    own = base_url is None
+    return Endpoint(
+        provider=provider,
+        model=model,
+        url=base_url or OPENAI_URL,
+        key_hint="Check OPENAI_API_KEY."
+        if own
+        else "This server needs its own key: set PEGBOARD_MODEL_KEY, or models.key in the config.",
+        key=api_key or "",
+    )
+
+
+def make_client(endpoint: Endpoint, timeout_s: float) -> Any:
+    """A client bound to one origin: environment, redirects and the SDK's own retries are off."""
+    openai = sdk("openai", "openai")
+    client = openai.AsyncOpenAI(
+        api_key=endpoint.key or NO_KEY,
+        # Always given: else the SDK would take OPENAI_BASE_URL and send the key there.
+        base_url=endpoint.url,
+        max_retries=0,
+        timeout=timeout_s,
+        http_client=openai.DefaultAsyncHttpxClient(
+            follow_redirects=False, timeout=timeout_s, trust_env=not endpoint.is_local
+        ),
+    )
+    if endpoint.url != OPENAI_URL:
+        # Taken from the environment by the SDK; another server has no business with them.
+        client.organization = None
+        client.project = None
+    return client
+
+
+class _ChatWire:
+    def __init__(
+        self, model: OpenAIModel, instructions: str, output_schema: Mapping[str, Any] | None
+    ) -> None:
+        self._model = model
+        self._head: list[dict[str, Any]] = (
+            [{"role": "system", "content": instructions}] if instructions else []
+        )
+        self._form = (
+            {}
+            if output_schema is None
+            else {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "answer", "schema": dict(output_schema)},
+                }
+            }
+        )
+        self.endpoint = model.endpoint
+        self.dialect = model.dialect
+
+    async def send(
+        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        request = self._model.request(
+            [*self._head, *messages], self.dialect.render_tools(tools), allow_tools=allow_tools
+        )
+        async with await self._model.client.chat.completions.create(
+            **request, **self._form, stream=True
+        ) as stream:
+            async for chunk in stream:
+                yield chunk.to_dict(warnings=False)
+
+    def ends(self, chunk: Mapping[str, Any]) -> bool:
+        choices: list[dict[str, Any]] = chunk.get("choices") or []
+        return any(choice.get("finish_reason") for choice in choices)

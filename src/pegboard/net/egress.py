@@ -1,0 +1,321 @@
+"""Egress: the filtering proxy through which a confined command reaches its granted hosts.
+
+Speaks HTTP (absolute form and CONNECT) and SOCKS5 on one socket. It decides by name, resolves
+the name itself, connects only to an address that `addresses` calls public, and logs every
+destination. Names are matched label by label: `*.pkg.example` never matches `notpkg.example`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from pegboard.net.addresses import classify
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+_HEAD_LIMIT: Final = 65_536
+_CONNECT_S: Final = 20.0
+_HEAD_S: Final = 30.0
+_IDLE_S: Final = 600.0
+_CHUNK: Final = 65_536
+_HOP_HEADERS: Final = frozenset(
+    (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive", b"te", b"upgrade")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """One attempt to reach something.
+
+    Attributes:
+        host, port: as asked for; the host in lower case.
+        allowed: whether it was let through.
+        reason: why not, or the address that it went to.
+        at: seconds since the epoch.
+    """
+
+    host: str
+    port: int
+    allowed: bool
+    reason: str
+    at: float
+
+
+def matches(host: str, pattern: str) -> bool:
+    """Whether a rule names a host: equal names, or `*.name` for any name below it.
+
+    `host:port` rules are split by the caller; a single `*` matches everything.
+    """
+    host, pattern = host.rstrip(".").lower(), pattern.rstrip(".").lower()
+    if pattern == "*":
+        return True
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return host == pattern
+
+
+def split_rule(rule: str) -> tuple[str, int | None]:
+    """`host`, `host:443`, `[::1]:443` as host and port; None = any port."""
+    if rule.startswith("["):
+        host, _, rest = rule[1:].partition("]")
+        return host, int(rest[1:]) if rest.startswith(":") and rest[1:].isdigit() else None
+    host, colon, port = rule.rpartition(":")
+    if colon and port.isdigit() and ":" not in host:
+        return host, int(port)
+    return rule, None
+
+
+async def resolve_here(host: str, port: int) -> Sequence[str]:
+    """Addresses of a name by this machine's resolver.
+
+    Raises:
+        OSError: it has none.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Refused(Exception):
+    """A destination was not allowed; the text says why."""
+
+
+class EgressProxy:
+    """One proxy for one command.
+
+    Args:
+        hosts: rules, `host`, `*.suffix`, each with an optional `:port`.
+        allow_private: rules for which an address that is not public is fine too.
+        resolve: how names become addresses.
+        on_destination: called with every attempt, for the audit.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        *,
+        allow_private: Sequence[str] = (),
+        resolve: Resolve = resolve_here,
+        on_destination: Callable[[Destination], None] | None = None,
+    ) -> None:
+        self._rules = [split_rule(rule) for rule in hosts]
+        self._private = [split_rule(rule) for rule in allow_private]
+        self._resolve = resolve
+        self._on_destination = on_destination
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self.destinations: list[Destination] = []
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Answer on a listening socket (TCP or Unix); it is ours from now on."""
+        listener.setblocking(False)
+        if listener.family == socket.AF_UNIX:
+            self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=_HEAD_LIMIT)
+        else:
+            self._server = await asyncio.start_server(self._accept, sock=listener, limit=_HEAD_LIMIT)
+
+    async def close(self) -> None:
+        """Stop, and cut every connection."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        if self._open:
+            await asyncio.wait(list(self._open), timeout=2.0)
+
+    def refusals(self) -> list[str]:
+        """One sentence for each refused destination."""
+        seen = dict.fromkeys((d.host, d.port, d.reason) for d in self.destinations if not d.allowed)
+        return [
+            f"connection to {host}:{port} was refused: {reason}. Ask for it with hosts=[{host!r}]."
+            for host, port, reason in seen
+        ]
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._open.add(task)
+        try:
+            async with asyncio.timeout(_HEAD_S):
+                first = await reader.readexactly(1)
+            if first == b"\x05":
+                await self._socks(reader, writer)
+            else:
+                await self._http(first, reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            # A broken client or a cut connection concerns nobody else.
+            pass
+        except asyncio.CancelledError:
+            # close() ends the connections; the server must not report them as failed.
+            pass
+        finally:
+            writer.close()
+            if task is not None:
+                self._open.discard(task)
+
+    async def _http(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_HEAD_S):
+            head = first + await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.partition(b"\r\n")
+        method, target, version = line.split(b" ", 2)
+        if method == b"CONNECT":
+            host, port = split_rule(target.decode("ascii"))
+            upstream = await self._upstream_or_refuse(host, port or 443, writer)
+            if upstream is not None:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await _relay(reader, writer, *upstream)
+            return
+        url = urlsplit(target.decode("latin-1"))
+        if url.scheme != "http" or not url.hostname:
+            await _answer(writer, 400, "This is a proxy: absolute http URLs and CONNECT only.")
+            return
+        upstream = await self._upstream_or_refuse(url.hostname, url.port or 80, writer)
+        if upstream is None:
+            return
+        path = url.path or "/"
+        if url.query:
+            path += "?" + url.query
+        # One request a connection: a later one on it could name another host.
+        kept = [
+            header
+            for header in rest.removesuffix(b"\r\n\r\n").split(b"\r\n")
+            if header.partition(b":")[0].strip().lower() not in _HOP_HEADERS | {b"host"}
+        ]
+        host_header = url.netloc.rpartition("@")[2].encode("latin-1")
+        lines = [b" ".join((method, path.encode("latin-1"), version)), b"Host: " + host_header, *kept]
+        upstream[1].write(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
+        await _relay(reader, writer, *upstream)
+
+    async def _upstream_or_refuse(
+        self, host: str, port: int, writer: asyncio.StreamWriter
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        try:
+            return await self._upstream(host, port)
+        except Refused as refusal:
+            await _answer(writer, 403, f"Refused by the sandbox: {host}:{port}: {refusal}.")
+        except (OSError, TimeoutError) as problem:
+            await _answer(writer, 502, f"{host}:{port} cannot be reached: {problem}.")
+        return None
+
+    async def _socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """RFC 1928: no authentication, CONNECT only."""
+        async with asyncio.timeout(_HEAD_S):
+            methods = await reader.readexactly((await reader.readexactly(1))[0])
+            if 0 not in methods:
+                writer.write(b"\x05\xff")
+                return
+            writer.write(b"\x05\x00")
+            _, command, _, kind = await reader.readexactly(4)
+            if kind == 1:
+                host = socket.inet_ntop(socket.AF_INET, await reader.readexactly(4))
+            elif kind == 4:
+                host = socket.inet_ntop(socket.AF_INET6, await reader.readexactly(16))
+            elif kind == 3:
+                host = (await reader.readexactly((await reader.readexactly(1))[0])).decode("ascii")
+            else:
+                return
+            (port,) = struct.unpack("!H", await reader.readexactly(2))
+        if command != 1:
+            writer.write(_socks_reply(7))
+            return
+        try:
+            upstream = await self._upstream(host, port)
+        except Refused:
+            writer.write(_socks_reply(2))
+            return
+        except (OSError, TimeoutError):
+            writer.write(_socks_reply(4))
+            return
+        writer.write(_socks_reply(0))
+        await _relay(reader, writer, *upstream)
+
+    async def _upstream(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to an allowed destination, at an address that was checked.
+
+        Raises:
+            Refused: no rule names it, or an address of it is not public.
+            OSError: it cannot be reached.
+        """
+        host = host.rstrip(".").lower()
+        if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
+            raise self._refused(host, port, "no granted host names it")
+        private = any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._private)
+        async with asyncio.timeout(_CONNECT_S):
+            addresses = await self._addresses(host, port)
+            for address in addresses:
+                reason = None if private else classify(address)
+                if reason is not None:
+                    raise self._refused(host, port, f"its address {address} is not public ({reason})")
+            problem: OSError | None = None
+            for address in addresses:
+                try:
+                    streams = await asyncio.open_connection(address, port)
+                except OSError as failed:
+                    problem = failed
+                    continue
+                self._log(host, port, True, address)
+                return streams
+        raise problem or OSError(f"{host} has no address")
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
+        with contextlib.suppress(ValueError):
+            return [str(ip_address(host))]
+        return await self._resolve(host, port)
+
+    def _refused(self, host: str, port: int, reason: str) -> Refused:
+        self._log(host, port, False, reason)
+        return Refused(reason)
+
+    def _log(self, host: str, port: int, allowed: bool, reason: str) -> None:
+        seen = Destination(host=host, port=port, allowed=allowed, reason=reason, at=time.time())
+        self.destinations.append(seen)
+        if self._on_destination is not None:
+            self._on_destination(seen)
+
+
+async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:
+    body = (text + "\n").encode()
+    head = f"HTTP/1.1 {status} Pegboard\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+    writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+    await writer.drain()
+
+
+async def _relay(
+    near_in: asyncio.StreamReader,
+    near_out: asyncio.StreamWriter,
+    far_in: asyncio.StreamReader,
+    far_out: asyncio.StreamWriter,
+) -> None:
+    """Copy both ways until both sides have ended."""
+
+    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                async with asyncio.timeout(_IDLE_S):
+                    data = await source.read(_CHUNK)
+                if not data:
+                    break
+                target.write(data)
+                await target.drain()
+        except (OSError, TimeoutError):
+            target.close()
+            return
+        with contextlib.suppress(OSError, RuntimeError):
+            target.write_eof()
+
+    try:
+        await asyncio.gather(copy(near_in, far_out), copy(far_in, near_out))
+    finally:
+        far_out.close()
+
+
+def _socks_reply(code: int) -> bytes:
+    return bytes((5, code, 0, 1)) + bytes(6)

@@ -1,0 +1,371 @@
+"""Child: one running command with bounded output, a deadline and an owner that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pegboard.process import tree
+from pegboard.process.ring import Ring
+from pegboard.process.spawner import Spawn, spawn
+
+# What a pipe holds by default. Bigger pipes and reads were measured slower: they leave the cache.
+_READ: Final = 1 << 16
+_READS_A_TURN: Final = 16
+_REAP_WITHIN_S: Final = 5.0
+
+_SESSION: Final = secrets.token_hex(6)
+
+
+def new_mark(owner: str = _SESSION) -> str:
+    """A mark for one command's processes; `owner` names whoever ends them together."""
+    return f"{owner}.{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streams:
+    """How a child's streams are set up.
+
+    Attributes:
+        stdout, stderr: where the output goes; the same Ring twice merges them in order of arrival.
+        stdin: bytes to give, then end of file; None = /dev/null, unless `keep_stdin`.
+        keep_stdin: leave standard input open for `Child.write`.
+        status_fd: read end on which a launcher writes the command's exit status as decimal text;
+            without one, the process's own end is the command's end. Owned by the Child.
+    """
+
+    stdout: Ring
+    stderr: Ring
+    stdin: bytes | None = None
+    keep_stdin: bool = False
+    status_fd: int | None = None
+
+
+class Child:
+    """A started command. Made by `Child.start`; always ended by `close` or `kill`.
+
+    Attributes:
+        pid: process id, also the id of its process group and session.
+        mark: what its processes carry in their environment.
+        exit_code: the command's status once `finished` is set; negative = killed by that signal.
+        finished: the command itself has ended (children may live on).
+        gone: the process has been reaped.
+        drained: every output stream has reached its end.
+        on_output: called after output arrived; may be set at any time.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._pumps: list[_Pump] = []
+        self._stdin: _Feeder | None = None
+        self._pidfd = -1
+        self.pid = process.pid
+        self.mark = mark
+        self.on_output: Callable[[], None] | None = None
+        self.exit_code: int | None = None
+        self.finished = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.drained = asyncio.Event()
+
+    @classmethod
+    async def start(
+        cls, what: Spawn, streams: Streams, *, mark: str | None = None, terminal: int | None = None
+    ) -> Child:
+        """Start a command in its own session with its output captured.
+
+        Args:
+            what: the program; its own stdin, stdout and stderr fields are ignored.
+            streams: capture and input.
+            mark: overrides the generated one.
+            terminal: the master side of a pseudo-terminal whose slave is `what.stdin`;
+                output is then read from it and input written to it. Owned by the Child.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        mark = mark or new_mark()
+        env = {**what.env, tree.MARK: mark}
+        opened: list[int] = []
+        given: list[int] = []
+        try:
+            if terminal is not None:
+                process = await spawn(replace(what, env=env, stdout=what.stdin, stderr=what.stdin))
+                child = cls(process, mark)
+                child._watch()
+                child._pump(terminal, streams.stdout)
+                child._stdin = _Feeder(child._loop, os.dup(terminal))
+            else:
+                out_r, out_w = os.pipe2(os.O_CLOEXEC)
+                opened.append(out_r)
+                given.append(out_w)
+                err_r, err_w = (out_r, out_w)
+                if streams.stderr is not streams.stdout:
+                    err_r, err_w = os.pipe2(os.O_CLOEXEC)
+                    opened.append(err_r)
+                    given.append(err_w)
+                in_r, in_w = subprocess.DEVNULL, -1
+                if streams.stdin is not None or streams.keep_stdin:
+                    in_r, in_w = os.pipe2(os.O_CLOEXEC)
+                    opened.append(in_w)
+                    given.append(in_r)
+                process = await spawn(replace(what, env=env, stdin=in_r, stdout=out_w, stderr=err_w))
+                child = cls(process, mark)
+                opened.clear()
+                child._watch()
+                child._pump(out_r, streams.stdout)
+                if err_r != out_r:
+                    child._pump(err_r, streams.stderr)
+                if in_w >= 0:
+                    child._stdin = _Feeder(child._loop, in_w)
+                    child._stdin.feed(streams.stdin or b"", end=not streams.keep_stdin)
+        except BaseException:
+            for fd in opened:
+                os.close(fd)
+            if streams.status_fd is not None:
+                os.close(streams.status_fd)
+            raise
+        finally:
+            for fd in given:
+                os.close(fd)
+        if streams.status_fd is not None:
+            child._follow_status(streams.status_fd)
+        return child
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the command has ended; False when `timeout_s` seconds passed first."""
+        return await _within(self.finished, timeout_s)
+
+    async def wait_drained(self, timeout_s: float | None = None) -> bool:
+        """Wait until nobody holds the output open; False when `timeout_s` seconds passed first."""
+        return await _within(self.drained, timeout_s)
+
+    @property
+    def lingers(self) -> bool:
+        """The command has ended but children of it hold its output or its group."""
+        if not self.finished.is_set():
+            return False
+        return not self.gone.is_set() or not self.drained.is_set() or tree.kill_group(self.pid, 0)
+
+    def write(self, data: bytes, *, end: bool = False) -> bool:
+        """Give bytes to standard input; False when it is closed."""
+        return self._stdin is not None and self._stdin.feed(data, end=end)
+
+    def signal(self, number: int = signal.SIGTERM) -> bool:
+        """Signal the process group; whether there was one."""
+        return tree.kill_group(self.pid, number)
+
+    async def kill(self) -> None:
+        """Kill everything that belongs to the command and reap it."""
+        tree.kill_group(self.pid)
+        await asyncio.to_thread(tree.kill_tree, self.pid, self.mark)
+        await self.wait_gone(_REAP_WITHIN_S)
+        self.abandon()
+
+    async def wait_gone(self, timeout_s: float | None = None) -> bool:
+        """Wait until the process is reaped; False when `timeout_s` seconds passed first."""
+        return await _within(self.gone, timeout_s)
+
+    def drain_now(self) -> None:
+        """Take what the pipes hold at this moment, without waiting."""
+        for pump in list(self._pumps):
+            pump.drain()
+
+    def abandon(self) -> None:
+        """Stop reading and close every descriptor; what still runs keeps running."""
+        for pump in list(self._pumps):
+            pump.drain()
+            pump.close()
+        if self._stdin is not None:
+            self._stdin.close()
+        self.drained.set()
+
+    def _pump(self, fd: int, ring: Ring) -> None:
+        self._pumps.append(_Pump(self._loop, fd, ring, self._output_came, self._pump_ended))
+
+    def _output_came(self) -> None:
+        if self.on_output is not None:
+            self.on_output()
+
+    def _pump_ended(self, pump: _Pump) -> None:
+        if pump in self._pumps:
+            self._pumps.remove(pump)
+        if not self._pumps:
+            self.drained.set()
+
+    def _watch(self) -> None:
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            # No pidfd on this system: one waiting thread a child.
+            waiting = self._loop.run_in_executor(None, self._process.wait)
+            waiting.add_done_callback(lambda _: self._reaped())
+            return
+        self._loop.add_reader(self._pidfd, self._reaped)
+
+    def _reaped(self) -> None:
+        if self._process.poll() is None:
+            return
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self.exit_code is None:
+            self.exit_code = self._process.returncode
+        self.gone.set()
+        self.finished.set()
+
+    def _follow_status(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+
+        def ready() -> None:
+            with contextlib.suppress(BlockingIOError):
+                text = os.read(fd, 16)
+                self._loop.remove_reader(fd)
+                os.close(fd)
+                if text.strip().isdigit() and self.exit_code is None:
+                    self.exit_code = int(text)
+                    self.finished.set()
+
+        self._loop.add_reader(fd, ready)
+
+
+class _Pump:
+    """Moves one pipe's bytes into a Ring from the event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fd: int,
+        ring: Ring,
+        on_output: Callable[[], None],
+        ended: Callable[[_Pump], None],
+    ) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._ring = ring
+        self._on_output = on_output
+        self._ended = ended
+        os.set_blocking(fd, False)
+        loop.add_reader(fd, self._ready)
+
+    def _ready(self) -> None:
+        if self._take(_READS_A_TURN):
+            self._on_output()
+
+    def drain(self) -> None:
+        # As much as a full pipe holds, not more: the writer may never stop.
+        if self._fd >= 0:
+            self._take(_READS_A_TURN)
+
+    def _take(self, reads: int) -> bool:
+        took = False
+        for _ in range(reads):
+            try:
+                chunk = os.read(self._fd, _READ)
+            except BlockingIOError:
+                return took
+            except OSError:
+                # EIO is how a pseudo-terminal says that its other side is closed.
+                chunk = b""
+            if not chunk:
+                self.close()
+                return took
+            took = True
+            self._ring.feed(chunk)
+            if len(chunk) < _READ // 16:
+                return took
+        return took
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+            self._ended(self)
+
+
+class _Feeder:
+    """Writes to a child's standard input without blocking."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._left = bytearray()
+        self._end = False
+        self._waiting = False
+        os.set_blocking(fd, False)
+
+    def feed(self, data: bytes, *, end: bool) -> bool:
+        if self._fd < 0 or self._end:
+            return False
+        self._left += data
+        self._end = end
+        self._write()
+        return self._fd >= 0 or end
+
+    def _write(self) -> None:
+        try:
+            while self._left:
+                del self._left[: os.write(self._fd, self._left[:_READ])]
+        except BlockingIOError:
+            if not self._waiting:
+                self._waiting = True
+                self._loop.add_writer(self._fd, self._write)
+            return
+        except OSError:
+            self.close()
+            return
+        if self._waiting:
+            self._waiting = False
+            self._loop.remove_writer(self._fd)
+        if self._end:
+            self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            if self._waiting:
+                self._loop.remove_writer(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+async def _within(event: asyncio.Event, timeout_s: float | None) -> bool:
+    if event.is_set():
+        return True
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        return event.is_set()
+    return True
+
+
+async def run_small(
+    argv: Sequence[str], env: dict[str, str], *, cwd: str = "/", timeout_s: float = 10.0
+) -> tuple[int, bytes]:
+    """Run a short trusted program; its exit status and at most 1 MB of its output.
+
+    Raises:
+        OSError: it could not be started.
+        TimeoutError: it did not end in time; it was killed.
+    """
+    ring = Ring(1_000_000)
+    child = await Child.start(Spawn(argv=argv, env=env, cwd=cwd), Streams(stdout=ring, stderr=ring))
+    try:
+        if not await child.wait(timeout_s):
+            raise TimeoutError(f"{argv[0]} did not end within {timeout_s:g} s")
+        await child.wait_drained(1.0)
+        return child.exit_code or 0, b"".join(ring.parts())
+    finally:
+        if child.gone.is_set():
+            child.abandon()
+        else:
+            await child.kill()

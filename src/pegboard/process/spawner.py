@@ -1,0 +1,84 @@
+"""Starting children from one long-lived thread.
+
+`PR_SET_PDEATHSIG`, on which `bwrap --die-with-parent` rests, fires when the *thread* that
+forked ends, so children must not be started from pool threads that come and go (decisions 22).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """One program to start, in its own session and process group.
+
+    Attributes:
+        argv: program and arguments; the program is looked up in `env`'s PATH.
+        env: the whole environment.
+        cwd: working folder, None = ours.
+        stdin, stdout, stderr: descriptors to give it; they are not closed here.
+        pass_fds: further descriptors it inherits under the same numbers.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    stdin: int = subprocess.DEVNULL
+    stdout: int = subprocess.DEVNULL
+    stderr: int = subprocess.DEVNULL
+    pass_fds: Sequence[int] = field(default=())
+
+
+_threads: list[ThreadPoolExecutor] = []
+
+
+def _spawner() -> ThreadPoolExecutor:
+    if not _threads:
+        _threads.append(ThreadPoolExecutor(max_workers=1, thread_name_prefix="pegboard-spawn"))
+        # A forked copy of this process has the object but not its thread.
+        os.register_at_fork(after_in_child=_threads.clear)
+    return _threads[0]
+
+
+async def spawn(what: Spawn) -> subprocess.Popen[bytes]:
+    """Start `what`; the caller reaps it.
+
+    A cancelled caller never leaks the child: it is killed and reaped by the spawning thread.
+
+    Raises:
+        OSError: it could not be started (no such program or folder, no permission).
+    """
+    start = asyncio.get_running_loop().run_in_executor(_spawner(), _start, what)
+    try:
+        return await asyncio.shield(start)
+    except asyncio.CancelledError:
+        start.add_done_callback(_discard)
+        raise
+
+
+def _discard(started: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    if started.cancelled() or started.exception() is not None:
+        return
+    process = started.result()
+    process.kill()
+    process.wait()
+
+
+def _start(what: Spawn) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        list(what.argv),
+        env=dict(what.env),
+        cwd=what.cwd,
+        stdin=what.stdin,
+        stdout=what.stdout,
+        stderr=what.stderr,
+        pass_fds=tuple(what.pass_fds),
+        close_fds=True,
+        start_new_session=True,
+    )

@@ -1,0 +1,53 @@
+"""OutputReader: reads a final answer into the type that the agent promises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pegboard.core.repair import Unrepairable, repair_json
+
+
+class OutputReader:
+    """Reads text into `kind`: a pydantic model, dataclass, TypedDict or any type pydantic knows.
+
+    `str` takes the text as it is.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """JSON Schema of the output, None for plain text."""
+        return None if self._kind is str else self._adapter.json_schema()
+
+    def instructions(self, before: str) -> str:
+        """The system prompt with what the final answer must look like."""
+        if self.schema is None:
+            return before
+        wanted = json.dumps(self.schema, ensure_ascii=False)
+        return f"{before}\n\nGive your final answer as JSON only, by this JSON Schema:\n{wanted}".strip()
+
+    def read(self, text: str) -> Any:
+        """The typed value.
+
+        Raises:
+            ValueError: what does not fit, one line for each place.
+        """
+        if self._kind is str:
+            return text
+        try:
+            value = repair_json(text)
+        except Unrepairable as error:
+            raise ValueError(f"it is no JSON ({error})") from None
+        if value.truncated:
+            raise ValueError("the JSON is cut off")
+        try:
+            return self._adapter.validate_python(value.value)
+        except ValidationError as error:
+            places = [f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in error.errors()]
+            raise ValueError("; ".join(places)) from None

@@ -1,0 +1,104 @@
+"""Transcripts: the fold of an event stream into the messages that a model sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pegboard.core.call import ToolCall
+from pegboard.core.errors import Interrupted
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    Event,
+    ModelReplied,
+    RunFinished,
+    RunStarted,
+    UserSaid,
+)
+from pegboard.core.result import ToolResult
+from pegboard.core.transcript import Message, ResultsMessage, Usage
+
+
+@dataclass(slots=True)
+class History:
+    """What a stream of events says happened.
+
+    Attributes:
+        messages: valid at any point: every call of a complete turn is followed by its results.
+        open_calls: calls of the last model turn that have no result yet, in call order.
+        started: ids of open calls that had begun when the stream ended.
+        done: results of the last turn's calls that have one, by call id.
+        usage: summed over all turns.
+        turns: model turns so far.
+        run: the last run's start, None where there was none.
+        finished: the last run's end, None while it goes on.
+    """
+
+    messages: list[Message] = field(default_factory=list[Message])
+    open_calls: tuple[ToolCall, ...] = ()
+    started: set[str] = field(default_factory=set[str])
+    done: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0
+    run: RunStarted | None = None
+    finished: RunFinished | None = None
+
+
+def fold(events: Iterable[Event]) -> History:
+    """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
+    history = History()
+    calls: tuple[ToolCall, ...] = ()
+    for event in events:
+        match event:
+            case RunStarted():
+                history.run, history.finished = event, None
+                history.usage, history.turns = Usage(), 0
+            case UserSaid(message):
+                _close(history, calls)
+                calls = ()
+                history.messages.append(message)
+            case ModelReplied(message):
+                _close(history, calls)
+                calls = message.calls
+                history.messages.append(message)
+                history.usage += message.usage
+                history.turns += 1
+            case CallStarted():
+                history.started.add(event.call_id)
+            case CallFinished(result):
+                history.done[result.call_id] = result
+                if calls and all(c.id in history.done for c in calls):
+                    _close(history, calls)
+                    calls = ()
+            case RunFinished():
+                history.finished = event
+            case _:
+                pass
+    history.open_calls = tuple(c for c in calls if c.id not in history.done)
+    if not history.open_calls:
+        _close(history, calls)
+    return history
+
+
+def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
+    """Append the results of `calls`; one that has none is interrupted: nobody knows what it did."""
+    if calls:
+        history.messages.append(
+            ResultsMessage(
+                tuple(history.done.get(c.id or "") or interrupted(c, history.started) for c in calls)
+            )
+        )
+    history.started, history.done = set(), {}
+
+
+def interrupted(call: ToolCall, started: set[str]) -> ToolResult:
+    """The result of a call that the end of the process left without one."""
+    if call.id in started:
+        message = f"the process ended while {call.name} ran; whether it took effect is unknown"
+        hint = "Look at the state it would have changed before you call it again."
+    else:
+        message = f"the process ended before {call.name} ran; it did not run"
+        hint = "Call it again if it is still needed."
+    failed = ToolResult.failed(Interrupted(message, hint=hint))
+    return ToolResult(content=failed.content, error=failed.error, call_id=call.id or "", tool=call.name)

@@ -1,0 +1,358 @@
+"""exec: running one command to its end, confined, with everything it started accounted for."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from pegboard.core.errors import NotFound, Unavailable
+from pegboard.net.egress import EgressProxy
+from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
+from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
+from pegboard.process.child import Child, Streams
+from pegboard.process.ring import Ring
+from pegboard.process.spawner import Spawn
+from pegboard.process.text import joined
+from pegboard.shell.environment import command_environment
+from pegboard.shell.sandbox import bridge
+from pegboard.shell.sandbox.confinement import Backend, Job, Prepared
+from pegboard.shell.sandbox.none import Unconfined
+
+SHELL: Final = "/bin/bash"
+# How long children may take to let go of the output once the command itself has ended.
+_LINGER_S: Final = 0.25
+_BRIDGE_S: Final = 10.0
+
+
+class Guard(Protocol):
+    """Judges a command without running it."""
+
+    def __call__(self, command: str, *, working_dir: str | None = None) -> Inspection:
+        """What the command will do, as far as parsing can tell."""
+        ...
+
+
+class Adopter(Protocol):
+    """Takes over what outlives its command; see `shell.jobs`."""
+
+    def adopt(self, running: Running) -> str:
+        """Own a command whose children still run; the process_id under which they are listed."""
+        ...
+
+
+@dataclass(slots=True)
+class Running:
+    """A started command and what belongs to it.
+
+    Attributes:
+        request: what was asked for.
+        child: the process.
+        stdout, stderr: the captured output.
+        prepared: its confinement.
+        started: monotonic seconds.
+        proxy: its way to the granted hosts, None without.
+        notes: what must be said, in order.
+    """
+
+    request: ExecRequest
+    child: Child
+    stdout: Ring
+    stderr: Ring
+    prepared: Prepared
+    backend: str
+    started: float
+    proxy: EgressProxy | None = None
+    notes: list[str] = field(default_factory=list[str])
+    _ended: bool = False
+
+    async def end(self) -> None:
+        """Kill what still runs, undo what the sandbox forbids, free everything. Safe to repeat."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            if self.child.gone.is_set() and not self.child.lingers:
+                self.child.abandon()
+            else:
+                await self.prepared.kill()
+                await self.child.kill()
+            if self.proxy is not None:
+                await self.proxy.close()
+                self.notes.extend(self.proxy.refusals())
+        finally:
+            self.notes.extend(await self.prepared.finish())
+            self.prepared.release()
+
+    def outcome(self, *, timed_out: bool, captured: Captured, fallbacks: Sequence[str]) -> ExecOutcome:
+        """What became of it, as far as it is known now."""
+        out, err = self.stdout, self.stderr
+        not_undoable = [f"not undoable: {reason}" for reason in captured.not_captured]
+        return ExecOutcome(
+            exit_code=-9 if self.child.exit_code is None else self.child.exit_code,
+            stdout=joined(*out.parts(), out.dropped, fallbacks=fallbacks),
+            stderr="" if err is out else joined(*err.parts(), err.dropped, fallbacks=fallbacks),
+            duration_s=time.monotonic() - self.started,
+            timed_out=timed_out,
+            dropped_bytes=out.dropped + (0 if err is out else err.dropped),
+            changes=captured.changes,
+            notes=(*self.notes, *not_undoable),
+            backend=self.backend,
+        )
+
+
+class CommandShell:
+    """Runs commands of one workspace; implements `ports.shell.Shell`.
+
+    Args:
+        workspace: real path of the workspace.
+        backend: the confinement; see `sandbox.choose`.
+        environment: our own environment, of which an allow-list is passed on.
+        passed: further names of it to pass on.
+        path_prepend: folders to put before PATH.
+        secret_names: variables that a call may not set.
+        guard: judges commands; None = `pegboard.shell.guard`.
+        snapshots: remembers the workspace before commands that may change it.
+        adopter: owns children that outlive their command; None = they are ended.
+        egress_allow: private hosts that may be reached when granted (tests, own servers).
+        fallbacks: charsets to try for output that is not UTF-8, the locale's first.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        backend: Backend | None = None,
+        environment: Mapping[str, str],
+        passed: Sequence[str] = (),
+        path_prepend: Sequence[str] = (),
+        secret_names: Sequence[str] = (),
+        guard: Guard | None = None,
+        snapshots: Snapshots | None = None,
+        adopter: Adopter | None = None,
+        egress_allow: Sequence[str] = (),
+        fallbacks: Sequence[str] = (),
+    ) -> None:
+        self._workspace = workspace
+        self._backend: Backend = backend or Unconfined()
+        self._environment = environment
+        self._passed = passed
+        self._prepend = path_prepend
+        self._secret_names = secret_names
+        self._guard = guard
+        self._snapshots = snapshots
+        self._egress_allow = egress_allow
+        self.fallbacks = fallbacks
+        self.adopter = adopter
+
+    def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
+        """What the command will do, as far as parsing can tell; runs nothing."""
+        if self._guard is None:
+            # Lazily: parsing commands brings tree-sitter, which running them does not need.
+            judge = importlib.import_module("pegboard.shell.guard").judge
+            self._guard = cast(Guard, partial(judge, workspace=self._workspace))
+        return self._guard(command, working_dir=working_dir)
+
+    def backend(self) -> str:
+        """Name of the confinement in use."""
+        return self._backend.name
+
+    def enforced(self) -> Mapping[str, bool | str]:
+        """What the confinement enforces here."""
+        return self._backend.enforced()
+
+    async def run(self, request: ExecRequest) -> ExecOutcome:
+        """Run a command to its end.
+
+        A child that outlives the shell and holds its output does not hang the call: it is handed
+        to the adopter, and the outcome's notes name it.
+
+        Raises:
+            NotFound: there is no such working folder.
+            InvalidArguments: a variable may not be set.
+            Unavailable: the command could not be started as confined as it must be.
+        """
+        snapshot = await self.snapshot(request)
+        running = await self.begin(request)
+        try:
+            in_time = await running.child.wait(request.timeout_s or None)
+            return await self.conclude(running, snapshot, in_time=in_time)
+        except BaseException:
+            # Cancelled: the children must be gone before anyone hears of it.
+            await asyncio.shield(asyncio.ensure_future(running.end()))
+            raise
+
+    async def conclude(self, running: Running, snapshot: Snapshot | None, *, in_time: bool) -> ExecOutcome:
+        """The outcome of a command that has ended (`in_time`) or is to be ended now."""
+        if in_time and await self._lingers(running):
+            return await self._leave(running, snapshot)
+        await running.end()
+        captured = await snapshot.changes() if snapshot is not None else Captured()
+        return running.outcome(timed_out=not in_time, captured=captured, fallbacks=self.fallbacks)
+
+    async def snapshot(self, request: ExecRequest) -> Snapshot | None:
+        """Remember the workspace, unless the command only reads."""
+        if request.read_only or self._snapshots is None:
+            return None
+        return await self._snapshots.take()
+
+    async def begin(
+        self,
+        request: ExecRequest,
+        *,
+        terminal: tuple[int, str] | None = None,
+        keep_stdin: bool = False,
+        merged: bool = False,
+    ) -> Running:
+        """Start a command; the caller owns it and must `end` it.
+
+        Args:
+            request: the command.
+            terminal: descriptor of a pseudo-terminal's master side and path of its slave.
+            keep_stdin: leave standard input open.
+            merged: capture stdout and stderr as one stream, in order of arrival.
+        """
+        folder = self._folder(request.working_dir)
+        env = command_environment(
+            self._environment,
+            request.env,
+            passed=self._passed,
+            prepend=self._prepend,
+            secret_names=self._secret_names,
+            terminal=terminal is not None,
+        )
+        if request.hosts and self._backend.network == "closed":
+            raise Unavailable(
+                f"{self._backend.name} cannot open the network to {', '.join(request.hosts)}",
+                hint="Use the bubblewrap backend for commands that need the network.",
+            )
+        pair = socket.socketpair() if request.hosts and self._backend.network == "filtered" else None
+        if pair is not None:
+            env.update(bridge.proxy_environment())
+        job = Job(
+            argv=(SHELL, "-c", request.command),
+            cwd=folder,
+            env=env,
+            terminal=None if terminal is None else terminal[1],
+            bridge=None if pair is None else pair[1].fileno(),
+        )
+        stdout = Ring(request.max_output_bytes)
+        stderr = stdout if merged or terminal is not None else Ring(request.max_output_bytes)
+        try:
+            prepared = self._backend.prepare(job)
+            started = time.monotonic()
+            child = await self._start(prepared, stdout, stderr, request, terminal, keep_stdin)
+            running = Running(
+                request=request,
+                child=child,
+                stdout=stdout,
+                stderr=stderr,
+                prepared=prepared,
+                backend=self._backend.name,
+                started=started,
+                notes=list(prepared.notes),
+            )
+            if pair is not None:
+                pair[1].close()
+                running.proxy = await self._open_egress(running, pair[0])
+            return running
+        finally:
+            if pair is not None:
+                pair[1].close()
+                pair[0].close()
+
+    async def _start(
+        self,
+        prepared: Prepared,
+        stdout: Ring,
+        stderr: Ring,
+        request: ExecRequest,
+        terminal: tuple[int, str] | None,
+        keep_stdin: bool,
+    ) -> Child:
+        slave = -1
+        try:
+            if terminal is not None:
+                slave = os.open(terminal[1], os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            return await Child.start(
+                Spawn(
+                    argv=prepared.argv,
+                    env=prepared.env,
+                    cwd=prepared.cwd,
+                    pass_fds=prepared.pass_fds,
+                    stdin=slave if slave >= 0 else -3,
+                ),
+                Streams(
+                    stdout=stdout,
+                    stderr=stderr,
+                    stdin=request.stdin,
+                    keep_stdin=keep_stdin,
+                    status_fd=prepared.status_fd,
+                ),
+                terminal=None if terminal is None else terminal[0],
+            )
+        except OSError as problem:
+            await prepared.finish()
+            prepared.release()
+            raise Unavailable(
+                f"the command could not be started: {problem.strerror or problem}",
+                hint="Run `pegboard doctor` to see what is missing.",
+            ) from problem
+        finally:
+            for fd in (*prepared.close_after_start, slave):
+                if fd >= 0:
+                    os.close(fd)
+
+    async def _open_egress(self, running: Running, ours: socket.socket) -> EgressProxy:
+        ours.settimeout(_BRIDGE_S)
+        try:
+            listener = await asyncio.to_thread(bridge.receive, ours)
+        except OSError as problem:
+            await running.end()
+            said = running.stderr.parts()[0].decode("utf-8", "replace").strip()
+            raise Unavailable(f"the sandbox's network could not be set up: {said or problem}") from problem
+        proxy = EgressProxy(running.request.hosts, allow_private=self._egress_allow)
+        await proxy.serve(listener)
+        return proxy
+
+    async def _lingers(self, running: Running) -> bool:
+        """Whether children still hold the output after a short grace."""
+        child = running.child
+        if not await child.wait_drained(_LINGER_S):
+            return True
+        await child.wait_gone(_LINGER_S)
+        return child.lingers
+
+    async def _leave(self, running: Running, snapshot: Snapshot | None) -> ExecOutcome:
+        """The command has ended, children of it have not."""
+        running.child.drain_now()
+        captured = await snapshot.changes() if snapshot is not None else Captured()
+        if self.adopter is None:
+            await running.end()
+            running.notes.append("processes that the command left running were ended")
+            return running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
+        outcome = running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
+        process_id = self.adopter.adopt(running)
+        note = f"the command left processes running; they are background command {process_id}"
+        return replace(outcome, notes=(*outcome.notes, note))
+
+    def _folder(self, wanted: str | None) -> Path:
+        """The working folder: the call's, else the workspace (ledger N-62).
+
+        Raises:
+            NotFound: it does not exist or is no folder.
+        """
+        folder = self._workspace if wanted is None else self._workspace / wanted
+        if not folder.is_dir():
+            raise NotFound(
+                f"there is no folder {wanted or str(self._workspace)!r} to run the command in",
+                hint="Give working_dir relative to the workspace, or leave it out.",
+            )
+        return folder.resolve()

@@ -1,0 +1,3 @@
+"""documents placeholder."""
+def document_matches(profile: str, command: str) -> None:
+    return None

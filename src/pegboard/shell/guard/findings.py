@@ -1,0 +1,133 @@
+"""What judging a command has found so far: effects in order, the strictest verdict, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from pegboard.core.effects import Effect, EffectKind, Verdict
+from pegboard.shell.guard.places import HOLE, Kind, Place, Places
+
+_MAX_EFFECTS: Final = 400
+_RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects; `ask` and `deny` speak of the segment at hand, paths and hosts for themselves."""
+
+    places: Places
+    effects: list[Effect] = field(default_factory=list[Effect])
+    decision: Verdict = "allow"
+    reason: str = ""
+    verdict: Verdict = "allow"
+    why: str = ""
+    wrote: bool = False
+
+    def ask(self, reason: str) -> None:
+        """The segment at hand needs a person's yes."""
+        self._raise("ask", reason)
+
+    def deny(self, reason: str) -> None:
+        """The segment at hand must not run."""
+        self._raise("deny", reason)
+
+    def _raise(self, verdict: Verdict, reason: str) -> None:
+        if _RANK[verdict] > _RANK[self.verdict]:
+            self.verdict, self.why = verdict, reason
+        self._decide(verdict, reason)
+
+    def _decide(self, verdict: Verdict, reason: str) -> None:
+        if _RANK[verdict] > _RANK[self.decision]:
+            self.decision, self.reason = verdict, reason
+
+    def executed(self, text: str, argv: tuple[str, ...] | None, *, read_only: bool) -> None:
+        """Close the segment at hand as one `exec` effect."""
+        self._add(
+            Effect("exec", text, argv=argv, read_only=read_only and self.verdict == "allow",
+                   at_least=self.verdict, reason=self.why)
+        )  # fmt: skip
+
+    def _add(self, effect: Effect) -> None:
+        if len(self.effects) < _MAX_EFFECTS:
+            self.effects.append(effect)
+        else:
+            self._decide("ask", f"the command has more than {_MAX_EFFECTS} effects")
+
+    def _path(self, kind: EffectKind, place: Place, verdict: Verdict, reason: str) -> None:
+        effect = Effect(kind, place.target, at_least=verdict, reason=reason if verdict != "allow" else "")
+        if effect not in self.effects:
+            self._add(effect)
+        self._decide(verdict, reason)
+
+    def read(self, text: str, cwd: str | None, *, glob: bool = False, plain: bool = True) -> None:
+        """A file or folder is read. `plain` False: only noted where it matters (a doubtful operand)."""
+        place = self.places.at(text, cwd, glob=glob)
+        kind = place.kind
+        if kind is Kind.SECRET:
+            verdict: Verdict = "ask" if not place.target.startswith("/") else "deny"
+            self._path("read", place, verdict, f"{place.target} is a file of secrets")
+        elif kind is Kind.NETWORK:
+            self._path("connect", place, "deny", f"{place.target} opens a network connection")
+        elif kind in _READ_ASKS and not (kind is Kind.ABOVE and not plain):
+            self._path("read", place, "ask", f"reads {place.target}, {kind.value}")
+        elif plain and kind is not Kind.HARMLESS:
+            self._path("read", place, "allow", "")
+
+    def write(self, text: str, cwd: str | None, *, glob: bool = False) -> None:
+        """A file is created or changed."""
+        place = self.places.at(text, cwd, glob=glob)
+        kind = place.kind
+        if kind is Kind.HARMLESS:
+            return
+        self.wrote = True
+        if kind is Kind.NETWORK:
+            self._path("connect", place, "deny", f"{place.target} opens a network connection")
+        elif kind in _WRITE_DENIES:
+            self._path("write", place, "deny", f"writes {place.target}, {kind.value}")
+        elif kind is Kind.SECRET and place.target.startswith("/"):
+            self._path("write", place, "deny", f"writes {place.target}, {kind.value}")
+        elif kind is Kind.OUTSIDE:
+            start_up = self._starts_something(place.target)
+            self._path("write", place, "deny" if start_up else "ask", f"writes {place.target}, {start_up or kind.value}")
+        elif kind is Kind.PROTECTED or kind is Kind.HOME or kind is Kind.ABOVE:
+            self._path("write", place, "ask", f"writes {place.target}, {kind.value}")
+        elif kind is Kind.UNKNOWN and (text == HOLE or text.startswith((HOLE + "/", "~"))):
+            self._path("write", place, "ask", "writes to a path that is not known before it runs")
+        else:
+            self._path("write", place, "allow", "")
+
+    def delete(self, text: str, cwd: str | None, *, glob: bool = False, recursive: bool = False) -> None:
+        """A file, or with `recursive` a whole tree, is removed."""
+        place = self.places.at(text, cwd, glob=glob, follow=text.endswith("/"))
+        kind = place.kind
+        self.wrote = True
+        if kind in _DELETE_DENIES or (kind is Kind.SECRET and place.target.startswith("/")):
+            self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
+        elif kind in (Kind.WORKSPACE, Kind.PROTECTED, Kind.OUTSIDE, Kind.UNKNOWN):
+            self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
+        elif place.target.split("/")[0] == "…":
+            self._path("delete", place, "ask", "deletes what is not known before it runs")
+        elif kind is not Kind.HARMLESS:
+            self._path("delete", place, "allow", "")
+
+    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
+        """A host is reached; the sandbox has no network unless that was allowed (decisions 24)."""
+        shown = host.replace(HOLE, "…") or "unknown host"
+        why = reason or f"connects to {shown}"
+        effect = Effect("connect", shown, at_least=verdict, reason=why)
+        if effect not in self.effects:
+            self._add(effect)
+        self._decide(verdict, why)
+
+    def _starts_something(self, path: str) -> str:
+        home = self.places.home + "/"
+        if not path.startswith(home):
+            return ""
+        rest = path[len(home) :]
+        return "read when a shell or program starts" if rest.startswith(".") else ""
+
+
+_READ_ASKS: Final = frozenset({Kind.ABOVE, Kind.SYSTEM, Kind.DEVICE, Kind.HOME, Kind.OUTSIDE})
+_WRITE_DENIES: Final = frozenset({Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE})
+_DELETE_DENIES: Final = frozenset({Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE, Kind.HOME, Kind.ABOVE, Kind.NETWORK})

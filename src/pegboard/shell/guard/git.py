@@ -1,0 +1,349 @@
+"""Rules of git: which options and keys run programs, what reads only, what leaves the machine or loses work.
+
+Source: git 2.43 manual pages; decisions 23.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Final
+
+from pegboard.shell.guard.calls import URL, Call, host_of
+from pegboard.shell.guard.options import Program, stands_for
+from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.words import Word
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+READ_ONLY: Final = _names(
+    "status log diff show blame annotate ls-files ls-tree rev-parse rev-list describe shortlog grep cat-file merge-base name-rev "
+    "whatchanged show-ref for-each-ref diff-tree diff-index diff-files check-ignore check-attr count-objects cherry var version help "
+    "range-diff verify-commit verify-tag verify-pack fsck show-branch merge-tree interpret-trailers get-tar-commit-id column check-ref-format "
+    "stripspace patch-id"
+)
+_LOCAL: Final = _names(
+    "add commit branch checkout switch merge rebase cherry-pick revert stash tag mv rm restore reset init config apply am worktree "
+    "notes format-patch archive bundle bisect clean gc prune repack pack-refs reflog remote submodule sparse-checkout update-index "
+    "write-tree commit-tree read-tree hash-object mktree mktag rerere maintenance symbolic-ref update-ref filter-branch replace "
+    "checkout-index merge-file merge-base merge-index difftool mergetool subtree lfs flow fast-export fast-import unpack-objects index-pack"
+)
+_NETWORK: Final = _names("push fetch pull clone ls-remote send-email svn p4 fetch-pack send-pack request-pull cvsimport imap-send http-push http-fetch remote-https")
+_ASKS: Final = _names(
+    "filter-branch difftool mergetool daemon instaweb gui citool credential credential-store credential-cache shell upload-pack receive-pack "
+    "cvsserver hook fast-import fsmonitor--daemon archimport web--browse bugreport diagnose"
+)
+_RUNS: Final = _names(
+    "--ext-diff --textconv --upload-pack --receive-pack --exec --open-files-in-pager --strategy-option-exec --tool --extcmd --config-env "
+    "--template --index-filter --tree-filter --msg-filter --exec-path --editor --git-completion-helper"
+)
+_WRITES: Final = _names("--output --output-directory --separate-git-dir --bundle-uri")
+HARMLESS_KEYS: Final = re.compile(
+    r"(?:user\.(?:name|email)|color\..*|column\..*|core\.(?:quotepath|autocrlf|eol|safecrlf|ignorecase|precomposeunicode|filemode|abbrev|longpaths"
+    r"|commentchar|logallrefupdates|preloadindex|untrackedcache|compression)|advice\..*|init\.defaultbranch|commit\.gpgsign|tag\.gpgsign|gc\.auto"
+    r"|diff\.(?:renames|renamelimit|algorithm|noprefix|mnemonicprefix|colormoved|context|interhunkcontext)|merge\.(?:ff|conflictstyle|renames|stat"
+    r"|renamelimit)|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote|followtags)|fetch\.prune|rebase\.(?:autostash|autosquash|stat)|log\.(?:date"
+    r"|decorate|showsignature|follow)|rerere\.enabled|branch\..*\.(?:merge|remote|rebase|description)|branch\.(?:sort|autosetuprebase|autosetupmerge)"
+    r"|status\..*|pack\..*|grep\.(?:linenumber|patterntype|extendedregexp)|help\.autocorrect|format\.(?:pretty|signoff)|remote\.[^.]+\.fetch"
+    r"|core\.pager=(?:cat|less)?|protocol\.version|feature\..*|index\..*|stash\..*|tag\.sort|versionsort\..*|submodule\.recurse|safe\.directory)$",
+    re.IGNORECASE,
+)
+
+
+def git(call: Call) -> bool:
+    """One git call; returns whether it only reads."""
+    call, rest = _globals(call)
+    if not rest:
+        return True
+    command, args = rest[0].text, rest[1:]
+    call = call.named("git", args)
+    if HOLE in command:
+        call.ask("git runs a subcommand that is not known before it runs")
+        return False
+    if command in _NETWORK:
+        _network(call, command)
+    elif command in _ASKS:
+        call.ask(f"git {command} runs programs or hands out credentials")
+    elif command not in READ_ONLY and command not in _LOCAL:
+        call.ask(f"git {command} may be an alias or a program of that name")
+    _options(call, command)
+    special = _SPECIAL.get(command)
+    reads = special(call) if special else command in READ_ONLY
+    _operands(call, command)
+    return reads and not any(stands_for(w.text.partition("=")[0], _WRITES) for w in args)
+
+
+def _globals(call: Call) -> tuple[Call, list[Word]]:
+    args = call.args
+    at = 0
+    while at < len(args) and args[at].text.startswith("-"):
+        text = args[at].text
+        name, equals, value = text.partition("=")
+        follow = Word(value, text) if equals else (args[at + 1] if at + 1 < len(args) else Word("", ""))
+        if text == "-C":
+            folder = follow.text
+            known = follow.known and (call.cwd is not None or folder.startswith("/"))
+            call = call.within(posixpath.normpath(posixpath.join(call.cwd or "/", folder)) if known else None)
+            kind = call.found.places.at(folder, call.cwd if not known else "/").kind if not known else None
+            place = call.found.places.at(call.cwd, "/") if call.cwd else None
+            if (place and place.kind not in _FINE) or kind is Kind.HOME:
+                call.ask(f"git works in {place.target if place else folder}, outside the workspace")
+            at += 2
+        elif text == "-c" or text.startswith("-c"):
+            pair = follow.text if text == "-c" else text[2:]
+            _key(call, *pair.partition("=")[::2])
+            at += 2 if text == "-c" else 1
+        elif name in ("--git-dir", "--work-tree", "--namespace", "--super-prefix"):
+            call.read(follow)
+            if call.found.places.at(follow.text, call.cwd).kind not in (*_FINE, Kind.PROTECTED):
+                call.ask(f"git works with {follow.text}, outside the workspace")
+            at += 1 if equals else 2
+        elif name in ("--exec-path", "--config-env") and (equals or name == "--config-env"):
+            call.ask(f"git {name} decides what runs")
+            at += 1 if equals else 2
+        elif text == "-p" or text == "--paginate":
+            at += 1
+        else:
+            at += 1
+    return call, args[at:]
+
+
+_FINE: Final = (Kind.INSIDE, Kind.WORKSPACE, Kind.TEMPORARY)
+
+
+def _key(call: Call, key: str, value: str) -> None:
+    """A configuration key that is set."""
+    if HOLE in key:
+        call.ask("git sets a key that is not known before it runs")
+    elif HARMLESS_KEYS.match(key) or HARMLESS_KEYS.match(f"{key}={value}"):
+        return
+    elif re.match(r"(?:core\.(?:pager|editor)|sequence\.editor|pager\..*|diff\.external|core\.fsmonitor)$", key, re.IGNORECASE) and value in (
+        "cat", "true", "false", "", ":", "less",
+    ):  # fmt: skip
+        return
+    else:
+        call.ask(f"git sets {key}, which can decide what runs or where it connects")
+
+
+def _options(call: Call, command: str) -> None:
+    for word in call.args:
+        text = word.text
+        if text == "--":
+            break
+        name, equals, value = text.partition("=")
+        if not name.startswith("-"):
+            continue
+        if name.startswith("--") and stands_for(name, _RUNS) and not (name in ("--template",) and command == "commit"):
+            if command == "rebase" and name == "--exec":
+                continue
+            if not (name == "--textconv" and command in READ_ONLY) or command in ("cat-file", "grep"):
+                call.ask(f"git {command} {name} runs a program")
+            elif name == "--textconv":
+                call.ask(f"git {command} {name} runs a program")
+        elif name == "-O" and command == "grep" or (command == "grep" and text.startswith("-O")):
+            call.ask("git grep -O runs a program")
+        elif stands_for(name, _WRITES) and name.startswith("--"):
+            at = call.args.index(word)
+            target = Word(value, text) if equals else (call.args[at + 1] if at + 1 < len(call.args) else word)
+            call.write(target)
+        elif equals and value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit"):
+            call.doubtful(Word(value, text))
+    if command in ("format-patch", "archive"):
+        for at, word in enumerate(call.args[:-1]):
+            if word.text == "-o":
+                call.write(call.args[at + 1])
+
+
+def _operands(call: Call, command: str) -> None:
+    if command in ("commit", "tag", "grep", "log", "stash", "merge", "config", "remote", "branch", "notes", "help", "describe"):
+        return
+    for word in call.args:
+        text = word.text
+        if text[:1] != "-" and (text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")):
+            if not re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text) or text.startswith("../"):
+                call.read(word, plain=False)
+    for at, word in enumerate(call.args[:-1]):
+        if word.text in ("-F", "--file", "--pathspec-from-file"):
+            call.read(call.args[at + 1], plain=False)
+
+
+def _network(call: Call, command: str) -> None:
+    urls = [w.text for w in call.args if URL.match(w.text) or re.match(r"[\w.-]+@[\w.-]+:", w.text)]
+    if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(u.startswith("fd::") for u in urls):
+        call.ask("git uses a transport that runs a program")
+    if urls:
+        for url in urls:
+            call.found.connect(host_of(url) if URL.match(url) else url.split("@", 1)[1].split(":", 1)[0])
+    elif command == "clone" and call.args and call.found.places.at(call.args[-1].text, call.cwd).kind is Kind.INSIDE:
+        call.found.connect("git remote", f"git {command} reaches the repository that it names")
+    else:
+        call.found.connect("git remote", f"git {command} reaches the repository's remote")
+    if command == "push" and call.has("--force", "-f", "--delete", "-d", "--mirror", "--force-with-lease", "--prune"):
+        call.ask("git push overwrites or deletes on the remote")
+    if call.has("-c", "--config", "-u") and command == "clone":
+        call.ask("git clone -c sets configuration")
+    if command == "clone":
+        plain = [w for w in call.args if not w.text.startswith("-")]
+        if len(plain) > 1:
+            call.write(plain[-1])
+
+
+def _config(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if any(t in ("--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list", "--get-urlmatch", "--get-color") for t in texts):
+        return True
+    if any(t in ("--edit", "-e", "edit") for t in texts):
+        call.ask("git config --edit runs an editor")
+    if any(t in ("--global", "--system") for t in texts):
+        plain = [t for t in texts if not t.startswith("-")]
+        if len(plain) < 2:
+            return not call.has("--unset", "--unset-all", "--remove-section")
+        call.ask("git config writes configuration outside the workspace")
+    for at, text in enumerate(texts[:-1]):
+        if text in ("-f", "--file"):
+            call.write(call.args[at + 1])
+    plain = [t for t in texts if not t.startswith("-") and t not in ("set", "unset")]
+    if len(plain) == 1 and not call.has("--unset", "--unset-all", "unset", "--remove-section", "--add"):
+        return True
+    if plain:
+        _key(call, plain[0], plain[1] if len(plain) > 1 else "")
+    return False
+
+
+def _reset(call: Call) -> bool:
+    if call.has("--hard", "--merge", "--keep") or any(stands_for(w.text, _names("--hard")) for w in call.args if len(w.text) > 4):
+        call.ask("git reset --hard loses work that is not committed")
+    return False
+
+
+def _clean(call: Call) -> bool:
+    if call.has("-n", "--dry-run") or any(re.fullmatch(r"-[a-z]*n[a-z]*", w.text) for w in call.args):
+        return True
+    operands = [w for w in call.args if not w.text.startswith("-")]
+    for word in operands or [Word(".", ".")]:
+        call.delete(word, recursive=True)
+    return False
+
+
+def _checkout(call: Call) -> bool:
+    force = call.has("-f", "--force", "--discard-changes")
+    index_only = call.has("--staged", "-S") and not call.has("--worktree", "-W")
+    everything = call.has(".", ":/", "*", "./", ":") and not index_only
+    if force or everything:
+        call.ask("this throws away changes that are not committed")
+    return False
+
+
+def _branch(call: Call) -> bool:
+    if call.has("-D", "--force", "-M", "-f") or (call.has("--delete", "-d") and call.has("-f", "--force")):
+        call.ask("git branch overwrites or deletes work that is not merged")
+    if call.has("--edit-description"):
+        call.ask("git branch --edit-description runs an editor")
+    return not [w for w in call.args if not re.match(r"-(?:[avrl]+|-(?:list|all|remotes|show-current|contains|merged|no-merged|sort|format|verbose)\b)", w.text)]
+
+
+def _stash(call: Call) -> bool:
+    if call.has("drop", "clear"):
+        call.ask("git stash drop loses stashed work")
+    return bool(call.args) and call.args[0].text in ("list", "show")
+
+
+def _rebase(call: Call) -> bool:
+    for at, word in enumerate(call.args):
+        text = word.text
+        if text in ("-x", "--exec") and at + 1 < len(call.args):
+            call.judge.script(call, call.args[at + 1].text)
+        elif text.startswith("--exec="):
+            call.judge.script(call, text[7:])
+        elif re.match(r"-x\S", text):
+            call.judge.script(call, text[2:])
+    return False
+
+
+def _bisect(call: Call) -> bool:
+    if call.args and call.args[0].text == "run":
+        call.judge.inner(call, call.args[1:])
+    return bool(call.args) and call.args[0].text in ("log", "view", "visualize")
+
+
+def _submodule(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if "foreach" in texts:
+        at = texts.index("foreach")
+        call.judge.script(call, " ".join(t for t in texts[at + 1 :] if not t.startswith("--")))
+    elif any(t in ("update", "add", "sync") for t in texts):
+        call.found.connect("git remote", "git submodule reaches the submodules' remotes")
+    return texts[:1] == ["status"] or not texts
+
+
+def _remote(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if texts[:1] and texts[0] in ("update", "show", "prune", "set-head"):
+        call.found.connect("git remote", f"git remote {texts[0]} reaches the remote")
+    if any("ext::" in t for t in texts):
+        call.ask("git uses a transport that runs a program")
+    return not [t for t in texts if t not in ("-v", "--verbose", "get-url", "show")] or texts[:1] == ["get-url"]
+
+
+def _worktree(call: Call) -> bool:
+    if call.args and call.args[0].text in ("add", "move"):
+        for word in [w for w in call.args[1:] if not w.text.startswith("-")][:2]:
+            if "/" in word.text or word.text.startswith("."):
+                call.write(word)
+    if call.has("--force", "-f"):
+        call.ask("git worktree --force throws work away")
+    return bool(call.args) and call.args[0].text == "list"
+
+
+def _rm(call: Call) -> bool:
+    if not call.has("--cached"):
+        for word in [w for w in call.args if not w.text.startswith("-")]:
+            call.delete(word, recursive=call.has("-r", "-rf", "-fr"))
+    return False
+
+
+def _reflog(call: Call) -> bool:
+    if call.has("expire", "delete"):
+        call.ask("git reflog expire makes lost work unrecoverable")
+        return False
+    return True
+
+
+def _gc(call: Call) -> bool:
+    if any(w.text.startswith("--prune") for w in call.args) or call.has("--expire"):
+        call.ask("git throws away unreachable work")
+    return False
+
+
+def _update_ref(call: Call) -> bool:
+    call.ask("git moves or deletes a reference directly")
+    return False
+
+
+def _tag(call: Call) -> bool:
+    if call.has("-d", "--delete", "-f", "--force"):
+        call.ask("git deletes or moves a tag")
+    return not call.args or call.has("-l", "--list")
+
+
+def _archive(call: Call) -> bool:
+    if any(w.text.startswith("--remote") for w in call.args):
+        call.found.connect("git remote", "git archive --remote reaches another repository")
+    return not call.has("-o") and not any(w.text.startswith("--output") for w in call.args)
+
+
+def _init(call: Call) -> bool:
+    for word in [w for w in call.args if not w.text.startswith("-")][:1]:
+        call.write(word)
+    return False
+
+
+_SPECIAL: Final = {
+    "config": _config, "reset": _reset, "clean": _clean, "checkout": _checkout, "switch": _checkout, "restore": _checkout, "branch": _branch,
+    "stash": _stash, "rebase": _rebase, "bisect": _bisect, "submodule": _submodule, "remote": _remote, "worktree": _worktree, "rm": _rm,
+    "reflog": _reflog, "gc": _gc, "prune": _update_ref, "update-ref": _update_ref, "replace": _update_ref, "tag": _tag, "archive": _archive,
+    "init": _init, "read-tree": lambda c: _reset(c), "symbolic-ref": lambda c: len(c.args) < 2,
+}  # fmt: skip

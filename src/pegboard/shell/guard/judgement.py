@@ -1,0 +1,380 @@
+"""`judge`: what a command will do and whether it may, as far as parsing tells; runs nothing."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from pegboard.core.effects import Effect, Verdict
+from pegboard.ports.shell import Inspection
+from pegboard.shell.guard import files, git, network, packages, system, wrappers
+from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard.characters import refused
+from pegboard.shell.guard.findings import Findings
+from pegboard.shell.guard.options import Program
+from pegboard.shell.guard.places import HOLE, Kind, Places
+from pegboard.shell.guard.tables import INTERPRETERS, NETWORK, PRIVILEGE, PROGRAMS, SHELLS
+from pegboard.shell.guard.walk import MAX_DEPTH, Segment, Source, Walk, bash_parser
+from pegboard.shell.guard.words import Word
+
+MAX_COMMAND_BYTES: Final = 100_000
+"""Longer commands ask unparsed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The verdict on one command.
+
+    Attributes:
+        decision: the strictest verdict in `workspace` mode: `allow`, `ask` or `deny`.
+        reason: why, one clause; empty for `allow`.
+        effects: as in `ports.shell.Inspection`, in the order of the command.
+        read_only: every segment stands in the read-only table and nothing is written (decisions 13).
+    """
+
+    decision: Verdict
+    reason: str
+    effects: tuple[Effect, ...]
+    read_only: bool
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The command's segments as text."""
+        return tuple(effect.target for effect in self.effects if effect.kind == "exec")
+
+
+def judge(
+    command: str, workspace: Path | str, *, working_dir: Path | str | None = None, home: Path | str | None = None
+) -> Judgement:
+    """Judge a bash command as `workspace` mode does: inside and without network passes, the rest asks.
+
+    The guard is for asking well; the sandbox is the boundary (security.md, shell guard).
+
+    Args:
+        command: text for `bash -c`; over MAX_COMMAND_BYTES it asks unparsed.
+        workspace: the folder that may be read and written.
+        working_dir: where the command starts, relative to the workspace or absolute; None = the workspace.
+        home: what `~` means; None = the home folder of this process's user.
+
+    Returns:
+        A Judgement; no text raises.
+    """
+    root = str(workspace)
+    home_text = str(home) if home is not None else _own_home()
+    places = Places(root, home_text)
+    found = Findings(places)
+    problem = refused(command)
+    if problem:
+        found.ask(f"the command {problem}")
+        command = re.sub("[\x00-\x08\x0b-\x1f\x7f]", " ", command)
+    cwd = places.root if working_dir is None else posixpath.normpath(posixpath.join(places.root, str(working_dir)))
+    if len(command) > MAX_COMMAND_BYTES or len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:
+        found.ask(f"the command is longer than {MAX_COMMAND_BYTES} bytes")
+        found.executed(command[:200] + "…", None, read_only=False)
+    else:
+        _Judge(found, 0).text(command, cwd, (), None)
+    effects = tuple(found.effects)
+    writes = any(e.kind in ("write", "delete") for e in effects)
+    read_only = not writes and found.decision == "allow" and all(e.read_only for e in effects if e.kind == "exec")
+    return Judgement(decision=found.decision, reason=found.reason, effects=effects, read_only=read_only)
+
+
+def inspection(judgement: Judgement) -> Inspection:
+    """The judgement in the shape of the Shell port."""
+    return Inspection(
+        effects=judgement.effects,
+        decision=judgement.decision,
+        reason=judgement.reason,
+        read_only=judgement.read_only,
+    )
+
+
+@lru_cache(maxsize=1)
+def _own_home() -> str:
+    import os
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/root" if os.getuid() == 0 else "/home/user"
+
+
+class _Judge:
+    """Judges one script text; inner texts get their own, one level deeper."""
+
+    def __init__(self, found: Findings, depth: int) -> None:
+        self.found = found
+        self.depth = depth
+
+    def text(self, command: str, cwd: str | None, others: tuple[str, ...], stdin: Source | None) -> None:
+        """Parse and judge a script text."""
+        found = self.found
+        if self.depth > MAX_DEPTH:
+            found.ask("scripts are nested too deeply to be judged")
+            found.executed(command[:200], None, read_only=False)
+            return
+        # Bash joins lines at a backslash before it looks at words; the grammar does not everywhere.
+        if "\\\n" in command:
+            command = _JOIN.sub(r"\1", command)
+        if _TWICE.search(command):
+            # The grammar cuts `a$B-c$D/` in two words; braces keep it whole.
+            command = _PLAIN_VARIABLE.sub(r"${\1}", command)
+        source = command.encode("utf-8", "replace")
+        tree = bash_parser().parse(source)
+        walk = Walk(
+            source, self.segment, self.problem, found.places.home, found.places.root, cwd, others, stdin=stdin
+        )
+        root = tree.root_node
+        if b"=" in source or b"for " in source or b"select " in source:
+            walk.collect(root)
+        if root.has_error:
+            self.problem("the command does not parse, so what it does is not known", False)
+        walk.visit(root)
+
+    def problem(self, reason: str, fatal: bool) -> None:
+        """Something about the text as a whole."""
+        (self.found.deny if fatal else self.found.ask)(reason)
+        self.found.executed(reason, None, read_only=False)
+        self.found.verdict, self.found.why = "allow", ""
+
+    def segment(self, segment: Segment) -> str | None:
+        """Judge one simple command; returns the new folder where it is a `cd`."""
+        found = self.found
+        found.verdict, found.why, found.wrote = "allow", "", False
+        call = Call(
+            "", Word("", ""), [], segment.cwd, segment.other_cwds, segment.stdin, found, self, segment.piped_on
+        )
+        self._redirects(call, segment)
+        for name, value in segment.assigned:
+            system.judge_assignment(call, name, value)
+        if not segment.words:
+            if found.verdict != "allow":
+                found.executed(segment.text, (), read_only=False)
+            return None
+        return self._run(call, segment.words, segment.text)
+
+    def inner(self, call: Call, words: list[Word], *, stdin: Source | None = None) -> None:
+        """Judge a program call inside another; the outer segment stays open."""
+        if not words:
+            return
+        found = self.found
+        kept = found.verdict, found.why, found.wrote
+        found.verdict, found.why, found.wrote = "allow", "", False
+        inside = Call("", Word("", ""), [], call.cwd, call.other_cwds, stdin or None, found, self, call.piped_on)
+        if self.depth > MAX_DEPTH:
+            found.ask("programs are nested too deeply to be judged")
+            found.executed(words[0].source, None, read_only=False)
+        else:
+            self.depth += 1
+            self._run(inside, words, " ".join(word.shown for word in words))
+            self.depth -= 1
+        found.verdict, found.why, found.wrote = kept
+
+    def script(self, call: Call, text: str, *, stdin: Source | None = None) -> None:
+        """Judge a text that a shell inside this command runs."""
+        found = self.found
+        kept = found.verdict, found.why, found.wrote
+        found.verdict, found.why = "allow", ""
+        problem = refused(text.replace(HOLE, "")) if HOLE in text else ""
+        if problem:
+            found.ask(f"the inner command {problem}")
+        # An unknown piece of the text may be any text; in a word it is an unknown value.
+        _Judge(found, self.depth + 1).text(text.replace(HOLE, "${_}"), call.cwd, call.other_cwds, stdin)
+        found.verdict, found.why, found.wrote = kept
+
+    def _redirects(self, call: Call, segment: Segment) -> None:
+        for redirect in segment.redirects:
+            operator, target = redirect.operator, redirect.target
+            if not target:
+                continue
+            if len(target) > 1:
+                call.ask("a redirection has more than one target")
+            word = target[0]
+            duplicates = operator.endswith("&") and (word.text.isdigit() or word.text.rstrip("-").isdigit() or word.text == "-")
+            if duplicates or word.text.startswith("/dev/fd/" + HOLE):
+                continue
+            if operator in ("<", "<&"):
+                call.read(word)
+            else:
+                call.write(word)
+
+    def _run(self, call: Call, words: list[Word], text: str) -> str | None:
+        """Look through wrappers to the program and judge it by its rule or its row."""
+        found = self.found
+        for _ in range(MAX_DEPTH + 1):
+            program, args = words[0], words[1:]
+            if not program.known or program.glob or not program.text:
+                if not program.text and program.known and len(words) == 1:
+                    return None
+                found.ask("the program's name is not known before it runs")
+                found.executed(text, None, read_only=False)
+                return None
+            name = _name(program.text)
+            call = Call(
+                name, program, args, call.cwd, call.other_cwds, call.stdin, found, self, call.piped_on
+            )
+            peeled = self._peel(call)
+            if peeled is None:
+                break
+            if not peeled:
+                found.executed(text, tuple(w.shown for w in words), read_only=name not in PRIVILEGE)
+                return None
+            words = peeled
+        else:
+            found.ask("wrappers are nested too deeply to be judged")
+            found.executed(text, None, read_only=False)
+            return None
+        argv = tuple(word.shown for word in words)
+        if name == "cd" or name == "pushd":
+            moved = self._cd(call)
+            found.executed(text, argv, read_only=True)
+            return moved
+        read_only = self._judge(call)
+        found.executed(text, argv, read_only=read_only and not found.wrote)
+        return None
+
+    def _peel(self, call: Call) -> list[Word] | None:
+        if call.name == "env":
+            assigned, rest = wrappers.env(call)
+            for name, value in assigned:
+                system.judge_assignment(call, name, value)
+            if not rest:
+                system.env_printed(call)
+            return rest
+        inner = wrappers.peel_plain(call)
+        if inner is None:
+            inner = wrappers.peel_privileged(call)
+            if inner is not None:
+                if [w.text for w in call.args] in (["--version"], ["--help"], ["-V"], ["-h"]):
+                    return []
+                self.found.ask(f"{call.name} gives a command other rights or another root")
+                if any(w.text in ("-c", "--command") for w in call.args):
+                    system.script(call)
+                    return []
+        elif inner and inner[0].text in ("-c",):
+            return None
+        return inner
+
+    def _cd(self, call: Call) -> str:
+        operands = [w for w in call.args if not re.fullmatch(r"-[LPe@]+|--", w.text)]
+        if not operands:
+            return self.found.places.home
+        word = operands[0]
+        if not word.known or word.text == "-" or word.glob:
+            return HOLE
+        place = self.found.places.at(word.text, call.cwd)
+        if place.kind is Kind.SECRET:
+            call.read(word)
+        text = word.text
+        if text.startswith("~"):
+            return place.target if place.target.startswith("/") else posixpath.join(self.found.places.root, place.target)
+        if call.cwd is None and not text.startswith("/"):
+            return HOLE
+        return posixpath.normpath(posixpath.join(call.cwd or "/", text))
+
+    def _judge(self, call: Call) -> bool:
+        name, program = call.name, call.program.text
+        if not name.isascii():
+            call.ask(f"the program name {name!r} is not written in plain letters")
+        if len(call.args) == 1 and "/" not in program and _only_tells(name, call.args[0].text):
+            return True
+        secret = next((w for w in (call.program, *call.args) if w.secret), None)
+        if secret is not None and name not in ("[", "[[", "test", "export", "declare", "local", "readonly", "unset", ":"):
+            call.ask(f"{secret.source} puts a secret into the command")
+        if "/" in program and not self._known_file(call):
+            for word in call.args:
+                call.doubtful(word)
+            return False
+        read_only = self._rule(call)
+        if call.cwd is not None and not read_only or call.cwd not in (None, self.found.places.root):
+            self._outside(call)
+        return read_only
+
+    def _rule(self, call: Call) -> bool:
+        name = call.name
+        rule = RULES.get(name)
+        if rule is not None:
+            return rule(call)
+        if name in PROGRAMS:
+            return by_table(call, PROGRAMS[name])
+        if name in SHELLS:
+            return wrappers.shell(call)
+        base = re.sub(r"[\d.]+$", "", name)
+        if base in INTERPRETERS or name in INTERPRETERS:
+            return wrappers.interpreter(call)
+        if name.startswith("mkfs"):
+            call.deny(f"{name} formats a disk")
+        if name.startswith("pip") and re.fullmatch(r"pip\d[\d.]*", name):
+            return packages.manager(call)
+        if name.startswith("git-"):
+            return git.git(call.named("git", [Word(name[4:], name), *call.args]))
+        if re.fullmatch(r"(?:vim|emacs|gdb|lldb|ssh|scp)-?[\d.]+", name):
+            call.ask(f"{name} runs what its arguments say")
+        return by_table(call, _UNKNOWN)
+
+    def _known_file(self, call: Call) -> bool:
+        """Whether a program named by its path is the one of that name; says where it lies if it asks."""
+        text = call.program.text
+        place = self.found.places.at(text, call.cwd)
+        if place.kind is Kind.PUBLIC:
+            return True
+        if place.kind in (Kind.INSIDE, Kind.PROTECTED):
+            # A virtual environment's or node's own programs do what their names say.
+            if re.search(r"(?:^|/)(?:\.?venv|env|node_modules/\.bin|\.tox/[^/]+)(?:/bin)?/[^/]+$", place.target):
+                return True
+            if (call.name in RULES or call.name in SHELLS) and call.name not in ("gradlew", "mvnw"):
+                call.ask(f"{text} has the name of a known program but lies in the workspace")
+            elif re.search(r"\.(?:sh|bash)$", place.target):
+                self._script_program(call, place.target)
+            return False
+        if place.kind in (Kind.SYSTEM, Kind.OUTSIDE, Kind.UNKNOWN, Kind.SECRET, Kind.HOME, Kind.ABOVE):
+            if call.name in RULES or call.name in PROGRAMS or call.name in SHELLS:
+                self.found.ask(f"runs {text}, which lies {place.kind.value}")
+                return True
+            call.ask(f"runs {text}, which lies {place.kind.value}")
+        elif place.kind is Kind.TEMPORARY:
+            call.ask(f"runs {text} from a temporary folder")
+        return False
+
+    def _script_program(self, call: Call, target: str) -> None:
+        text = wrappers.file_text(posixpath.join(self.found.places.root, target))
+        if text is not None and re.match(r"#!\s*\S*(?:/|\s)(?:ba|da|z|k)?sh\b", text):
+            self.script(call, text)
+
+    def _outside(self, call: Call) -> None:
+        """A program that is no mere printer works in a folder outside."""
+        row = PROGRAMS.get(call.name)
+        if call.cwd is None or (row is not None and row.operands in ("text", "look")) or call.name in _HARMLESS_ANYWHERE:
+            return
+        kind = self.found.places.at(call.cwd, "/").kind
+        if kind in (Kind.HOME, Kind.OUTSIDE, Kind.ABOVE, Kind.SYSTEM, Kind.SECRET):
+            call.ask(f"{call.name} works in {call.cwd}, {kind.value}")
+
+
+def _only_tells(name: str, argument: str) -> bool:
+    """Whether a lone argument makes the program print its help or version and nothing else."""
+    if argument in ("--help", "--version"):
+        return True
+    row = PROGRAMS.get(name)
+    known = name in NETWORK or (row is not None and row.verdict == "ask" and name not in ("at", "batch", "ed", "ex", "m4"))
+    return known and argument in ("-V", "-version", "version", "help")
+
+
+def _name(program: str) -> str:
+    name = posixpath.basename(posixpath.normpath(program)) if "/" in program else program
+    return name.lower() if name.isascii() and name.isupper() else name
+
+
+_JOIN: Final = re.compile(r"((?:^|[^\\])(?:\\\\)*)\\\n")
+_PLAIN_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)")
+_TWICE: Final = re.compile(r"\$[A-Za-z_]\w{0,60}[^\s'\"$]{0,200}\$[A-Za-z_]")
+_UNKNOWN: Final = Program()
+_HARMLESS_ANYWHERE: Final = frozenset({"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"})
+RULES: Final[dict[str, Rule]] = {
+    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
+}  # fmt: skip

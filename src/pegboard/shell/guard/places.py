@@ -1,0 +1,246 @@
+"""Where a path operand leads: inside the workspace, or to which kind of place outside it."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import posixpath
+import re
+import stat
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+HOLE: Final = "\x00"
+"""Stands in a word for a piece whose value is not known before the command runs."""
+
+
+class Kind(Enum):
+    """Kinds of place, as far as a verdict depends on them."""
+
+    INSIDE = "inside the workspace"
+    WORKSPACE = "the workspace itself"
+    PROTECTED = "a protected file of the workspace"
+    ABOVE = "a folder that holds the workspace"
+    SECRET = "a file of secrets"
+    TEMPORARY = "the sandbox's temporary folder"
+    HARMLESS = "a harmless device"
+    PUBLIC = "a public system file"
+    SYSTEM = "a system path"
+    DEVICE = "a device"
+    NETWORK = "a network connection of the shell"
+    HOME = "the home folder"
+    OUTSIDE = "outside the workspace"
+    UNKNOWN = "not known before it runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A resolved operand: `target` as effects name it (workspace-relative, or absolute outside)."""
+
+    kind: Kind
+    target: str
+    glob: bool = False
+
+
+class Places:
+    """Resolves operands of one command against one workspace; follows links, changes nothing."""
+
+    def __init__(self, workspace: str, home: str) -> None:
+        self.root = os.path.realpath(workspace)
+        self.home = posixpath.normpath(home)
+        # A workspace under /tmp makes its neighbours there real files, not the sandbox's own.
+        first = self.root.split("/")
+        self._near_temporary = "/".join(first[:3]) if self.root.startswith("/tmp/") else None
+
+    def at(self, text: str, cwd: str | None, *, glob: bool = False, follow: bool = True) -> Place:
+        """Where `text` leads from folder `cwd` (None = not known).
+
+        Args:
+            text: the operand; HOLE for unknown pieces; `~` is read as home.
+            cwd: absolute folder in which the command would run.
+            glob: unquoted wildcards stand in `text`.
+            follow: whether a link in last place is followed, as reading does and deleting does not.
+        """
+        if text.startswith(HOLE):
+            return Place(Kind.UNKNOWN, text.replace(HOLE, "…"), glob)
+        if text.startswith("~"):
+            text = self._tilde(text, cwd)
+        if HOLE in text:
+            # What is known in front of the hole decides: `build/$x` is taken to stay in build/.
+            text = text.split(HOLE, 1)[0] + "…"
+        absolute = text.startswith("/")
+        if not absolute and cwd is None:
+            return Place(Kind.SECRET if is_secret(text) else Kind.UNKNOWN, text, glob)
+        path = posixpath.normpath(text if absolute else f"{cwd}/{text}")
+        if path.startswith("//"):
+            path = path[1:]
+        if path.startswith(("/dev/", "/proc/")):
+            return self._outside(path, glob, True)
+        real = self._real(path, follow)
+        inside = self._inside(real, glob)
+        if inside is not None:
+            return inside
+        return self._outside(real, glob, absolute and ".." not in text)
+
+    def _inside(self, real: str, glob: bool) -> Place | None:
+        if real == self.root:
+            return Place(Kind.WORKSPACE, ".", glob)
+        if real.startswith(self.root + "/"):
+            target = real[len(self.root) + 1 :]
+            if glob and target in ("*", "?*", "**"):
+                return Place(Kind.WORKSPACE, target, True)
+            if is_protected(target):
+                return Place(Kind.PROTECTED, target, glob)
+            return Place(Kind.SECRET if is_secret(target, glob) else Kind.INSIDE, target, glob)
+        if self.root.startswith(real if real.endswith("/") else real + "/"):
+            return Place(Kind.ABOVE, real, glob)
+        return None
+
+    def _outside(self, path: str, glob: bool, typed_plainly: bool) -> Place:
+        kind = _system_kind(path)
+        if kind is Kind.TEMPORARY:
+            near = self._near_temporary
+            if not typed_plainly or path == "/tmp" or (near and (path == near or path.startswith(near + "/"))):
+                kind = Kind.OUTSIDE
+        elif kind is Kind.OUTSIDE or path.startswith(self.home + "/"):
+            if path == self.home or (glob and posixpath.dirname(path) == self.home):
+                kind = Kind.HOME
+            elif is_secret(path, glob) or _HOME_SECRET.search(path):
+                kind = Kind.SECRET
+            else:
+                kind = Kind.OUTSIDE
+        if kind is not Kind.TEMPORARY and kind is not Kind.SECRET and is_secret(path, glob):
+            kind = Kind.SECRET
+        return Place(kind, path, glob)
+
+    def _tilde(self, text: str, cwd: str | None) -> str:
+        name, slash, rest = text[1:].partition("/")
+        if name == "":
+            return self.home + slash + rest
+        if name == "+":
+            return (cwd or HOLE) + slash + rest
+        if name == "root":
+            return "/root" + slash + rest
+        if name == "-" or not name.replace("-", "").replace("_", "").isalnum():
+            return text
+        return f"/home/{name}{slash}{rest}"
+
+    def _real(self, path: str, follow: bool) -> str:
+        """The real path; below the (real) root only what is there is looked at, component by component."""
+        if path == self.root:
+            return path
+        if not path.startswith(self.root + "/"):
+            try:
+                return os.path.realpath(path) if follow else _real_parent(path)
+            except (OSError, ValueError):
+                return path
+        parts = path[len(self.root) + 1 :].split("/")
+        at = self.root
+        for index, part in enumerate(parts):
+            at = f"{at}/{part}"
+            if not follow and index == len(parts) - 1:
+                return path
+            try:
+                mode = os.lstat(at).st_mode
+            except (OSError, ValueError):
+                return path
+            if stat.S_ISLNK(mode):
+                return os.path.realpath(path) if follow else _real_parent(path)
+        return path
+
+
+def _real_parent(path: str) -> str:
+    parent, name = posixpath.split(path)
+    return posixpath.join(os.path.realpath(parent), name)
+
+
+_PROTECTED: Final = re.compile(
+    r"(?:^|/)(?:\.git(?:$|/(?:hooks|config|info|modules|objects|refs|HEAD|worktrees)(?:/|$))|\.envrc$"
+    r"|\.vscode(?:/|$)|\.idea(?:/|$)|\.mcp\.json$|\.pegboard(?:/|$)|pegboard\.(?:toml|ya?ml|json5?)$"
+    r"|\.bashrc$|\.bash_profile$|\.profile$|\.zshrc$|\.zshenv$|\.gitmodules$|\.husky(?:/|$))",
+    re.IGNORECASE,
+)
+
+
+def is_protected(target: str) -> bool:
+    """Whether a workspace file may only be changed after asking (security.md, decisions 1)."""
+    return "." in target and _PROTECTED.search(target) is not None
+
+
+_SECRET: Final = re.compile(
+    r"(?:^|/)(?:\.env(?!\.(?:example|sample|template|dist|defaults?)$)(?:\.[\w.-]+)?|\.netrc|_netrc|\.pgpass|\.my\.cnf"
+    r"|\.git-credentials|\.npmrc|\.pypirc|\.htpasswd|\.boto|\.s3cfg|\.dockercfg|\.vault-token|\.databrickscfg"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[\w.-]*(?:private|secret|server|client|tls|ssl|signing)[\w-]*[._-]?key\.pem"
+    r"|(?:key|privkey|private)\.pem|[\w.-]+\.(?:p12|pfx|jks|keystore|kdbx|ppk|key)"
+    r"|\.aws/credentials|\.docker/config\.json|\.kube/config|credentials(?:\.(?:json|ya?ml|ini|xml|db))?"
+    r"|secrets?\.(?:json|ya?ml|toml|env|ini|txt)|service[_-]account[\w-]*\.json|\.ssh(?:/(?!known_hosts$|config$).*)?"
+    r"|\.gnupg(?:/.*)?|\.password-store(?:/.*)?|shadow-?|gshadow-?|sudoers|master\.passwd|\.bash_history|\.zsh_history"
+    r"|wallet\.dat|Login Data|logins\.json|key[34]\.db|cookies\.sqlite)$",
+    re.IGNORECASE,
+)
+_HOME_SECRET: Final = re.compile(
+    r"/\.(?:ssh|gnupg|aws|azure|kube|docker|password-store|mozilla|config/(?:gcloud|gh|hub|op|google-chrome|chromium"
+    r"|BraveSoftware|rclone|pegboard|containers)|local/share/(?:keyrings|pegboard)|terraform\.d|cargo/credentials"
+    r"|gem/credentials|netlify|fly)(?:/|$)|/Library/Keychains(?:/|$)"
+)
+_SECRET_NAMES: Final = (
+    ".env", ".env.local", ".env.production", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "id_rsa",
+    "id_ed25519", "id_ecdsa", "credentials", "shadow", "secrets.json", "secrets.yaml", "secrets.yml",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def is_secret(path: str, glob: bool = False) -> bool:
+    """Whether a name is one under which secrets are kept; wildcards count where they single one out."""
+    if _SECRET.search(path):
+        return True
+    if not glob:
+        return False
+    name = posixpath.basename(path)
+    # A bare `*` reads whole folders, which is no way to name a secret; `.e*` and `id_?sa` are.
+    if name[:1] in ("*", "?", "") or ("/" in path and "*" in posixpath.dirname(path)):
+        return False
+    return any(fnmatch.fnmatchcase(secret, name) for secret in _SECRET_NAMES)
+
+
+_HARMLESS: Final = frozenset(
+    "/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty".split()
+)
+_PUBLIC: Final = re.compile(
+    r"/(?:usr|lib|lib32|lib64|bin|sbin|opt|nix|snap)(?:/|$)"
+    r"|/etc/(?:os-release|lsb-release|debian_version|issue|hostname|hosts|resolv\.conf|localtime|timezone|locale\.conf"
+    r"|alternatives|ssl/certs|ca-certificates|nsswitch\.conf|ld\.so\.cache|services|protocols|mime\.types|shells)(?:/|$)"
+    r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|mounts|self/(?:status|limits|stat|cgroup|mounts))$"
+    r"|/sys/(?:class|devices|fs/cgroup)(?:/|$)"
+)
+_SYSTEM: Final = re.compile(
+    r"/(?:bin|boot|dev|etc|home|lib|lib32|lib64|libx32|media|mnt|opt|proc|root|run|sbin|srv|sys|usr|var|nix|snap"
+    r"|System|Library|Applications|Users|private|Volumes)?$"
+    r"|/(?:bin|boot|dev|etc|lib|lib32|lib64|libx32|opt|proc|root|run|sbin|srv|sys|usr|var|nix|snap|System|Library)/"
+)
+
+
+@lru_cache(maxsize=1024)
+def _system_kind(path: str) -> Kind:
+    if path in _HARMLESS or path.startswith("/dev/fd/"):
+        return Kind.HARMLESS
+    if path.startswith(("/dev/tcp/", "/dev/udp/")):
+        return Kind.NETWORK
+    if path.startswith("/dev/shm/"):
+        return Kind.TEMPORARY
+    if path.startswith("/dev/"):
+        return Kind.DEVICE
+    if path.startswith("/proc/") and _PROC_SECRET.search(path):
+        return Kind.SECRET
+    if path.startswith(("/tmp/", "/var/tmp/")) or path == "/tmp":
+        return Kind.TEMPORARY
+    if _PUBLIC.match(path):
+        return Kind.PUBLIC
+    if _SYSTEM.match(path):
+        return Kind.SYSTEM
+    return Kind.OUTSIDE
+
+
+_PROC_SECRET: Final = re.compile(r"/(?:environ|mem|maps|root|cwd|fd|kcore|kmem|auxv|cmdline|keys)(?:/|$)")

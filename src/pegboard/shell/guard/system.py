@@ -1,0 +1,346 @@
+"""Rules of shell builtins and of programs that look at or change the machine."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard.options import Program, stands_for
+from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.tables import ENV_PREFIXES, HARMLESS_ENV, HARMLESS_PROGRAM_VALUES, PROGRAMS, UNFETTERED_ENV
+from pegboard.shell.guard.walk import SECRET_NAME
+from pegboard.shell.guard.words import Word
+from pegboard.shell.guard.wrappers import script_file, script_words
+
+_PATH_LISTS: Final = frozenset({"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"})
+_LOADS: Final = re.compile(r"--(?:require|import|loader|experimental-loader|inspect|env-file|eval)|(?:^|\s)-r\b|-javaagent|-agent(?:lib|path)|-XX:On|@|data:")
+_OPTION_LISTS: Final = frozenset({"NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS", "MAKEFLAGS", "GOFLAGS"})
+_COUNTS: Final = re.compile(r"[\w.,:+-]*")
+
+
+def judge_assignment(call: Call, name: str, value: Word) -> None:
+    """A variable that a command, or all that follows, gets."""
+    upper = name.upper()
+    if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)) or upper in HARMLESS_ENV:
+        return
+    text = value.text
+    if upper in ("HOME", "CDPATH", "LESS", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
+        if upper not in ("HOME",) or value.known and not text.startswith(("~", HOLE)):
+            if upper == "HOME":
+                call.doubtful(value)
+            return
+    if upper in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTFILE"):
+        call.ask(f"{name} decides whether the shell keeps its history")
+    elif upper in _PATH_LISTS and value.known and _stays_inside(call, text):
+        return
+    elif upper in _OPTION_LISTS and value.known and not _LOADS.search(text) and not re.search(r"exec|overlay|eval", text):
+        return
+    elif value.known and text in HARMLESS_PROGRAM_VALUES and not upper.startswith(("LD_", "DYLD_", "BASH_")) and "PATH" not in upper:
+        return
+    elif value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"):
+        return
+    elif upper.startswith(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")) and value.known:
+        call.read(value)
+    elif upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text):
+        return
+    else:
+        call.ask(f"{name}= decides what runs or where it connects")
+
+
+def _stays_inside(call: Call, text: str) -> bool:
+    parts = [p for p in text.split(":") if p]
+    return all(call.found.places.at(p, call.cwd).kind.name in ("INSIDE", "WORKSPACE") for p in parts)
+
+
+def eval_(call: Call) -> bool:
+    script_words(call, call.args)
+    return True
+
+
+def trap(call: Call) -> bool:
+    args = [w for w in call.args if w.text not in ("-p", "-l", "--")]
+    if len(args) > 1 and args[0].text not in ("", "-"):
+        script_words(call, args[:1])
+    return True
+
+
+def alias(call: Call) -> bool:
+    for word in call.args:
+        name, equals, value = word.text.partition("=")
+        if equals:
+            if HOLE in value:
+                call.ask(f"the alias {name} is not known before it runs")
+            call.judge.script(call, value)
+    return True
+
+
+def source(call: Call) -> bool:
+    if call.args:
+        script_file(call, call.args[0])
+    return False
+
+
+def set_(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if "history" in texts and "+o" in texts:
+        call.ask("the shell would stop keeping its history")
+    if not call.args and call.name == "set":
+        call.ask("set prints all variables")
+    return True
+
+
+def declare(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if "HISTFILE" in texts and call.name == "unset":
+        call.ask("the shell would stop keeping its history")
+    if any(re.fullmatch(r"-\w*p\w*|-x|-f", t) for t in texts) and len([t for t in texts if t[:1] != "-"]) == 0 and "-f" not in texts:
+        call.ask(f"{call.name} prints the environment")
+    if not texts and call.name in ("export", "declare", "typeset") and not call.program.secret:
+        call.found.why = call.found.why
+    if "-n" in texts and any(HOLE in t for t in texts):
+        call.ask("a name reference that is not known before it runs")
+    return True
+
+
+def env_printed(call: Call) -> bool:
+    """`env` or `printenv` without a command."""
+    names = [w.text for w in call.args if not w.text.startswith("-") and "=" not in w.text]
+    if call.name == "printenv" and names:
+        if any(SECRET_NAME.search(n) or HOLE in n for n in names):
+            call.ask(f"prints {names[0].replace(HOLE, '…')}")
+        return True
+    call.ask(f"{call.name} prints the environment")
+    return True
+
+
+def jq(call: Call) -> bool:
+    reads = by_table(call, PROGRAMS[call.name])
+    for word in call.args:
+        if re.search(r"(?<![.\w\"'-])(?:env|\$ENV|strenv|envsubst|input_filename|load_str|load)\b(?!\s*[:\"'])", word.text) and not word.text.startswith(("-", "/")) and "." != word.text[:1]:
+            call.ask(f"{call.name} prints the environment")
+        elif re.search(r"[|(]\s*(?:env|\$ENV)\b|\$ENV\b", word.text):
+            call.ask(f"{call.name} prints the environment")
+    in_place = call.name == "yq" and any(re.fullmatch(r"-\w*i\w*|--in-?place", w.text) for w in call.args)
+    if in_place:
+        for word in [w for w in call.args if not w.text.startswith("-")][1:]:
+            call.write(word)
+    return reads and call.name == "jq"
+
+
+def date(call: Call) -> bool:
+    options, operands = call.options(Program(takes="dfrsI" if False else "dfrs", long_takes=frozenset({"--date", "--file", "--reference", "--set"})))
+    for option in options:
+        if stands_for(option.flag, frozenset({"-s", "--set"})):
+            call.ask("date sets the clock")
+        if option.flag in ("-f", "--file", "-r", "--reference") and option.value:
+            call.read(option.value)
+    if any(re.fullmatch(r"\d{8,12}(?:\.\d\d)?", w.text) for w in operands):
+        call.ask("date sets the clock")
+    return True
+
+
+def kill(call: Call) -> bool:
+    args = list(call.args)
+    texts = [w.text for w in args]
+    if texts[:1] and texts[0] in ("-l", "-L", "--list", "--table"):
+        return True
+    if texts[:1] and texts[0] in ("-s", "-n", "--signal"):
+        args = args[2:]
+    elif texts[:1] and re.fullmatch(r"-(?:[A-Za-z]\w*|\d+)", texts[0]) and len(texts) > 1:
+        args = args[1:]
+    for word in args:
+        if word.text in ("-1", "0", "-0"):
+            call.deny("kill ends every process")
+        elif word.text == "1" or re.fullmatch(r"-\d+", word.text):
+            call.ask(f"kill {word.text} ends more than one process")
+    return False
+
+
+def pkill(call: Call) -> bool:
+    operands = call.options(Program(takes="gGPstuUFR", long_takes=frozenset({"--signal", "--user", "--euid", "--parent"})))
+    if any(o.flag in ("-u", "-U", "-g", "-G", "-P", "-s", "-t", "-v", "--user", "--euid") for o in operands[0]) or any(
+        len(re.sub(r"[.*^$]", "", w.text)) < 3 or not w.known for w in operands[1]
+    ):
+        call.ask("pkill may end processes that are not meant")
+    return False
+
+
+_STATUS: Final = frozenset("status is-active is-enabled is-failed list-units list-unit-files list-timers list-dependencies show cat get-default help".split())
+_POWER: Final = frozenset("poweroff reboot halt kexec rescue emergency suspend hibernate hybrid-sleep exit soft-reboot isolate default".split())
+
+
+def systemctl(call: Call) -> bool:
+    plain = [w.text for w in call.args if not w.text.startswith("-")]
+    if plain and plain[0] in _POWER:
+        call.deny(f"systemctl {plain[0]} stops or restarts the machine")
+    elif plain and plain[0] not in _STATUS:
+        call.ask(f"systemctl {plain[0].replace(HOLE, '…')} changes services")
+    return True
+
+
+def service(call: Call) -> bool:
+    if not call.has("status", "--status-all"):
+        call.ask("service changes services")
+    return True
+
+
+def crontab(call: Call) -> bool:
+    if [w.text for w in call.args] != ["-l"]:
+        call.ask("crontab changes what runs later")
+    return True
+
+
+def script(call: Call) -> bool:
+    """`script -c`, `watch`, `flock -c`, `su -c`, `parallel`, `entr`: a shell text or a command among the arguments."""
+    args = call.args
+    for at, word in enumerate(args):
+        if word.text in ("-c", "--command") and at + 1 < len(args):
+            script_words(call, args[at + 1 : at + 2])
+            return False
+        if word.text.startswith("--command="):
+            script_words(call, [Word(word.text.partition("=")[2], word.source)])
+            return False
+    return False
+
+
+def script_program(call: Call) -> bool:
+    call.ask("script runs a command and records it")
+    return script(call)
+
+
+def watch(call: Call) -> bool:
+    rest = list(call.args)
+    while rest and rest[0].text.startswith("-"):
+        rest = rest[2:] if rest[0].text in ("-n", "--interval", "-s", "--shotsdir") else rest[1:]
+    before = len(call.found.effects)
+    script_words(call, rest)
+    made = call.found.effects[before:]
+    if not made or any(e.kind == "exec" and not e.read_only for e in made):
+        call.ask("watch runs a command again and again")
+    return False
+
+
+def flock(call: Call) -> bool:
+    rest = [w for w in call.args]
+    while rest and rest[0].text.startswith("-") and rest[0].text != "-c":
+        rest = rest[2:] if rest[0].text in ("-w", "-E", "--timeout", "--wait") else rest[1:]
+    if rest:
+        call.write(rest[0])
+    if len(rest) > 1 and rest[1].text in ("-c", "--command"):
+        script_words(call, rest[2:3])
+    elif len(rest) > 1:
+        call.judge.inner(call, rest[1:])
+    return False
+
+
+def parallel(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    stop = next((i for i, t in enumerate(texts) if re.fullmatch(r":::+\+?", t)), len(texts))
+    rest = call.args[:stop]
+    while rest and rest[0].text.startswith("-"):
+        rest = rest[2:] if rest[0].text in ("-j", "--jobs", "-a", "--arg-file", "-I", "-N", "-n", "--colsep", "-C", "-S", "--sshlogin") else rest[1:]
+    before = len(call.found.effects)
+    if rest:
+        script_words(call, rest)
+    made = call.found.effects[before:]
+    if not made or any(e.kind == "exec" and not e.read_only for e in made) or call.has("-S", "--sshlogin", "--sshloginfile"):
+        call.ask(f"{call.name} runs a command for each of its inputs")
+    return False
+
+
+def entr(call: Call) -> bool:
+    rest = list(call.args)
+    while rest and rest[0].text.startswith("-"):
+        if "s" in rest[0].text:
+            script_words(call, rest[1:2])
+            return False
+        rest = rest[1:]
+    if rest:
+        call.judge.inner(call, rest)
+    return False
+
+
+def nodemon(call: Call) -> bool:
+    for at, word in enumerate(call.args[:-1]):
+        if word.text in ("-x", "--exec", "-s", "--shell", "--on-change-start"):
+            script_words(call, call.args[at + 1 : at + 2])
+    return False
+
+
+def hyperfine(call: Call) -> bool:
+    for word in [w for w in call.args if not w.text.startswith("-") and not w.text.isdigit()]:
+        script_words(call, [word])
+    return False
+
+
+def ip(call: Call) -> bool:
+    if call.has("set", "add", "del", "delete", "change", "replace", "flush", "append", "up", "down", "exec"):
+        call.ask(f"{call.name} changes the network")
+    return True
+
+
+def few(call: Call) -> bool:
+    """Programs that show with no argument and change with one: `hostname`, `mount`, `sysctl`, `timedatectl` …"""
+    plain = [w.text for w in call.args if not w.text.startswith("-")]
+    shows = {"timedatectl": ("status", "show", "list-timezones"), "hostnamectl": ("status",), "localectl": ("status",), "ifconfig": (), "route": ()}
+    if call.name == "sysctl":
+        if any("=" in t for t in plain) or call.has("-w", "-p", "--load", "--system", "--write"):
+            call.deny("sysctl changes the kernel's settings")
+    elif call.name in ("hostname", "mount", "domainname") and call.has("-F", "-b", "--file", "-a", "--all", "-o", "--bind"):
+        call.ask(f"{call.name} changes the system")
+    elif plain and not (plain[0] in shows.get(call.name, ()) or (call.name == "ifconfig" and len(plain) == 1)):
+        call.ask(f"{call.name} changes the system")
+    return True
+
+
+def journalctl(call: Call) -> bool:
+    if any(w.text.startswith(("--vacuum", "--rotate", "--flush", "--setup-keys", "--file", "--directory", "-D", "--root")) for w in call.args):
+        call.ask("journalctl removes or reads other logs")
+    return True
+
+
+def tester(call: Call) -> bool:
+    if any(re.search(r"\[[^\]]*(?:\$\(|`)", w.text) for w in call.args):
+        call.ask("a subscript in a test runs a command")
+    return True
+
+
+def arithmetic(call: Call) -> bool:
+    for word in call.args:
+        if re.search(r"\$\(|`", word.text):
+            call.ask(f"{call.name} evaluates text that runs a command")
+    return True
+
+
+def mapfile(call: Call) -> bool:
+    for at, word in enumerate(call.args[:-1]):
+        if word.text == "-C":
+            script_words(call, call.args[at + 1 : at + 2])
+    return arithmetic(call)
+
+
+def hash_(call: Call) -> bool:
+    if call.has("-p"):
+        call.ask("hash -p decides what a name runs")
+    return True
+
+
+def printing(call: Call) -> bool:
+    return arithmetic(call) if call.name == "printf" and call.has("-v") else True
+
+
+def gpg(call: Call) -> bool:
+    if call.has("--verify", "--version", "--list-keys", "-k", "--fingerprint", "--print-md"):
+        return True
+    return by_table(call, PROGRAMS["gpg"])
+
+
+RULES: Final[dict[str, Rule]] = {
+    "eval": eval_, "trap": trap, "alias": alias, "source": source, ".": source, "set": set_, "export": declare, "declare": declare, "typeset": declare,
+    "readonly": declare, "local": declare, "unset": declare, "printenv": env_printed, "jq": jq, "yq": jq, "gojq": jq, "date": date, "kill": kill, "pkill": pkill,
+    "systemctl": systemctl, "service": service, "crontab": crontab, "script": script_program, "watch": watch, "flock": flock, "parallel": parallel, "sem": parallel,
+    "rush": parallel, "entr": entr, "nodemon": nodemon, "watchexec": entr, "hyperfine": hyperfine, "ip": ip, "bridge": ip, "hostname": few, "mount": few, "domainname": few,
+    "sysctl": few, "timedatectl": few, "hostnamectl": few, "localectl": few, "ifconfig": few, "route": few, "journalctl": journalctl, "test": tester, "[": tester,
+    "[[": tester, "let": arithmetic, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "gpg2": gpg,
+}  # fmt: skip

@@ -1,0 +1,458 @@
+"""Programs that run the program named in their arguments: looked through to the inner one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import Final
+
+from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.code import judge_code
+from pegboard.shell.guard.options import Program, parse
+from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
+from pegboard.shell.guard.walk import Source
+from pegboard.shell.guard.words import Word
+
+# name: (short options with a value, long options with a value, words before the command)
+_PLAIN: Final[dict[str, tuple[str, str, int]]] = {
+    "nice": ("n", "--adjustment", 0), "nohup": ("", "", 0), "setsid": ("", "", 0), "time": ("fo", "--format --output", 0),
+    "timeout": ("ks", "--kill-after --signal", 1), "gtimeout": ("ks", "--kill-after --signal", 1),
+    "stdbuf": ("ioe", "--input --output --error", 0), "ionice": ("cn", "--class --classdata", 0),
+    "chrt": ("TPD", "", 1), "taskset": ("", "", 1), "builtin": ("", "", 0), "exec": ("a", "", 0),
+    "busybox": ("", "", 0), "toybox": ("", "", 0), "noglob": ("", "", 0), "nocorrect": ("", "", 0),
+    "strace": ("abeoOpPsSuUEIX", "", 0), "ltrace": ("abeopsuDFlnxA", "", 0), "valgrind": ("", "", 0),
+    "caffeinate": ("tw", "", 0), "xvfb-run": ("nsefpw", "--server-num --server-args", 0), "fakeroot": ("lsbfu", "", 0),
+    "faketime": ("f", "", 1), "rlwrap": ("HfbCcDeIlmNnpPqrSstvWwz", "", 0), "unbuffer": ("", "", 0), "chronic": ("", "", 0),
+    "dbus-run-session": ("", "--config-file", 0), "setarch": ("", "", 1), "linux32": ("", "", 0), "linux64": ("", "", 0),
+    "i386": ("", "", 0), "x86_64": ("", "", 0), "numactl": ("CNmipl", "--cpunodebind --membind --interleave", 0),
+    "cgexec": ("g", "", 0), "prlimit": ("", "", 0), "eatmydata": ("", "", 0), "systemd-inhibit": ("", "--what --who --why", 0),
+    "coproc": ("", "", 0), "catchsegv": ("", "", 0), "hyperfine": ("wrmMLpcSs", "", 0), "command": ("", "", 0),
+    "systemd-cat": ("tp", "--identifier --priority", 0), "direnv": ("", "", 2), "dotenv": ("fe", "", 0),
+}  # fmt: skip
+
+_PRIVILEGED: Final[dict[str, tuple[str, str, int]]] = {
+    "sudo": ("CDghpRrtTUu", "--user --group --host --prompt --chdir --chroot", 0), "doas": ("Cu", "", 0),
+    "pkexec": ("", "--user", 0), "runuser": ("ugGcsw", "--user --group --shell", 0), "gosu": ("", "", 1),
+    "su-exec": ("", "", 1), "setpriv": ("", "--reuid --regid --groups", 0), "run0": ("ugD", "--user --group", 0),
+    "please": ("ut", "", 0), "unshare": ("SGRw", "--map-user --root --wd", 0), "chroot": ("", "--userspec --groups", 1),
+    "nsenter": ("tSGrw", "--target", 0), "systemd-run": ("pEtuH", "--unit --property --setenv --uid --gid", 0),
+    "firejail": ("", "", 0), "bwrap": ("", "", 0), "proot": ("rbwq", "", 0), "capsh": ("", "", 0), "dzdo": ("u", "", 0),
+    "start-stop-daemon": ("", "", 0), "machinectl": ("", "", 2), "su": ("cgGsw", "--command --shell", 1),
+}  # fmt: skip
+
+
+def peel_plain(call: Call) -> list[Word] | None:
+    """The inner command of a wrapper that changes nothing else; None where `call` is no such wrapper."""
+    row = _PLAIN.get(call.name)
+    if row is None:
+        return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
+    if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
+        return None
+    if call.name == "hyperfine":
+        return None
+    return _after_options(call.args, row)
+
+
+def peel_privileged(call: Call) -> list[Word] | None:
+    """The inner command of a program that gives other rights; None where `call` is none."""
+    row = _PRIVILEGED.get(call.name)
+    return None if row is None else _after_options(call.args, row)
+
+
+def _after_options(args: list[Word], row: tuple[str, str, int]) -> list[Word]:
+    short, long, skip = row
+    long_names = long.split()
+    at = 0
+    while at < len(args):
+        text = args[at].text
+        if text == "--":
+            at += 1
+            break
+        if text.startswith("--"):
+            at += 2 if text in long_names else 1
+        elif text.startswith("-") and len(text) > 1:
+            at += 2 if text[-1] in short and _takes_next(text, short) else 1
+        else:
+            break
+    rest = args[at + skip :]
+    # `sudo A=1 prog`, `doas A=1 prog`: assignments before the program.
+    while rest and re.match(r"[A-Za-z_]\w*=", rest[0].text):
+        rest = rest[1:]
+    return rest
+
+
+def _takes_next(text: str, short: str) -> bool:
+    for index, letter in enumerate(text[1:], 1):
+        if letter in short:
+            return index == len(text) - 1
+    return False
+
+
+def env(call: Call) -> tuple[list[tuple[str, Word]], list[Word]]:
+    """`env`: its assignments and its inner command; `-S` is split as env splits it."""
+    args = list(call.args)
+    assigned: list[tuple[str, Word]] = []
+    at = 0
+    while at < len(args):
+        word = args[at]
+        text = word.text
+        split = re.match(r"(?:-[iv0]*S|--split-string=?)(.*)", text, re.DOTALL)
+        if split:
+            value, skip = (split[1], 1) if split[1] else (args[at + 1].text if at + 1 < len(args) else "", 2)
+            try:
+                parts = [Word(p, word.source) for p in shlex.split(value.replace("\\_", " "))]
+            except ValueError:
+                parts = [Word(HOLE, word.source)]
+            args[at : at + skip] = parts
+        elif text in ("-u", "--unset", "-C", "--chdir"):
+            at += 2
+        elif text.startswith("-"):
+            at += 1
+        elif "=" in text and re.match(r"[A-Za-z_]\w*=", text):
+            name, _, value = text.partition("=")
+            assigned.append((name, Word(value, word.source, False, word.secret)))
+            at += 1
+        else:
+            return assigned, args[at:]
+    return assigned, []
+
+
+_XARGS: Final = Program(
+    takes="aEILnPsdJRS", long_takes=frozenset({"--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace"})
+)
+
+
+def xargs(call: Call) -> bool:
+    """`xargs PROGRAM`: the inner call, with the words that standard input gives where these are known."""
+    at = 0
+    mark = ""
+    args = call.args
+    while at < len(args):
+        text = args[at].text
+        if text == "--":
+            at += 1
+            break
+        if not text.startswith("-") or len(text) == 1:
+            break
+        letter = text[1]
+        if text.startswith("--"):
+            name, _, value = text.partition("=")
+            if name == "--replace":
+                mark = value or "{}"
+            at += 2 if not value and name in _XARGS.long_takes and name != "--replace" else 1
+            continue
+        if letter in "Ii":
+            mark = text[2:] or (args[at + 1].text if letter == "I" and at + 1 < len(args) else "{}")
+        if letter == "a":
+            call.read(Word(text[2:], text) if text[2:] else (args[at + 1] if at + 1 < len(args) else args[at]))
+        at += 2 if letter in _XARGS.takes and len(text) == 2 else 1
+    inner = list(args[at:]) or [Word("echo", "echo")]
+    given = fed_words(call)
+    if mark:
+        value = given[0] if len(given) == 1 else Word(HOLE, mark)
+        inner = [Word(w.text.replace(mark, value.text), w.source, w.glob, w.secret) for w in inner]
+    else:
+        inner.extend(given)
+    run_for_each(call, inner)
+    return True
+
+
+def run_for_each(call: Call, inner: list[Word]) -> None:
+    """Judge a command run for each of many words; a shell in it may only do what reads."""
+    name = inner[0].text.rpartition("/")[2] if inner else ""
+    before = len(call.found.effects)
+    call.judge.inner(call, inner)
+    if name in SHELLS or name in INTERPRETERS or name == "env":
+        made = call.found.effects[before:]
+        if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
+            call.ask(f"{call.name} runs {name} for each word that it is given")
+
+
+def fed_words(call: Call) -> list[Word]:
+    """The words on standard input as far as they are known; else one word that stands for many.
+
+    Names that `find`, `git ls-files`, `grep -l` and their like print below the current folder stay inside.
+    """
+    source = call.stdin
+    if source is None:
+        return [Word(HOLE, "words on standard input")]
+    text = fed_text(source)
+    if text is not None:
+        return [Word(part, part) for part in text.split()] if HOLE not in text else [Word(HOLE, text)]
+    names = [word.text for word in source.argv]
+    if names and names[0] in ("find", "fd", "fdfind"):
+        roots = names[1:2] if len(names) > 1 and not names[1].startswith("-") else ["."]
+        filtered = names[0] != "find" or is_filtered(names)
+        return [Word(f"{root}/found" if filtered else root, "found files") for root in roots]
+    if names[:2] == ["git", "ls-files"] or names[:2] == ["git", "diff"]:
+        return [Word("found", "listed files")]
+    if names and names[0] in ("grep", "rg", "egrep") and any(re.fullmatch(r"-\w*[lL]\w*|--files.*", n) for n in names):
+        return [Word("found", "found files")]
+    return [Word(HOLE, "words on standard input")]
+
+
+def is_filtered(names: list[str]) -> bool:
+    """Whether a `find` singles out files rather than taking all of a tree."""
+    for at, name in enumerate(names[:-1]):
+        if name in ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex") and names[at + 1] not in (
+            "*", "*.*", "**", ".*", "?*", "./*",
+        ):  # fmt: skip
+            return True
+    return "-empty" in names or "-newer" in names or "-mtime" in names or "-mmin" in names or "-size" in names
+
+
+def fed_text(source: Source) -> str | None:
+    """The literal text on standard input, None where another program decides it."""
+    if source.text is not None:
+        return source.text
+    words = source.argv
+    if not words or words[0].text not in ("echo", "printf"):
+        return None
+    texts = [word.text for word in words[1:]]
+    if any("\\" in text or word.glob for text, word in zip(texts, words[1:], strict=True)):
+        return HOLE
+    if words[0].text == "echo":
+        return " ".join(t for t in texts if not re.fullmatch(r"-[neE]+", t)) + "\n"
+    if texts and "%" in texts[0]:
+        return "\n".join(texts[1:]) + "\n" if re.fullmatch(r"(?:%s\s*)+", texts[0]) else HOLE
+    return "\n".join(texts) + "\n"
+
+
+def shell(call: Call) -> bool:
+    """`sh`, `bash` and their like: the script they run is judged, an unseen one asks."""
+    args = call.args
+    at = 0
+    reads_stdin = False
+    while at < len(args):
+        text = args[at].text
+        if text in ("-", "--"):
+            at += 1
+            break
+        if text[:1] not in "-+" or len(text) < 2:
+            break
+        if text in ("--rcfile", "--init-file") or text.startswith(("--rcfile=", "--init-file=")):
+            call.ask(f"{call.name} {text} runs a start-up file")
+            at += 2 if "=" not in text else 1
+            continue
+        if text in ("-o", "+o", "-O", "+O"):
+            at += 2
+            continue
+        if text.startswith("-") and not text.startswith("--"):
+            if "c" in text or text.lower() in ("-command", "-encodedcommand", "-enc"):
+                _script_argument(call, at)
+                return True
+            if "n" in text:
+                # The script is parsed and not run.
+                return True
+            reads_stdin = reads_stdin or "s" in text
+            if "i" in text:
+                call.ask(f"{call.name} starts interactively")
+        at += 1
+    if at < len(args) and not reads_stdin:
+        script_file(call, args[at])
+    else:
+        script_on_stdin(call)
+    return False
+
+
+def _script_argument(call: Call, at: int) -> None:
+    rest = call.args[at + 1 :]
+    while rest and rest[0].text[:1] in ("-", "+") and len(rest[0].text) > 1:
+        rest = rest[2:] if rest[0].text in ("-o", "+o", "-O", "+O") else rest[1:]
+    if not rest:
+        return
+    if not rest[0].known:
+        call.ask(f"{call.name} -c runs a script that is not known before it runs")
+    call.judge.script(call, rest[0].text, stdin=call.stdin)
+
+
+def script_on_stdin(call: Call) -> None:
+    """A shell that reads its script from standard input."""
+    if call.stdin is None:
+        return
+    text = fed_text(call.stdin)
+    if text is None or HOLE in text:
+        call.ask(f"{call.name} runs what another program writes")
+    if text is not None:
+        call.judge.script(call, text)
+
+
+_MAX_SCRIPT: Final = 65_536
+
+
+def script_file(call: Call, word: Word) -> None:
+    """A shell runs a file: its content is judged where it can be seen, else a person is asked."""
+    if not word.known or word.glob:
+        call.ask(f"{call.name} runs a script that is not known before it runs")
+        return
+    if word.text.startswith("/dev/fd/") or word.text == "/dev/stdin":
+        script_on_stdin(call)
+        return
+    place = call.found.places.at(word.text, call.cwd)
+    if place.kind not in (Kind.INSIDE, Kind.PROTECTED):
+        call.read(word)
+        call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
+        return
+    text = file_text(os.path.join(call.found.places.root, place.target))
+    if text is None:
+        if not re.search(r"(?:^|/)bin/activate$", word.text):
+            call.ask(f"{call.name} runs {place.target}, whose content is not there to be judged")
+        return
+    call.judge.script(call, text)
+
+
+def file_text(path: str) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(_MAX_SCRIPT + 1)
+    except OSError:
+        return None
+    return None if len(data) > _MAX_SCRIPT or b"\x00" in data else data.decode("utf-8", "replace")
+
+
+# language: (options whose value is code, options with another value)
+_CODE: Final[dict[str, tuple[str, str, str]]] = {
+    "python": ("c", "", "WXQ"), "perl": ("eE", "", "IMmCxDF"), "ruby": ("e", "", "ICEFKrTxWi"),
+    "node": ("ep", "--eval --print", "rC"), "php": ("rBRE", "--run --process-code", "dczftS"), "lua": ("e", "", "l"),
+    "Rscript": ("e", "", ""), "R": ("e", "", "f"), "julia": ("eE", "--eval --print", "CJLptmH"), "bun": ("ep", "--eval --print", ""),
+    "elixir": ("e", "--eval", "rS"), "scala": ("e", "", ""), "groovy": ("e", "", ""), "swift": ("e", "", ""), "raku": ("e", "", "IM"),
+    "erl": ("", "-eval", ""), "ghc": ("e", "", "o"), "clojure": ("e", "--eval", ""), "racket": ("e", "--eval", "l"),
+}  # fmt: skip
+_ALIASES: Final = {
+    "pypy": "python", "ipython": "python", "bpython": "python", "nodejs": "node", "ts-node": "node", "tsx": "node",
+    "luajit": "lua", "jruby": "ruby", "kotlin": "scala", "clj": "clojure", "hy": "python", "janet": "lua", "iex": "elixir",
+}  # fmt: skip
+_SAFE_LOADS: Final = re.compile(r"^[A-Za-z][\w:]*(?:=[\w,:]*)?$")
+
+
+def interpreter(call: Call) -> bool:
+    """`python`, `perl`, `node` and their like: inline code is judged, code from a pipe asks, files run."""
+    base = re.sub(r"[\d.]+$", "", call.name)
+    language = _ALIASES.get(base, base)
+    code_flags, code_long, takes = _CODE.get(language, ("e", "--eval -eval", ""))
+    args = call.args
+    at = 0
+    coded = False
+    in_place = False
+    while at < len(args):
+        word = args[at]
+        text = word.text
+        if text == "--" or text[:1] != "-" or text == "-":
+            at += text == "--"
+            break
+        name, equals, value = text.partition("=")
+        if name in code_long.split() or (text.startswith("--") and name in ("--eval", "--print")):
+            code = Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
+            judge_code(call, code.text, language)
+            coded = True
+            at += 1 if equals else 2
+        elif name in ("--require", "--import", "--loader", "--experimental-loader", "--env-file"):
+            call.doubtful(Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word))
+            if "data:" in text or (not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")):
+                call.ask(f"{call.name} {name} loads code from its argument")
+            at += 1 if equals else 2
+        elif text.startswith("--"):
+            at += 1
+        elif language == "python" and (module := re.match(r"-[A-Za-ln-z]*m(.*)", text)):
+            rest = args[at + 1 :]
+            return _module(call, module[1], rest) if module[1] else _module(call, rest[0].text if rest else "", rest[1:])
+        else:
+            step, code_word, opens_in_place = _short(call, args, at, code_flags, takes)
+            in_place = in_place or opens_in_place
+            if code_word is not None:
+                judge_code(call, code_word.text, language)
+                coded = True
+                if language == "python":
+                    return False
+            at += step
+    operands = args[at:]
+    if coded:
+        for word in operands:
+            call.write(word) if in_place else call.doubtful(word)
+        return False
+    _program_file(call, operands, language)
+    return False
+
+
+def _short(call: Call, args: list[Word], at: int, code: str, takes: str) -> tuple[int, Word | None, bool]:
+    """One bundle of short options: words used, the code in it, whether files are edited in place."""
+    text = args[at].text
+    in_place = False
+    for index in range(1, len(text)):
+        letter = text[index]
+        rest = text[index + 1 :]
+        if letter in code:
+            value = Word(rest, args[at].source) if rest else (args[at + 1] if at + 1 < len(args) else Word("", ""))
+            return (1 if rest else 2), value, in_place
+        if letter == "i":
+            in_place = True
+            # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
+            return 1, None, True
+        if letter in takes:
+            if letter in "rMm" and not _SAFE_LOADS.match(rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")):
+                call.doubtful(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
+            return (1 if rest or letter in "CFD" else 2), None, in_place
+    return 1, None, in_place
+
+
+def _program_file(call: Call, operands: list[Word], language: str) -> None:
+    if not operands or operands[0].text in ("-", "/dev/stdin") or operands[0].text.startswith("/dev/fd/"):
+        if call.stdin is None:
+            if operands and operands[0].text.startswith("/dev/fd/"):
+                call.ask(f"{call.name} runs what another program writes")
+            return
+        text = call.stdin.text
+        if text is None:
+            call.ask(f"{call.name} runs what another program writes")
+        else:
+            judge_code(call, text, language)
+        return
+    first, *rest = operands
+    if language == "deno" and first.text == "eval":
+        judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
+        return
+    if not first.known or re.match(r"[a-z][a-z0-9+.-]*:", first.text):
+        call.ask(f"{call.name} runs a program that is not known before it runs")
+    else:
+        place = call.found.places.at(first.text, call.cwd)
+        if place.kind not in (Kind.INSIDE, Kind.PROTECTED, Kind.WORKSPACE, Kind.TEMPORARY, Kind.PUBLIC):
+            call.read(first)
+            call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
+    for word in rest:
+        call.doubtful(word)
+
+
+def _module(call: Call, name: str, rest: list[Word]) -> bool:
+    """`python -m NAME`."""
+    if HOLE in name:
+        call.ask(f"{call.name} -m runs a module that is not known before it runs")
+    elif name in ("pip", "pipx", "uv", "poetry", "twine", "hatch", "build", "flit", "pdm", "ansible", "awscli"):
+        call.judge.inner(call, [Word(name, name), *rest])
+    elif name == "timeit":
+        for word in rest:
+            judge_code(call, word.text, "python")
+    elif name in ("smtplib", "ftplib", "telnetlib", "webbrowser", "code", "asyncio", "poplib", "imaplib", "nntplib"):
+        call.ask(f"{call.name} -m {name} reaches other machines or runs typed code")
+    else:
+        for word in rest:
+            call.doubtful(word)
+    return False
+
+
+def script_words(call: Call, words: list[Word]) -> None:
+    """Words that are joined and run by a shell (`eval`, `watch`, `ssh`, `parallel`)."""
+    text = " ".join(word.text for word in words)
+    if HOLE in text:
+        call.ask(f"{call.name} runs text that is not known before it runs")
+    call.judge.script(call, text)
+
+
+def operands_of(call: Call, takes: str, long: str = "") -> list[Word]:
+    """Arguments behind the options."""
+    return parse(call.args, Program(takes=takes, long_takes=frozenset(long.split())))[1]

@@ -1,0 +1,263 @@
+"""bubblewrap: the default confinement on Linux (security.md, `Sandbox`; decisions 22-25)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pegboard.core.errors import Unavailable
+from pegboard.process.cgroups import Cgroup, CgroupPool
+from pegboard.process.child import Child, Streams
+from pegboard.process.ring import Ring
+from pegboard.process.spawner import Spawn
+from pegboard.shell.sandbox import bridge, gitconfig, protect, seccomp
+from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
+from pegboard.shell.sandbox.profile import Profile
+
+# Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
+# as the command's own children do: the namespace ends with it. Bash's reports about a killed
+# command go nowhere; the command itself gets the real standard error.
+_INSIDE: Final = """\
+exec {spare}>&2 2>/dev/null
+{ulimits}
+"$@" 2>&{spare} {spare}>&- {status}>&-
+code=$?
+echo "$code" >&{status}
+exec {status}>&- {spare}>&- </dev/null >/dev/null
+set -- /proc/[0-9]*
+for pause in .01 .02 .05 .1; do [ $# -gt 2 ] && /bin/sleep $pause; set -- /proc/[0-9]*; done
+while [ $# -gt 2 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
+exit "$code"
+"""
+# Outside, as root: join the control groups first, so that everything started is counted.
+_JOIN: Final = (
+    'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 > "$1" || exit 125; shift; n=$((n-1)); done; exec "$@"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """Confines commands with the `bwrap` program.
+
+    Args:
+        confinement: what commands may reach.
+        program: `bwrap`, found on PATH or given.
+        groups: control groups to count in, None where this machine lets us have none.
+    """
+
+    confinement: Confinement
+    program: str = "bwrap"
+    groups: CgroupPool | None = None
+    _cache: Profile = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_cache", Profile(self.confinement, self.program))
+
+    @property
+    def name(self) -> str:
+        """`bubblewrap`."""
+        return "bubblewrap"
+
+    @property
+    def network(self) -> Network:
+        """Granted hosts are reached through the egress proxy."""
+        return "filtered"
+
+    async def probe(self) -> str:
+        """Run `true` with the whole profile, as whoever would run commands."""
+        if shutil.which(self.program) is None:
+            return f"there is no {self.program} program"
+        if not seccomp.supported(platform.machine()):
+            return f"there is no system-call filter for {platform.machine()}"
+        try:
+            prepared = self.prepare(
+                Job(argv=("/bin/true",), cwd=self.confinement.workspace, env={"PATH": "/usr/bin:/bin"})
+            )
+        except Unavailable as problem:
+            return problem.message
+        return await _try(prepared)
+
+    def enforced(self) -> Mapping[str, bool | str]:
+        """What holds here; the text says why something holds only in part."""
+        root = os.geteuid() == 0 and self._cache.run_as is None
+        counted = self.groups is not None
+        return {
+            "files": True,
+            "protected paths": True,
+            "network": True,
+            "system calls": seccomp.supported(platform.machine()),
+            "processes hidden": True,
+            "memory": True if counted else "each process alone, not all together (no control groups)",
+            "process count": True
+            if counted or not root
+            else "not for root without control groups: use an ordinary user, or give cgroup access",
+            "file size": True,
+            "environment": True,
+            "children ended": True,
+        }
+
+    def prepare(self, job: Job) -> Prepared:
+        """Build the command line; a handful of lstat calls, no program is run.
+
+        Raises:
+            Unavailable: a hidden or read-only path cannot be enforced, or bwrap is missing.
+        """
+        fixed = self._cache
+        shield = protect.shield(self.confinement.workspace, self.confinement.protected)
+        scratch = fixed.scratch()
+        fds = _Descriptors()
+        try:
+            arguments = [*fixed.arguments]
+            for path, text in fixed.made_files:
+                arguments += ["--ro-bind-data", str(fds.memory(text.encode())), path]
+            copies = self._shield(arguments, shield, scratch)
+            fixed.mask(arguments)
+            filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
+            arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
+            if job.terminal is None:
+                arguments.append("--new-session")
+            status_read, status_write = os.pipe2(os.O_CLOEXEC)
+            fds.add(status_write)
+        except BaseException:
+            fds.close()
+            raise
+        inner = self._inside(job, status_write)
+        if job.bridge is not None:
+            fds.passed.append(job.bridge)
+            inner = [*bridge.command(job.bridge), *inner]
+        group = self.groups.take(fixed.run_as) if self.groups is not None else None
+        argv = [*_outside(group, fixed), *arguments, "--", *inner]
+        return Prepared(
+            argv=tuple(argv),
+            env=fixed.environment(job),
+            cwd="/",
+            pass_fds=tuple(fds.passed),
+            status_fd=status_read,
+            close_after_start=tuple(fds.ours),
+            notes=fixed.notes,
+            finish=lambda: self._finish(shield, copies, scratch),
+            release=(lambda: None) if group is None else group.release,
+        )
+
+    def _inside(self, job: Job, status: int) -> list[str]:
+        spare = 9 if status != 9 else 8
+        root = os.geteuid() == 0 and self._cache.run_as is None
+        script = _INSIDE.format(
+            spare=spare, status=status, ulimits=self.confinement.limits.ulimits(processes=not root)
+        )
+        # A new session inside takes the terminal; ^C then reaches the command and not bwrap.
+        take = ["/usr/bin/setsid", "--ctty", "--wait"] if job.terminal is not None else []
+        return ["/bin/bash", "-c", script, "sandbox", *take, *job.argv]
+
+    def _shield(self, arguments: list[str], shield: protect.Shield, scratch: Path) -> list[_Copy]:
+        for parent in shield.parents:
+            arguments += ["--bind", str(parent), str(parent)]
+        copies: list[_Copy] = []
+        config = shield.git_config
+        repository = self._cache.repository
+        if repository is not None:
+            arguments += repository.binds()
+            if repository.config.is_file():
+                config = repository.config
+        if config is not None:
+            copy = _Copy.of(config, scratch, self._cache.run_as)
+            copies.append(copy)
+            arguments += ["--bind", str(copy.private), str(config)]
+        for leaf in shield.leaves:
+            arguments += ["--ro-bind", str(leaf), str(leaf)]
+        return copies
+
+    async def _finish(self, shield: protect.Shield, copies: list[_Copy], scratch: Path) -> tuple[str, ...]:
+        notes: list[str] = []
+        workspace = self.confinement.workspace
+        quarantine = self.confinement.state / "quarantine" / scratch.name
+        for copy in copies:
+            notes += await gitconfig.merge(copy.real, copy.before, copy.private)
+        moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
+        if moved:
+            notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
+        restored = protect.restore_links(shield.links, workspace, quarantine)
+        if restored:
+            notes.append(f"protected links were put back: {', '.join(restored)}")
+        fresh = workspace / ".git" / "config"
+        if ".git/config" in shield.absent and fresh.is_file() and not fresh.is_symlink():
+            notes += await gitconfig.clean_fresh(fresh)
+        shutil.rmtree(scratch, ignore_errors=True)
+        return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    real: Path
+    private: Path
+    before: bytes
+
+    @classmethod
+    def of(cls, real: Path, scratch: Path, owner: tuple[int, int] | None) -> _Copy:
+        scratch.mkdir(mode=0o711 if owner else 0o700, parents=True, exist_ok=True)
+        before = real.read_bytes()
+        private = scratch / "config"
+        private.write_bytes(before)
+        if owner is not None:
+            os.chown(private, *owner)
+        return cls(real, private, before)
+
+
+class _Descriptors:
+    """The descriptors of one start: which are passed on, which are ours to close."""
+
+    def __init__(self) -> None:
+        self.passed: list[int] = []
+        self.ours: list[int] = []
+
+    def add(self, fd: int) -> int:
+        self.passed.append(fd)
+        self.ours.append(fd)
+        return fd
+
+    def memory(self, data: bytes) -> int:
+        fd = self.add(os.memfd_create("pegboard", os.MFD_CLOEXEC))
+        os.write(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def close(self) -> None:
+        for fd in self.ours:
+            os.close(fd)
+
+
+def _outside(group: Cgroup | None, fixed: Profile) -> list[str]:
+    out: list[str] = []
+    if group is not None:
+        out += ["/bin/sh", "-c", _JOIN, "join", str(len(group.join_files)), *group.join_files]
+    if fixed.run_as is not None:
+        uid, gid = fixed.run_as
+        out += ["setpriv", "--reuid", str(uid), "--regid", str(gid), "--clear-groups", "--"]
+    return out
+
+
+async def _try(prepared: Prepared) -> str:
+    """Run a prepared `true`; empty when it worked, else what was said."""
+    said = Ring(4000)
+    child = await Child.start(
+        Spawn(argv=prepared.argv, env=prepared.env, cwd=prepared.cwd, pass_fds=prepared.pass_fds),
+        Streams(stdout=said, stderr=said, status_fd=prepared.status_fd),
+    )
+    for fd in prepared.close_after_start:
+        os.close(fd)
+    await child.wait(10.0)
+    await child.wait_drained(1.0)
+    code = child.exit_code
+    await child.kill()
+    await prepared.finish()
+    prepared.release()
+    if code == 0:
+        return ""
+    return (
+        b"".join(said.parts()).decode("utf-8", "replace").strip() or f"a trial run ended with status {code}"
+    )

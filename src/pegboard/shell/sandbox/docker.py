@@ -1,0 +1,149 @@
+"""docker and podman: one throw-away container a command (ledger D-58..D-60, X-58)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.process.child import run_small
+from pegboard.shell.sandbox import protect
+from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
+
+HOME: Final = "/home/user"
+_KILL_S: Final = 20.0
+_CLIENT: Final = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Confines commands in containers.
+
+    Args:
+        confinement: what commands may reach.
+        program: `docker` or `podman`.
+        image: must hold bash; nothing is pulled.
+        memory, cpus: as the documents have them.
+        client_env: variables of ours that the client needs to find its server.
+        runtime: the OCI runtime, None = the program's default.
+    """
+
+    confinement: Confinement
+    program: str = "docker"
+    image: str = "nanobot-sandbox:latest"
+    memory: str = "256m"
+    cpus: str = "0.5"
+    client_env: Mapping[str, str] | None = None
+    runtime: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`docker` or `podman`."""
+        return "podman" if os.path.basename(self.program) == "podman" else "docker"
+
+    @property
+    def network(self) -> Network:
+        """A container has no network at all here."""
+        return "closed"
+
+    async def probe(self) -> str:
+        """Run `true` in a container."""
+        if shutil.which(self.program) is None:
+            return f"there is no {self.program} program"
+        job = Job(argv=("true",), cwd=self.confinement.workspace, env={})
+        prepared = self.prepare(job)
+        try:
+            status, said = await run_small(prepared.argv, dict(prepared.env), timeout_s=60.0)
+        except (OSError, TimeoutError) as problem:
+            await prepared.kill()
+            return str(problem)
+        return "" if status == 0 else said.decode("utf-8", "replace").strip()[-500:]
+
+    def enforced(self) -> Mapping[str, bool | str]:
+        """What the flags ask the container program for."""
+        return {
+            "files": True,
+            "protected paths": True,
+            "network": "all of it is cut off; single hosts cannot be granted",
+            "system calls": f"{self.name}'s own filter",
+            "processes hidden": True,
+            "memory": True,
+            "process count": True,
+            "file size": True,
+            "environment": True,
+            "children ended": True,
+        }
+
+    def prepare(self, job: Job) -> Prepared:
+        """The `run` command line."""
+        name = f"pegboard-{secrets.token_hex(6)}"
+        shield = protect.shield(self.confinement.workspace, self.confinement.protected)
+        argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield)]
+        if job.terminal is not None:
+            argv += ["--tty", "--interactive"]
+        else:
+            argv.append("--interactive")
+        argv += ["--workdir", str(job.cwd)]
+        env = {**job.env, "HOME": HOME, "USER": "user", "TMPDIR": "/tmp"}
+        env.pop("PATH", None)
+        # Only names on the command line: values would be readable in the process list.
+        for key in env:
+            argv += ["--env", key]
+        argv += [self.image, *_inside(job)]
+        client = {"PATH": self.confinement.search_path, **(self.client_env or {})}
+        client = {key: value for key, value in client.items() if key in _CLIENT}
+        quarantine = self.confinement.state / "quarantine" / name
+
+        async def kill() -> None:
+            await run_small([self.program, "kill", name], client, timeout_s=_KILL_S)
+
+        async def finish() -> tuple[str, ...]:
+            workspace = self.confinement.workspace
+            moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
+            moved += protect.restore_links(shield.links, workspace, quarantine)
+            return (f"moved to quarantine ({quarantine}): {', '.join(moved)}",) if moved else ()
+
+        return Prepared(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
+
+    def _flags(self, shield: protect.Shield) -> list[str]:
+        confinement = self.confinement
+        limits = confinement.limits
+        out = ["--pull=never", f"--memory={self.memory}", f"--cpus={self.cpus}", "--network=none"]
+        out += [f"--pids-limit={limits.processes}", "--read-only", "--cap-drop=ALL"]
+        out += ["--security-opt", "no-new-privileges", "--ipc=private", "--init"]
+        if self.runtime is not None:
+            out += ["--runtime", self.runtime]
+        out += [
+            f"--tmpfs=/tmp:rw,nosuid,nodev,size={limits.file_bytes}",
+            f"--tmpfs={HOME}:rw,nosuid,nodev,mode=1777",
+        ]
+        out += ["--ulimit", "core=0", "--ulimit", f"fsize={limits.file_bytes}"]
+        out += ["--ulimit", f"nofile={limits.open_files}", "--ulimit", f"cpu={limits.cpu_s}"]
+        status = confinement.workspace.stat()
+        out += ["--user", f"{status.st_uid}:{status.st_gid}"]
+        mounts: list[tuple[str, bool]] = [(str(confinement.workspace), True)]
+        mounts += [(str(parent), True) for parent in shield.parents]
+        mounts += [(str(leaf), False) for leaf in shield.leaves]
+        if shield.git_config is not None:
+            mounts.append((str(shield.git_config), False))
+        mounts += [(str(bind.source), bind.writable) for bind in confinement.binds]
+        mounts += [(str(path), False) for path in confinement.read_only if path.exists()]
+        for path, writable in mounts:
+            out += ["--mount", f"type=bind,source={path},target={path}" + ("" if writable else ",readonly")]
+        for path in confinement.hidden:
+            if confinement.workspace not in path.parents:
+                continue
+            if path.is_dir():
+                out.append(f"--tmpfs={path}:ro,mode=0")
+            elif path.exists():
+                out += ["--mount", f"type=bind,source=/dev/null,target={path},readonly"]
+        return out
+
+
+def _inside(job: Job) -> list[str]:
+    # The documents' image has bash on PATH, not always as /bin/bash.
+    program = "bash" if job.argv[0] == "/bin/bash" else job.argv[0]
+    return [program, *job.argv[1:]]

@@ -1,0 +1,43 @@
+"""none: no confinement at all, and it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pegboard.shell.sandbox.confinement import Job, Network, Prepared
+
+# A session leader that opens a terminal without O_NOCTTY gets it as its controlling terminal.
+_TAKE_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
+
+
+class Unconfined:
+    """Runs commands as they are. Only what the policy asks about stands in the way."""
+
+    name = "none"
+    network: Network = "open"
+
+    async def probe(self) -> str:
+        """Always works."""
+        return ""
+
+    def enforced(self) -> Mapping[str, bool | str]:
+        """Nothing but a clean environment and the end of all children."""
+        return {
+            "files": False,
+            "protected paths": False,
+            "network": False,
+            "system calls": False,
+            "processes hidden": False,
+            "memory": False,
+            "process count": False,
+            "file size": False,
+            "environment": "provider keys and other secrets are left out",
+            "children ended": True,
+        }
+
+    def prepare(self, job: Job) -> Prepared:
+        """The command itself."""
+        argv = tuple(job.argv)
+        if job.terminal is not None:
+            argv = ("/bin/sh", "-c", _TAKE_TERMINAL, job.terminal, *argv)
+        return Prepared(argv=argv, env=job.env, cwd=str(job.cwd))

@@ -1,0 +1,124 @@
+"""Protected paths: what of the workspace a confined command may not change.
+
+Present ones are mounted read-only. A read-only mount of a leaf is undone by renaming its
+parent, so each parent is first mounted onto itself: a mount point cannot be renamed. Absent
+ones cannot be mounted without leaving an empty leaf on the host, so they are looked for
+afterwards and moved to quarantine (decisions 23).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shield:
+    """What is protected at the start of one command.
+
+    Attributes:
+        parents: folders to mount onto themselves, outermost first.
+        leaves: paths to mount read-only.
+        git_config: `.git/config` where it is a plain file: it gets a private copy instead.
+        absent: workspace-relative paths that do not exist now and must not appear.
+        links: symbolic links and where they point. A mount would protect the target and not the
+            name, so the name is compared afterwards.
+    """
+
+    parents: tuple[Path, ...]
+    leaves: tuple[Path, ...]
+    git_config: Path | None
+    absent: tuple[str, ...]
+    links: tuple[tuple[Path, str], ...] = ()
+
+
+def shield(workspace: Path, protected: Iterable[str]) -> Shield:
+    """Look at the protected paths as they are now; a few lstat calls."""
+    parents: dict[Path, None] = {}
+    leaves: list[Path] = []
+    absent: list[str] = []
+    links: list[tuple[Path, str]] = []
+    git_config: Path | None = None
+    for name in protected:
+        path = workspace / name
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            absent.append(name)
+            continue
+        if stat.S_ISLNK(mode):
+            links.append((path, os.readlink(path)))
+            target = path.resolve()
+            if workspace in target.parents and target.exists():
+                leaves.append(target)
+            continue
+        between = [parent for parent in path.parents if workspace in parent.parents]
+        if any(parent.is_symlink() for parent in between):
+            leaves.append(path.resolve())
+            continue
+        parents.update(dict.fromkeys(reversed(between)))
+        if name == ".git/config" and stat.S_ISREG(mode):
+            git_config = path
+        else:
+            leaves.append(path)
+    return Shield(
+        parents=tuple(parents),
+        leaves=tuple(leaves),
+        git_config=git_config,
+        absent=tuple(absent),
+        links=tuple(links),
+    )
+
+
+def appeared(workspace: Path, absent: Iterable[str]) -> list[Path]:
+    """The absent paths that are there now; those of a fresh repository only where they are dangerous.
+
+    `git init` makes `.git/hooks` with samples and `.git/config`: hooks count one by one, and the
+    config is judged by its keys elsewhere.
+    """
+    out: list[Path] = []
+    for name in absent:
+        path = workspace / name
+        if not os.path.lexists(path):
+            continue
+        if name == ".git/config" and not path.is_symlink():
+            continue
+        if name == ".git/hooks" and path.is_dir() and not path.is_symlink():
+            out.extend(entry for entry in path.iterdir() if not entry.name.endswith(".sample"))
+            continue
+        out.append(path)
+    return out
+
+
+def restore_links(links: Iterable[tuple[Path, str]], workspace: Path, folder: Path) -> list[str]:
+    """Put back links that were removed or re-pointed; their workspace-relative names."""
+    restored: list[str] = []
+    for path, target in links:
+        if path.is_symlink() and os.readlink(path) == target:
+            continue
+        if os.path.lexists(path):
+            quarantine([path], workspace, folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+        restored.append(path.relative_to(workspace).as_posix())
+    return restored
+
+
+def quarantine(paths: Iterable[Path], workspace: Path, folder: Path) -> list[str]:
+    """Move paths out of the workspace; their workspace-relative names."""
+    moved: list[str] = []
+    for path in paths:
+        name = path.relative_to(workspace)
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        number = 0
+        while os.path.lexists(target):
+            number += 1
+            target = folder / f"{name}.{number}"
+        shutil.move(path, target)
+        moved.append(name.as_posix())
+    return moved

@@ -1,0 +1,187 @@
+"""SessionLog: a session's typed event stream over a Store, with one writer thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.codec import event_from_dict, event_to_dict
+from pegboard.core.events import TRANSIENT, Event, RunFinished, RunStarted
+from pegboard.ports.store import Draft, Entry, RunRow, Store
+
+_STOP: Final = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    run: str
+    at: float
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Barrier:
+    power_loss: bool
+    done: Future[None]
+
+
+class SessionLog:
+    """Writes the events of one session; a Recorder.
+
+    `record` only hands over; a writer thread encodes, chains and commits in batches. What could not be
+    written is remembered and raised by the next `flush`.
+
+    Args:
+        store: where the records go.
+        stream: the session's key.
+        key: the chain's key.
+        heads: file that keeps number and mac of the last record outside the store, None = none.
+        clock: gives records their time.
+    """
+
+    def __init__(
+        self, store: Store, stream: str, *, key: bytes, heads: Path | None = None, clock: Clock | None = None
+    ) -> None:
+        self.store = store
+        self.stream = stream
+        self._key = key
+        self._heads = heads
+        self._now = (clock or SystemClock()).now
+        self._run = ""
+        self._queue: queue.SimpleQueue[_Item | _Barrier | None] = queue.SimpleQueue()
+        self._failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._rows: dict[str, RunRow] = {}
+
+    def record(self, event: Event) -> None:
+        """See Recorder. Transient events are not kept."""
+        if event.type in TRANSIENT:
+            return
+        if isinstance(event, RunStarted):
+            self._run = event.run
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="pegboard-log", daemon=True)
+            self._thread.start()
+        self._queue.put(_Item(self._run, self._now(), event))
+
+    async def flush(self, *, power_loss: bool = False) -> None:
+        """See Recorder.
+
+        Raises:
+            StoreError: something recorded so far could not be written.
+        """
+        if self._thread is None:
+            return
+        barrier = _Barrier(power_loss, Future())
+        self._queue.put(barrier)
+        await asyncio.wrap_future(barrier.done)
+
+    def close(self) -> None:
+        """Write what is left and end the thread.
+
+        Raises:
+            StoreError: something could not be written.
+        """
+        if self._thread is not None:
+            self._queue.put(_STOP)
+            self._thread.join()
+            self._thread = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    # -- the writer thread --------------------------------------------------------------------
+
+    def _write(self) -> None:
+        going = True
+        while going:
+            batch: list[_Item] = []
+            barriers: list[_Barrier] = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    going = False
+                elif isinstance(item, _Barrier):
+                    barriers.append(item)
+                else:
+                    batch.append(item)
+                if item is None or len(batch) >= 512:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            self._commit(batch, barriers)
+
+    def _commit(self, batch: list[_Item], barriers: list[_Barrier]) -> None:
+        try:
+            if batch:
+                self._append(batch, power_loss=any(b.power_loss for b in barriers))
+        except Exception as error:  # noqa: BLE001  The thread's boundary: kept for whoever flushes.
+            self._failure = error
+        failure = self._failure
+        if barriers and failure is not None:
+            self._failure = None
+        for barrier in barriers:
+            if failure is None:
+                barrier.done.set_result(None)
+            else:
+                barrier.done.set_exception(failure)
+
+    def _append(self, batch: list[_Item], *, power_loss: bool) -> None:
+        drafts = [Draft(run=i.run, type=i.event.type, at=i.at, body=encode(i.event)) for i in batch]
+        self.store.append(self.stream, drafts, key=self._key, power_loss=power_loss)
+        for item in batch:
+            self._index(item)
+        if self._heads is not None:
+            write_head(self._heads, self.stream, *self.store.head(self.stream))
+
+    def _index(self, item: _Item) -> None:
+        """Keep the list of runs true; it can be made again from the stream."""
+        match item.event:
+            case RunStarted() as event:
+                row = RunRow(
+                    id=event.run, stream=self.stream, status="running", task=event.task, model=event.model,
+                    agent=event.agent, started=item.at,
+                )  # fmt: skip
+            case RunFinished() as event:
+                before = self._rows.get(event.run)
+                if before is None:
+                    before = next((r for r in self.store.runs(limit=-1) if r.id == event.run), None)
+                if before is None:
+                    return
+                row = RunRow(
+                    id=before.id, stream=before.stream, status=event.status, task=before.task,
+                    model=before.model, agent=before.agent, started=before.started, ended=item.at,
+                )  # fmt: skip
+            case _:
+                return
+        self._rows[row.id] = row
+        self.store.save_run(row)
+
+
+def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
+    """Keep a stream's last number and mac in a second file (decisions 18)."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps({"stream": stream, "seq": seq, "mac": mac}), encoding="utf-8")
+    fresh.replace(path)
+
+
+def encode(event: Event) -> bytes:
+    """The event as UTF-8 JSON; a lone surrogate becomes U+FFFD, since a record must be readable."""
+    text = json.dumps(event_to_dict(event), ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def decode(entries: Iterable[Entry]) -> list[Event]:
+    """The events of some records; purged ones are left out."""
+    return [event_from_dict(json.loads(e.body)) for e in entries if e.body is not None]

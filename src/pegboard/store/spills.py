@@ -1,0 +1,76 @@
+"""SpillFolder: whole texts of cut results, in XDG state (decisions 17)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Final
+
+from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.errors import NotFound
+
+KEEP_S: Final = 7 * 24 * 3600.0
+"""How long a spill is kept."""
+
+_NAME: Final = re.compile(r"spill:([0-9a-f]{12})\Z")
+
+
+class SpillFolder:
+    """Spills as files of mode 0600 in a folder of mode 0700.
+
+    Args:
+        folder: made at the first save.
+        clock: decides what is too old.
+    """
+
+    def __init__(self, folder: Path, *, clock: Clock | None = None) -> None:
+        self._folder = folder
+        self._now = (clock or SystemClock()).now
+
+    def save(self, text: str, *, call_id: str, labels: frozenset[str]) -> str:
+        """See Spills."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        spill = uuid.uuid4().hex[:12]
+        self._write(spill + ".txt", text)
+        self._write(
+            spill + ".json", json.dumps({"call": call_id, "labels": sorted(labels), "at": self._now()})
+        )
+        return f"spill:{spill}"
+
+    def read(self, name: str) -> str:
+        """See Spills."""
+        return self._path(name).read_text(encoding="utf-8")
+
+    def labels(self, name: str) -> frozenset[str]:
+        """The taint labels that a spill carries."""
+        return frozenset(
+            json.loads(self._path(name).with_suffix(".json").read_text(encoding="utf-8"))["labels"]
+        )
+
+    def prune(self) -> int:
+        """Drop what is older than KEEP_S; how many went."""
+        gone = 0
+        for about in self._folder.glob("*.json"):
+            if self._now() - float(json.loads(about.read_text(encoding="utf-8"))["at"]) > KEEP_S:
+                about.with_suffix(".txt").unlink(missing_ok=True)
+                about.unlink()
+                gone += 1
+        return gone
+
+    def _path(self, name: str) -> Path:
+        match = _NAME.match(name)
+        path = self._folder / f"{match.group(1)}.txt" if match else None
+        if path is None or not path.exists():
+            raise NotFound(
+                f"there is no {name[:40]!r}; spills end with their session or after 7 days",
+                hint="Make the call again to get its whole output.",
+            )
+        return path
+
+    def _write(self, name: str, text: str) -> None:
+        descriptor = os.open(self._folder / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)

@@ -1,0 +1,203 @@
+"""SqliteStore: a Store in one file, WAL, safe for several processes (DESIGN 6)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from pegboard.core.errors import PegboardError
+from pegboard.ports.store import Draft, Entry, RunRow
+from pegboard.store.chain import GENESIS, chained
+
+_MIGRATIONS: Final = (
+    """
+    CREATE TABLE entries (
+        stream TEXT NOT NULL, seq INTEGER NOT NULL, run TEXT NOT NULL, type TEXT NOT NULL, at REAL NOT NULL,
+        digest TEXT NOT NULL, mac TEXT NOT NULL, PRIMARY KEY (stream, seq)
+    ) WITHOUT ROWID;
+    CREATE INDEX entries_by_run ON entries (run, seq);
+    CREATE TABLE payloads (stream TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (stream, seq));
+    CREATE TABLE runs (
+        id TEXT PRIMARY KEY, stream TEXT NOT NULL, status TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
+        agent TEXT NOT NULL, started REAL NOT NULL, ended REAL NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX runs_by_time ON runs (started);
+    CREATE TABLE kept (tbl TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (tbl, key)) WITHOUT ROWID;
+    """,
+)
+"""Numbered by position; `PRAGMA user_version` says how many have run. Never change one that was released."""
+
+_BUSY_S: Final = 10.0
+
+
+class StoreError(PegboardError):
+    """The store's file cannot be read or written."""
+
+
+class SqliteStore:
+    """One SQLite file.
+
+    Args:
+        path: the file; its folder is made with mode 0700, the file with 0600.
+
+    Raises:
+        StoreError: the file cannot be opened, or a newer Pegboard wrote it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            # Made by us before SQLite does, so that no moment exists in which others can read it.
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        with self._guard("open"):
+            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._migrate()
+
+    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
+        """See Store."""
+        with self._transaction(full=power_loss):
+            seq, head = self._head(stream)
+            entries = chained(key, stream, head, seq, drafts)
+            self._db.executemany(
+                "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
+                [(stream, e.seq, e.run, e.type, e.at, e.digest, e.mac) for e in entries],
+            )
+            self._db.executemany(
+                "INSERT INTO payloads VALUES (?,?,?)", [(stream, e.seq, e.body) for e in entries]
+            )
+        return entries[-1].mac if entries else head
+
+    def head(self, stream: str) -> tuple[int, str]:
+        """See Store."""
+        with self._guard("read"), self._lock:
+            return self._head(stream)
+
+    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Entry]:
+        """See Store."""
+        where, values = "e.stream=? AND e.seq>?", [stream, after]
+        if run is not None:
+            where, values = where + " AND e.run=?", [*values, run]
+        rows = self._rows(
+            "SELECT e.seq, e.run, e.type, e.at, e.digest, e.mac, p.body FROM entries e "
+            f"LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE {where} ORDER BY e.seq LIMIT ?",
+            *values,
+            limit,
+        )
+        return [Entry(seq=r[0], run=r[1], type=r[2], at=r[3], digest=r[4], mac=r[5], body=r[6]) for r in rows]
+
+    def purge(self, stream: str, *, before: float) -> int:
+        """See Store."""
+        with self._transaction():
+            cursor = self._db.execute(
+                "DELETE FROM payloads WHERE stream=? AND seq IN (SELECT seq FROM entries WHERE stream=? AND at<?)",
+                (stream, stream, before),
+            )
+            return cursor.rowcount
+
+    def save_run(self, row: RunRow) -> None:
+        """See Store."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?)",
+                (row.id, row.stream, row.status, row.task, row.model, row.agent, row.started, row.ended),
+            )
+
+    def runs(self, *, limit: int = 50, stream: str | None = None, status: str | None = None) -> list[RunRow]:
+        """See Store."""
+        rows = self._rows(
+            "SELECT id, stream, status, task, model, agent, started, ended FROM runs "
+            "WHERE (?1 IS NULL OR stream=?1) AND (?2 IS NULL OR status=?2) "
+            "ORDER BY started DESC, id DESC LIMIT ?3",
+            stream,
+            status,
+            limit,
+        )
+        return [
+            RunRow(
+                id=r[0], stream=r[1], status=r[2], task=r[3], model=r[4], agent=r[5], started=r[6], ended=r[7]
+            )
+            for r in rows
+        ]
+
+    def put(self, table: str, key: str, value: bytes) -> None:
+        """See Store."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
+
+    def get(self, table: str, key: str) -> bytes | None:
+        """See Store."""
+        rows = self._rows("SELECT value FROM kept WHERE tbl=? AND key=?", table, key)
+        return rows[0][0] if rows else None
+
+    def delete(self, table: str, key: str) -> bool:
+        """See Store."""
+        with self._transaction():
+            return self._db.execute("DELETE FROM kept WHERE tbl=? AND key=?", (table, key)).rowcount > 0
+
+    def list(self, table: str, *, prefix: str = "") -> list[tuple[str, bytes]]:
+        """See Store."""
+        rows = self._rows("SELECT key, value FROM kept WHERE tbl=? ORDER BY key", table)
+        return [(r[0], r[1]) for r in rows if r[0].startswith(prefix)]
+
+    def close(self) -> None:
+        """See Store."""
+        with self._lock:
+            self._db.close()
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _head(self, stream: str) -> tuple[int, str]:
+        row = self._db.execute(
+            "SELECT seq, mac FROM entries WHERE stream=? ORDER BY seq DESC LIMIT 1", (stream,)
+        ).fetchone()
+        return (row[0], row[1]) if row else (0, GENESIS)
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._guard("read"), self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    @contextmanager
+    def _transaction(self, *, full: bool = False) -> Generator[None]:
+        """All or nothing, alone among the processes that share the file."""
+        with self._guard("write"), self._lock:
+            if full:
+                self._db.execute("PRAGMA synchronous=FULL")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                except BaseException:
+                    self._db.execute("ROLLBACK")
+                    raise
+                self._db.execute("COMMIT")
+            finally:
+                if full:
+                    self._db.execute("PRAGMA synchronous=NORMAL")
+
+    @contextmanager
+    def _guard(self, verb: str) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot {verb} the store {self._path}: {error}") from error
+
+    def _migrate(self) -> None:
+        version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(_MIGRATIONS):
+            raise StoreError(
+                f"the store {self._path} was written by a newer Pegboard (version {version}, this one knows "
+                f"{len(_MIGRATIONS)}); upgrade Pegboard or name another state folder"
+            )
+        for number in range(version, len(_MIGRATIONS)):
+            self._db.executescript(
+                f"BEGIN IMMEDIATE; {_MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
+            )

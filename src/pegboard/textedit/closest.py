@@ -1,0 +1,261 @@
+"""The fragment of a file that is closest to a text that is not in it, found in linear time (ledger N-41).
+
+The documented sliding window compares every window with the text: quadratic. Here rare
+words and lines of the wanted text vote for the place where it would begin; only the few
+places with most votes are compared.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.textedit.distance import similarity
+
+THRESHOLD: Final = 0.5
+"""A fragment is shown when its similarity is greater (ledger N-41)."""
+
+_MAX_ANCHORS: Final = 48
+_SCAN_BUDGET: Final = 48_000_000
+_MAX_HITS: Final = 200
+_MAX_PLACES: Final = 8
+_MAX_EXACT: Final = 16_000
+_MAX_DIFF_LINES: Final = 60
+_WORD: Final = re.compile(r"\w{3,}")
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Likely places, the likeliest first.
+
+    Attributes:
+        lines: 0-based lines at which the text would begin.
+        offsets: the character offset of each.
+        work: characters scanned and votes counted.
+    """
+
+    lines: tuple[int, ...]
+    offsets: tuple[int, ...]
+    work: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closest:
+    """The closest fragment.
+
+    Attributes:
+        line: 1-based line at which it begins.
+        text: the fragment, whole lines, line endings `\\n`.
+        similarity: 0 to 1; greater than THRESHOLD.
+        diff: unified diff from the wanted text to the fragment.
+        note: what differs where no eye can see it, may be empty.
+    """
+
+    line: int
+    text: str
+    similarity: float
+    diff: str
+    note: str = ""
+
+
+def rank(text: str, old: str) -> Ranking:
+    """Where `old` most likely stands in `text`, at most eight places.
+
+    One pass over the text for each of a bounded number of anchors; the number falls as the
+    text grows, so that the whole stays linear with a fixed bound on passes.
+    """
+    starts = _line_starts(text)
+    allowed = max(4, min(_MAX_ANCHORS, _SCAN_BUDGET // (len(text) + 1)))
+    anchors = _anchors(old, allowed)
+    counted = [(text.count(a), a, line) for a, line in anchors]
+    found = [entry for entry in counted if entry[0]]
+    work = len(text) * len(anchors)
+    if not found:
+        shingles = _shingles(old, allowed)
+        found = [entry for entry in ((text.count(a), a, line) for a, line in shingles) if entry[0]]
+        work += len(text) * len(shingles)
+    found.sort(key=lambda entry: entry[0])
+    votes: Counter[int] = Counter()
+    for count, anchor, line in found[: max(4, allowed // 2)]:
+        weight = len(anchor) / min(count, _MAX_HITS)
+        for start in _hit_lines(text, anchor, starts):
+            votes[max(0, start - line)] += weight  # pyright: ignore[reportArgumentType]
+            work += 1
+        work += len(text)
+    places = _peaks(votes)
+    return Ranking(lines=tuple(places), offsets=tuple(starts[p] for p in places), work=work)
+
+
+def closest(text: str, old: str, name: str, ranking: Ranking | None = None) -> Closest | None:
+    """The fragment of `text` closest to `old`, None where nothing is closer than THRESHOLD.
+
+    Args:
+        text: the whole file, line endings `\\n`.
+        old: what was looked for.
+        name: the file's name for the diff.
+    """
+    wanted = old.strip("\n").split("\n")
+    ranking = ranking or rank(text, old.strip("\n"))
+    if not ranking.lines:
+        return None
+    fragments = [
+        (line, _fragment(text, offset, len(wanted)))
+        for line, offset in zip(ranking.lines, ranking.offsets, strict=True)
+    ]
+    by_words = sorted(((overlap(wanted, lines), -line) for line, lines in fragments), reverse=True)
+    chosen = dict(fragments)
+    best: tuple[float, int] = (0.0, 0)
+    for share, line in by_words[:2]:
+        best = max(best, (_likeness(wanted, chosen[-line], share), line))
+    score, line = best
+    if score <= THRESHOLD:
+        return None
+    lines = chosen[-line]
+    return Closest(
+        line=1 - line,
+        text="\n".join(lines),
+        similarity=score,
+        diff=_diff(wanted, lines, name, 1 - line),
+        note=_unseen(wanted, lines, 1 - line),
+    )
+
+
+def _line_starts(text: str) -> list[int]:
+    starts = [0]
+    at = text.find("\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = text.find("\n", at + 1)
+    return starts
+
+
+def _anchors(old: str, allowed: int) -> list[tuple[str, int]]:
+    """Lines and words of `old` with their line, spread over it, each only once."""
+    lines = [(line.strip(), index) for index, line in enumerate(old.split("\n"))]
+    lines = [(line, index) for line, index in lines if len(line) >= 3]
+    chosen: dict[str, int] = {}
+    for line, index in _spread(lines, max(1, allowed // 3)):
+        chosen.setdefault(line, index)
+    rows = [sorted(set(_WORD.findall(line)), key=len, reverse=True) for line, _ in lines]
+    words = [
+        (row[depth], index)
+        for depth in range(4)
+        for row, (_, index) in zip(rows, lines, strict=True)
+        if depth < len(row)
+    ]
+    firsts = [w for w in words if w[0] not in chosen]
+    for word, index in _spread(firsts, allowed - len(chosen)):
+        chosen.setdefault(word, index)
+    return list(chosen.items())
+
+
+def _spread(items: Sequence[tuple[str, int]], count: int) -> Iterable[tuple[str, int]]:
+    """At most `count` items at even distances."""
+    if len(items) <= count:
+        return items
+    return [items[k * len(items) // count] for k in range(count)]
+
+
+def _shingles(old: str, allowed: int) -> list[tuple[str, int]]:
+    """Four characters at a time, for a text of which no whole word is found."""
+    pieces = [
+        (line[k : k + 4], index)
+        for index, line in enumerate(old.split("\n"))
+        for k in range(0, len(line) - 3, 2)
+        if line[k : k + 4].strip() == line[k : k + 4]
+    ]
+    return list(dict(_spread(pieces, allowed)).items())
+
+
+def _hit_lines(text: str, anchor: str, starts: Sequence[int]) -> list[int]:
+    """The 0-based lines of the first hits of an anchor."""
+    hits: list[int] = []
+    at, line = text.find(anchor), 0
+    while at >= 0 and len(hits) < _MAX_HITS:
+        line = _line_at(starts, at, line)
+        hits.append(line)
+        at = text.find(anchor, at + len(anchor))
+    return hits
+
+
+def _line_at(starts: Sequence[int], offset: int, low: int) -> int:
+    high = len(starts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if starts[middle] <= offset:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _peaks(votes: Counter[int]) -> list[int]:
+    """The places with most votes, those of their neighbours added, no two next to each other."""
+    around = {at: own + 0.5 * (votes.get(at - 1, 0) + votes.get(at + 1, 0)) for at, own in votes.items()}
+    chosen: list[int] = []
+    for at in sorted(around, key=lambda place: (-around[place], place))[: 4 * _MAX_PLACES]:
+        if all(abs(at - other) > 1 for other in chosen):
+            chosen.append(at)
+    return chosen[:_MAX_PLACES]
+
+
+def _fragment(text: str, offset: int, lines: int) -> list[str]:
+    end = offset
+    for _ in range(lines):
+        found = text.find("\n", end)
+        if found < 0:
+            end = len(text) + 1
+            break
+        end = found + 1
+    return [line.removesuffix("\r") for line in text[offset : end - 1].split("\n")]
+
+
+def overlap(wanted: Sequence[str], lines: Sequence[str]) -> float:
+    """Shared words of two texts, order aside: 2 x shared / all."""
+    words, other = (Counter(_TOKEN.findall("\n".join(part))) for part in (wanted, lines))
+    total = words.total() + other.total()
+    return 2 * (words & other).total() / total if total else 0.0
+
+
+def _likeness(wanted: Sequence[str], lines: Sequence[str], share: float) -> float:
+    """The greatest of three likenesses: of words, of lines as ledger N-41 has it, of characters."""
+    left, right = [w.strip() for w in wanted], [w.strip() for w in lines]
+    by_lines = difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() if len(left) < 2000 else 0.0
+    one, two = "\n".join(left), "\n".join(right)
+    by_chars = similarity(one, two) if len(one) + len(two) <= _MAX_EXACT else 0.0
+    return max(share, by_lines, by_chars)
+
+
+def _diff(wanted: Sequence[str], lines: Sequence[str], name: str, line: int) -> str:
+    head = [f"--- old_string\n+++ {name} (line {line})\n"]
+    body = list(difflib.unified_diff(list(wanted), list(lines), lineterm="", n=2))[2:]
+    if len(body) > _MAX_DIFF_LINES:
+        body = [*body[:_MAX_DIFF_LINES], f"[{len(body) - _MAX_DIFF_LINES} more lines]"]
+    return "".join(head) + "\n".join(visible(row) for row in body)
+
+
+def visible(text: str) -> str:
+    """The text with tabs and characters that no eye can tell apart written as escapes."""
+    return "".join(c if c == " " or (c.isprintable() and not c.isspace()) else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    return "\\t" if char == "\t" else "\\r" if char == "\r" else f"\\u{ord(char):04x}"
+
+
+def _unseen(wanted: Sequence[str], lines: Sequence[str], first: int) -> str:
+    """Names the first characters of the fragment that differ only to a machine."""
+    for number, (left, right) in enumerate(zip(wanted, lines, strict=False), first):
+        if left != right and "".join(left.split()) == "".join(right.split()):
+            odd = next(
+                (i for i, c in enumerate(right) if not c.isprintable() or (c.isspace() and c != " ")), None
+            )
+            if odd is None:
+                return f"Line {number} differs only in the number of spaces."
+            return f"Line {number} has U+{ord(right[odd]):04X} in column {odd + 1}."
+    return ""

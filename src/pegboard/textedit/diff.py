@@ -1,0 +1,219 @@
+"""The unified diff that people read before they say yes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Final
+
+from pegboard.textedit.encoding import UTF8, Encoding, NotText, decode, detect
+
+MAX_DIFF_CHARS: Final = 20_000
+"""A longer diff is cut; the change itself is never cut."""
+
+MAX_DIFF_LINES: Final = 20_000
+"""Lines of the two differing middles together up to which they are compared line by line."""
+
+_PIECE: Final = 1 << 20
+_MAX_LINE: Final = 2_000
+_CONTEXT: Final = 3
+
+
+def unified(
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    *,
+    moved_to: str | None = None,
+    max_chars: int = MAX_DIFF_CHARS,
+) -> str:
+    """The change of one file as a unified diff (git headers `a/`, `b/`, `/dev/null`).
+
+    Equal heads and tails are skipped before comparing, so that one edit in a large
+    file costs one pass over it. Two files that differ nearly everywhere and are long
+    are shown as one removed and one added block: comparing them line by line is quadratic.
+
+    Args:
+        path: the file's path as people know it.
+        before: the whole file before, None where it did not exist.
+        after: the whole file afterwards, None where it is deleted.
+        moved_to: the new path of a move.
+        max_chars: where the text is cut, on a line boundary, with a line that says so.
+
+    Returns:
+        The diff, ending in a newline; empty where nothing changes; one line that names
+        sizes where a side is binary.
+    """
+    if before == after and moved_to is None:
+        return ""
+    head = f"rename from {path}\nrename to {moved_to}\n" if moved_to not in (None, path) else ""
+    if before == after:
+        return head
+    try:
+        old_encoding = UTF8 if before is None else detect(before)
+        new_encoding = UTF8 if after is None else detect(after)
+    except NotText:
+        return head + _binary(path, before, after)
+    old_name = "/dev/null" if before is None else f"a/{path}"
+    new_name = "/dev/null" if after is None else f"b/{moved_to or path}"
+    if before is None or after is None:
+        old_encoding = new_encoding = old_encoding if after is None else new_encoding
+    names = f"{head}--- {old_name}\n+++ {new_name}\n"
+    if old_encoding == new_encoding and not old_encoding.wide:
+        skipped, old_bytes, new_bytes = _middles(before or b"", after or b"")
+        old_text, new_text = (_text(part, old_encoding) for part in (old_bytes, new_bytes))
+    else:
+        skipped, old_text, new_text = 0, decode(before or b"").text, decode(after or b"").text
+    if old_text == new_text:
+        return names + _invisible(before, after, old_encoding, new_encoding)
+    return _cut(chain([names], _render(old_text, new_text, skipped)), max_chars)
+
+
+def _text(part: bytes, encoding: Encoding) -> str:
+    """A piece that may begin with the byte order mark, which is no character."""
+    return part.removeprefix(encoding.bom).decode(encoding.codec)
+
+
+def common_bytes(old: bytes, new: bytes) -> tuple[int, int]:
+    """How many bytes both begin with and end with, the two not overlapping; a piece at a time, no copy."""
+    shortest = min(len(old), len(new))
+    head = 0
+    while head < shortest:
+        size = min(_PIECE, shortest - head)
+        left, right = old[head : head + size], new[head : head + size]
+        if left != right:
+            head += _shared(left, right)
+            break
+        head += size
+    tail = 0
+    while tail < shortest - head:
+        size = min(_PIECE, shortest - head - tail)
+        left = old[len(old) - tail - size : len(old) - tail]
+        right = new[len(new) - tail - size : len(new) - tail]
+        if left != right:
+            tail += _shared(left[::-1], right[::-1])
+            break
+        tail += size
+    return head, tail
+
+
+def _shared(left: bytes, right: bytes) -> int:
+    """Length of the common beginning of two differing pieces of one size, by halving."""
+    low, high = 0, len(left)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _middles(old: bytes, new: bytes) -> tuple[int, bytes, bytes]:
+    """Whole lines around the difference, three equal lines on each side, and how many lines come before."""
+    head, tail = common_bytes(old, new)
+    start = head
+    for _ in range(_CONTEXT + 1):
+        start = old.rfind(b"\n", 0, start)
+        if start < 0:
+            break
+    start += 1
+    ends: list[int] = []
+    for data in (old, new):
+        end = len(data) - tail
+        for _ in range(_CONTEXT + 1):
+            found = data.find(b"\n", end)
+            end = len(data) if found < 0 else found + 1
+        ends.append(end)
+    return old.count(b"\n", 0, start), old[start : ends[0]], new[start : ends[1]]
+
+
+def _binary(path: str, before: bytes | None, after: bytes | None) -> str:
+    old = "absent" if before is None else f"{len(before)} bytes"
+    new = "absent" if after is None else f"{len(after)} bytes"
+    return f"Binary file {path} differs: {old} -> {new}\n"
+
+
+def _invisible(before: bytes | None, after: bytes | None, old: Encoding, new: Encoding) -> str:
+    """Same characters, other bytes: a byte order mark, an encoding, or an empty file made or deleted."""
+    if before is None or after is None:
+        return "(empty file)\n"
+    return f"(same text; encoding {old.label} -> {new.label})\n"
+
+
+def _lines(text: str) -> list[str]:
+    """Lines that end in `\\n` only; a lone `\\r` stays inside its line."""
+    parts = text.split("\n")
+    lines = [part + "\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
+    """How many equal lines both begin and end with, the two not overlapping; linear."""
+    shortest = min(len(old), len(new))
+    head = 0
+    while head < shortest and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
+def _render(old_text: str, new_text: str, skipped: int) -> Iterator[str]:
+    old, new = _lines(old_text), _lines(new_text)
+    if len(old) + len(new) > MAX_DIFF_LINES:
+        yield from _as_blocks(old, new, skipped)
+        return
+    for line in islice(difflib.unified_diff(old, new, n=_CONTEXT), 2, None):
+        yield _shift(line, skipped) if line.startswith("@@") else _show(line)
+
+
+def _as_blocks(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
+    head, tail = common_ends(old, new)
+    first = max(0, head - _CONTEXT)
+    last = max(0, tail - _CONTEXT)
+    sizes = [len(lines) - last - first for lines in (old, new)]
+    yield f"@@ -{skipped + first + 1},{sizes[0]} +{skipped + first + 1},{sizes[1]} @@\n"
+    marked = [
+        *((" ", line) for line in old[first:head]),
+        *(("-", line) for line in old[head : len(old) - tail]),
+        *(("+", line) for line in new[head : len(new) - tail]),
+        *((" ", line) for line in old[len(old) - tail : len(old) - last]),
+    ]
+    for sign, line in marked:
+        yield _show(sign + line)
+
+
+def _shift(header: str, by: int) -> str:
+    """The hunk header with the skipped head's lines added to both line numbers."""
+    _, old, new, _ = header.split(" ", 3)
+    return f"@@ -{_moved(old, by)} +{_moved(new, by)} @@\n"
+
+
+def _moved(span: str, by: int) -> str:
+    first, comma, count = span[1:].partition(",")
+    # An empty side counts the line before it, and 0 where nothing comes before.
+    return f"{int(first) + by}{comma}{count}"
+
+
+def _show(line: str) -> str:
+    """A diff line that ends in a newline, a missing one marked as git does, overlong ones cut."""
+    body = line[:-1] if line.endswith("\n") else line
+    if len(body) > _MAX_LINE:
+        body = f"{body[:_MAX_LINE]}… ({len(body) - 1} characters)"
+    return body + "\n" if line.endswith("\n") else body + "\n\\ No newline at end of file\n"
+
+
+def _cut(lines: Iterator[str], max_chars: int) -> str:
+    kept: list[str] = []
+    size = 0
+    for line in lines:
+        size += len(line)
+        if size > max_chars and len(kept) > 2:
+            more = 1 + sum(1 for _ in lines)
+            kept.append(f"[diff cut here: {more} more lines]\n")
+            break
+        kept.append(line)
+    return "".join(kept)

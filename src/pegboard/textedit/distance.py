@@ -1,0 +1,62 @@
+"""Edit distance by bit vectors (Myers 1999, Hyyrö 2003): one integer step a character."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """Edit distance of a pattern to every prefix of a text: `(prefix length, distance)`, ascending."""
+
+    prefixes: list[tuple[int, int]]
+
+    @property
+    def whole(self) -> int:
+        """The distance to the whole text."""
+        return self.prefixes[-1][1]
+
+
+def distance(pattern: str, text: str) -> Distances:
+    """The edit distance between `pattern` and each prefix of `text`, the empty one included."""
+    return Distances([(0, len(pattern)), *_scan(pattern, text, anchored=True)])
+
+
+def similarity(left: str, right: str) -> float:
+    """1 - edit distance / the longer length; 1.0 for two empty texts."""
+    longer = max(len(left), len(right))
+    return 1.0 if not longer else 1 - distance(left, right).whole / longer
+
+
+def ends_of(text: str, pattern: str, limit: int) -> list[tuple[int, int]]:
+    """Where something within `limit` edits of `pattern` ends: `(offset, distance)`, ascending."""
+    return [(at, score) for at, score in _scan(pattern, text, anchored=False) if score <= limit]
+
+
+def _scan(pattern: str, text: str, *, anchored: bool) -> Iterator[tuple[int, int]]:
+    """After each character, the least distance of the pattern to what ends there."""
+    size = len(pattern)
+    if not size:
+        yield from ((at, at if anchored else 0) for at in range(1, len(text) + 1))
+        return
+    where: dict[str, int] = {}
+    for index, char in enumerate(pattern):
+        where[char] = where.get(char, 0) | (1 << index)
+    every, last = (1 << size) - 1, 1 << (size - 1)
+    plus, minus, score = every, 0, size
+    carry = 1 if anchored else 0
+    for at, char in enumerate(text, 1):
+        equal = where.get(char, 0)
+        vertical = equal | minus
+        horizontal = (((equal & plus) + plus) ^ plus) | equal
+        up = minus | (every & ~(horizontal | plus))
+        down = plus & horizontal
+        if up & last:
+            score += 1
+        elif down & last:
+            score -= 1
+        up = (up << 1) | carry
+        plus = every & ((down << 1) | ~(vertical | up))
+        minus = up & vertical & every
+        yield at, score

@@ -1,0 +1,350 @@
+"""Applying a patch: every file computed first, then all of them wanted or none."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, ToolError
+from pegboard.ports.files import Delete, Move, Wanted, Write
+from pegboard.textedit import view
+from pegboard.textedit.encoding import decode
+from pegboard.textedit.indent import Reindent
+from pegboard.textedit.locate import Locator, Place, hidden_line
+from pegboard.textedit.marks import marks_in, refuse_marks
+from pegboard.textedit.merge import rewrite
+from pegboard.textedit.patch import AddFile, DeleteFile, FilePatch, Hunk, PatchLine, UpdateFile, read_patch
+
+Read = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchRules:
+    """What a patch may do beyond the safe.
+
+    Attributes:
+        overwrite: adding or moving onto a file that is there replaces it.
+        first_match: of several fitting places the first is meant.
+        partial: what comes before a failing file counts.
+    """
+
+    overwrite: bool = False
+    first_match: bool = False
+    partial: bool = False
+
+
+STRICT: Final = PatchRules()
+"""All or none, nothing replaced unsaid, no place chosen by chance."""
+
+CODEX: Final = PatchRules(overwrite=True, first_match=True, partial=True)
+"""As the program that the Begin/End form comes from does it (docs/decisions/0030)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patched:
+    """What a patch makes of the files.
+
+    Attributes:
+        wanted: the changes, for `Files.propose`.
+        summary: one line a file as git names it: `A path`, `M path`, `D path`, `R path -> path`.
+        notes: what did not fit exactly, one sentence each.
+        error: only with `PatchRules.partial`: why the rest was not done.
+    """
+
+    wanted: tuple[Wanted, ...]
+    summary: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    error: ToolError | None = None
+
+
+def apply_patch(text: str, read: Read, *, rules: PatchRules = STRICT) -> Patched:
+    """The changes that a patch stands for; changes nothing itself.
+
+    Args:
+        text: the patch, see `read_patch`.
+        read: the bytes of a file, None where there is none.
+        rules: what is allowed.
+
+    Raises:
+        BadPatch: the text is no patch.
+        NotFound: a file or the lines of a hunk are not there.
+        NotUnique: a hunk fits in several places.
+        Conflict: a file to add, or the target of a move, exists.
+        InvalidArguments: the new text holds a redaction mark.
+    """
+    return apply_files(read_patch(text), read, rules=rules)
+
+
+def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules = STRICT) -> Patched:
+    """As `apply_patch`, from a patch that was read already."""
+    tree = _Tree(read, rules)
+    error: ToolError | None = None
+    for patch in patches:
+        try:
+            tree.apply(patch)
+        except ToolError as failed:
+            if not rules.partial or not tree.summary:
+                raise
+            error = failed
+            break
+    return Patched(wanted=tree.wanted(), summary=tuple(tree.summary), notes=tuple(tree.notes), error=error)
+
+
+class _Tree:
+    """The files as the patch leaves them so far; nothing outside is touched."""
+
+    def __init__(self, read: Read, rules: PatchRules) -> None:
+        self._read = read
+        self._rules = rules
+        self._before: dict[str, bytes | None] = {}
+        self._after: dict[str, bytes | None] = {}
+        self._modes: dict[str, int] = {}
+        self._moves: dict[str, str] = {}
+        self.summary: list[str] = []
+        self.notes: list[str] = []
+
+    def apply(self, patch: FilePatch) -> None:
+        """Do one file's change."""
+        match patch:
+            case AddFile():
+                self._add(patch)
+            case DeleteFile():
+                self._delete(patch)
+            case UpdateFile():
+                self._update(patch)
+
+    def wanted(self) -> tuple[Wanted, ...]:
+        """What differs from before: moves that are only that as moves, the rest as writes and deletes."""
+        out: list[Wanted] = []
+        moved = {
+            source: to
+            for source, to in self._moves.items()
+            if self._after[source] is None and self._before[source] is not None
+            and self._before[to] is None and self._after[to] is not None and to not in self._modes
+        }  # fmt: skip
+        for source, to in moved.items():
+            data = self._after[to]
+            out.append(Move(path=source, to=to, data=None if data == self._before[source] else data))
+        for path, after in self._after.items():
+            before = self._before[path]
+            if path in moved or path in moved.values():
+                continue
+            if after is None:
+                if before is not None:
+                    out.append(Delete(path=path))
+            elif after != before or path in self._modes:
+                digest = None if before is None else hashlib.sha256(before).hexdigest()
+                out.append(Write(path=path, data=after, mode=self._modes.get(path), expected_sha256=digest))
+        return tuple(out)
+
+    def _get(self, path: str) -> tuple[str, bytes | None]:
+        key = posixpath.normpath(path)
+        if key not in self._before:
+            self._before[key] = self._after[key] = self._read(path)
+        return key, self._after[key]
+
+    def _existing(self, path: str, verb: str) -> tuple[str, bytes]:
+        key, data = self._get(path)
+        if data is None:
+            raise NotFound(
+                f"File not found: {path}, which the patch would {verb}. Nothing was changed.",
+                hint="Check the path, or add the file with '*** Add File:'.",
+                details={"path": path},
+            )
+        return key, data
+
+    def _free(self, path: str, verb: str) -> str:
+        key, data = self._get(path)
+        if data is not None and not self._rules.overwrite:
+            raise Conflict(
+                f"{path} exists already, so the patch cannot {verb} it. Nothing was changed.",
+                hint="Update it, delete it first in the same patch, or set overwrite.",
+                details={"path": path},
+            )
+        return key
+
+    def _add(self, patch: AddFile) -> None:
+        refuse_marks(patch.text, "", patch.path)
+        key = self._free(patch.path, "add")
+        self._after[key] = patch.text.encode("utf-8")
+        if patch.mode is not None:
+            self._modes[key] = patch.mode
+        self.summary.append(f"A {patch.path}")
+
+    def _delete(self, patch: DeleteFile) -> None:
+        key, data = self._existing(patch.path, "delete")
+        if patch.hunks and _old_text(patch.hunks) != decode(data).text.replace("\r\n", "\n").rstrip("\n"):
+            raise Conflict(
+                f"{patch.path} is not what the patch deletes: its content differs. Nothing was changed.",
+                hint="Read the file; delete it by path if that is meant.",
+                details={"path": patch.path},
+            )
+        self._after[key] = None
+        self.summary.append(f"D {patch.path}")
+
+    def _update(self, patch: UpdateFile) -> None:
+        key, data = self._existing(patch.path, "update")
+        after = data
+        if patch.hunks:
+            after, notes = update(data, patch, first_match=self._rules.first_match)
+            self.notes += notes
+        target = key
+        if patch.moved_to is not None and posixpath.normpath(patch.moved_to) != key:
+            target = self._free(patch.moved_to, "move a file onto")
+            self._after[key] = None
+            self._moves[key] = target
+            self.summary.append(f"R {patch.path} -> {patch.moved_to}")
+        else:
+            self.summary.append(f"M {patch.path}")
+        self._after[target] = after
+        if patch.mode is not None:
+            self._modes[target] = patch.mode
+
+
+def _old_text(hunks: Sequence[Hunk]) -> str:
+    return "\n".join(line for hunk in hunks for line in hunk.old).rstrip("\n")
+
+
+def update(data: bytes, patch: UpdateFile, *, first_match: bool = False) -> tuple[bytes, list[str]]:
+    """One file's bytes after all its hunks, and notes on what did not fit exactly.
+
+    Lines that the patch keeps stay byte for byte; added lines take the line ending of
+    their place. A line that the Begin/End form puts last gets a line ending.
+
+    Raises:
+        NotText: the file is binary.
+        NotFound, NotUnique, InvalidArguments: see `apply_patch`.
+    """
+    decoded = decode(data)
+    mac = decoded.newline == "\r"
+    text = decoded.text.replace("\r", "\n") if mac else decoded.text
+    lines = _split(text)
+    locator = Locator([body for body, _ in lines], patch.path, first_match=first_match)
+    notes: list[str] = []
+    placed: list[tuple[Place, Hunk]] = []
+    for number, hunk in enumerate(patch.hunks, 1):
+        twins = sum(other.old == hunk.old and not other.seeks for other in patch.hunks[number - 1 :])
+        place = locator.place(hunk, number, twins)
+        placed.append((place, hunk))
+        if place.level != "exact" or place.head or place.tail:
+            notes.append(f"{patch.path}: hunk {number} was placed at line {place.line + 1} {_how(place)}")
+    out: list[tuple[str, str]] = []
+    done = 0
+    default = "\r\n" if decoded.newline == "\r\n" else "\n"
+    for place, hunk in sorted(placed, key=lambda pair: pair[0].line):
+        out += lines[done : place.line]
+        before = out[-1][1] if out else ""
+        out += _changed(
+            lines[place.line : place.line + place.size], hunk, place, before or default, patch, text
+        )
+        done = place.line + place.size
+    out += lines[done:]
+    joined = _join(out, default)
+    return decoded.encode(joined.replace("\n", "\r") if mac else joined), notes
+
+
+def _how(place: Place) -> str:
+    if place.head or place.tail:
+        return f"leaving out {max(place.head, place.tail)} context lines"
+    return {
+        "trimmed": "ignoring indentation and trailing spaces",
+        "normalized": "ignoring quote style and kinds of spaces",
+        "hidden": "around hidden text, which was kept",
+    }.get(place.level, "")
+
+
+def _split(text: str) -> list[tuple[str, str]]:
+    """Lines as (body, ending); the ending of the last is empty where it has none."""
+    parts = text.split("\n")
+    lines = [(p[:-1], "\r\n") if p.endswith("\r") else (p, "\n") for p in parts[:-1]]
+    return [*lines, (parts[-1], "")] if parts[-1] else lines
+
+
+def _join(lines: Sequence[tuple[str, str]], default: str) -> str:
+    last = len(lines) - 1
+    return "".join(
+        body + (ending or ("" if i == last else default)) for i, (body, ending) in enumerate(lines)
+    )
+
+
+def _changed(
+    found: Sequence[tuple[str, str]], hunk: Hunk, place: Place, newline: str, patch: UpdateFile, text: str
+) -> list[tuple[str, str]]:
+    """The lines that stand in place of those that the hunk covers."""
+    kept = hunk.lines[place.head : len(hunk.lines) - place.tail]
+    old = [line.text for line in kept if line.sign != "+"]
+    bodies = [body for body, _ in found]
+    hidden = _hidden_texts(old, bodies) if place.level == "hidden" else {}
+    reindent = Reindent(old, bodies) if place.level in ("trimmed", "normalized") else None
+    out: list[tuple[str, str]] = []
+    index = 0
+    for removed, added, line in _runs(kept):
+        newline = found[index][1] or newline if index < len(found) else newline
+        if line is not None:
+            out.append(found[index])
+            index += 1
+            continue
+        new = added
+        if reindent is not None:
+            new = rewrite(bodies[index : index + len(removed)], removed, added, reindent, view.loose)
+        out += [(_unhidden(body, hidden, text, patch.path), newline) for body in new]
+        index += len(removed)
+    if patch.numbered and hunk.bare_end and not place.tail and out:
+        out[-1] = (out[-1][0], "")
+    return out
+
+
+def _runs(lines: Sequence[PatchLine]) -> list[tuple[list[str], list[str], PatchLine | None]]:
+    """The hunk as kept lines and as runs of removed and added ones."""
+    runs: list[tuple[list[str], list[str], PatchLine | None]] = []
+    removed: list[str] = []
+    added: list[str] = []
+    for line in lines:
+        # A removal after an addition begins a new run, else lines would change places.
+        if (line.sign == " " or (line.sign == "-" and added)) and (removed or added):
+            runs.append((removed, added, None))
+            removed, added = [], []
+        match line.sign:
+            case " ":
+                runs.append(([], [], line))
+            case "-":
+                removed.append(line.text)
+            case "+":
+                added.append(line.text)
+    return [*runs, (removed, added, None)] if removed or added else runs
+
+
+def _hidden_texts(old: Sequence[str], bodies: Sequence[str]) -> dict[str, str]:
+    """What each mark of the old lines hides in the file; a mark that hides two things hides nothing."""
+    hidden: dict[str, str] = {}
+    doubtful: set[str] = set()
+    for line, body in zip(old, bodies, strict=True):
+        found = hidden_line(line).fullmatch(body)
+        for mark, secret in zip(marks_in(line), found.groups() if found else (), strict=True):
+            if hidden.setdefault(mark, secret) != secret:
+                doubtful.add(mark)
+    return {mark: secret for mark, secret in hidden.items() if mark not in doubtful}
+
+
+def _unhidden(body: str, hidden: dict[str, str], text: str, path: str) -> str:
+    for mark in marks_in(body):
+        if mark in hidden:
+            body = body.replace(mark, hidden[mark])
+        else:
+            refuse_marks(body, text, path)
+    return body
+
+
+__all__ = [
+    "CODEX",
+    "STRICT",
+    "InvalidArguments",
+    "PatchRules",
+    "Patched",
+    "apply_files",
+    "apply_patch",
+    "update",
+]

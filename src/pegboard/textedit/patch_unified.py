@@ -1,0 +1,234 @@
+"""Unified diffs as diff and git write them, and as models write them: wrong counts are tolerated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pegboard.core.errors import Unsupported
+from pegboard.textedit.patch import AddFile, DeleteFile, FilePatch, Hunk, PatchLine, Sign, UpdateFile, bad
+
+_HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@| ?\.\.\. ?@@|\s*\Z| )(.*)\Z")
+_NULL: Final = "/dev/null"
+_PREFIXES: Final = (("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"), ("b/", "a/"))
+_ESCAPES: Final = {
+    "n": "\n",
+    "t": "\t",
+    "\\": "\\",
+    '"': '"',
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+    "r": "\r",
+}
+
+
+@dataclass(slots=True)
+class _Section:
+    """What the header lines of one file say."""
+
+    old: str | None = None
+    new: str | None = None
+    renamed_from: str | None = None
+    renamed_to: str | None = None
+    copied: bool = False
+    mode: int | None = None
+    created: bool = False
+    deleted: bool = False
+    hunks: list[Hunk] = field(default_factory=list[Hunk])
+    row: int = 0
+
+
+def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
+    """The file changes of a unified diff; lines of prose between files are skipped.
+
+    Raises:
+        BadPatch: a hunk that cannot be read, or one without a file.
+        Unsupported: a binary patch or a copy.
+    """
+    return tuple(_as_patch(section) for section in _Reader(rows).sections())
+
+
+class _Reader:
+    def __init__(self, rows: Sequence[str]) -> None:
+        self._rows = rows
+        self._at = 0
+
+    def sections(self) -> list[_Section]:
+        """One for each file, in order."""
+        done: list[_Section] = []
+        current: _Section | None = None
+        while self._at < len(self._rows):
+            row = self._rows[self._at]
+            if row.startswith("diff --git "):
+                current = _Section(row=self._at + 1)
+                current.old, current.new = _git_names(row[len("diff --git ") :])
+                done.append(current)
+            elif self._file_header():
+                if (
+                    current is None
+                    or current.hunks
+                    or not self._rows[current.row - 1].startswith("diff --git ")
+                ):
+                    current = _Section(row=self._at + 1)
+                    done.append(current)
+                current.old, current.new = _names(row[4:], self._rows[self._at + 1][4:])
+                self._at += 1
+            elif row.startswith("@@"):
+                if current is None:
+                    raise bad(
+                        self._at + 1,
+                        "a hunk stands before any file name",
+                        "Begin with '--- a/path' and '+++ b/path'.",
+                    )
+                current.hunks.append(self._hunk())
+                continue
+            elif current is not None and not current.hunks:
+                _extended(row, current, self._at + 1)
+            self._at += 1
+        return done
+
+    def _file_header(self) -> bool:
+        rows, at = self._rows, self._at
+        return rows[at].startswith("--- ") and at + 1 < len(rows) and rows[at + 1].startswith("+++ ")
+
+    def _hunk_follows(self) -> bool:
+        return self._file_header() and "".join(self._rows[self._at + 2 : self._at + 3]).startswith("@@")
+
+    def _hunk(self) -> Hunk:
+        row = self._at + 1
+        header = _HUNK.match(self._rows[self._at])
+        if header is None:
+            raise bad(
+                row,
+                f"{self._rows[self._at][:60]!r} is no hunk header",
+                "Write '@@ -line,count +line,count @@'.",
+            )
+        old_left = _count(header.group(1), header.group(2))
+        new_left = _count(header.group(3), header.group(4))
+        self._at += 1
+        lines: list[PatchLine] = []
+        bare: set[Sign] = set()
+        while self._at < len(self._rows):
+            text = self._rows[self._at]
+            # The last removed and added line may look like a header; otherwise what looks like one
+            # and is followed by a hunk is one, whatever the counts say.
+            counted = (old_left > 0 or new_left > 0) and not (
+                self._hunk_follows() and (old_left, new_left) != (1, 1)
+            )
+            if text.startswith("\\"):
+                bare.add(lines[-1].sign if lines else " ")
+                self._at += 1
+                continue
+            if self._ends(text, counted):
+                break
+            sign: Sign = "+" if text[:1] == "+" else "-" if text[:1] == "-" else " "
+            lines.append(PatchLine(sign, text[1:]))
+            old_left -= sign != "+"
+            new_left -= sign != "-"
+            self._at += 1
+        start = int(header.group(1)) if header.group(1) else None
+        seek = header.group(5).strip() if start is None and header.group(5) else ""
+        return Hunk(
+            lines=tuple(lines), seeks=(seek,) if seek else (), start=start, row=row,
+            bare_end=bool(bare & {"+", " "}),
+        )  # fmt: skip
+
+    def _ends(self, text: str, counted: bool) -> bool:
+        """Whether a line no longer belongs to the hunk. The counts decide only what is ambiguous."""
+        if text.startswith(("diff --git ", "@@")):
+            return True
+        if self._file_header() and not counted:
+            return True
+        if not text:
+            # A blank context line without its space, unless the counts say that the hunk is over.
+            return not counted
+        return text[0] not in " +-"
+
+
+def _count(start: str | None, count: str | None) -> int:
+    return 0 if start is None else 1 if count is None else int(count)
+
+
+def _extended(row: str, section: _Section, number: int) -> None:
+    """One of git's extended header lines."""
+    word, _, rest = row.partition(" ")
+    if row.startswith("rename from "):
+        section.renamed_from = _unquoted(row[12:])
+    elif row.startswith("rename to "):
+        section.renamed_to = _unquoted(row[10:])
+    elif row.startswith(("copy from ", "copy to ")):
+        section.copied = True
+    elif row.startswith(("new file mode ", "new mode ")):
+        section.created = section.created or row.startswith("new file")
+        section.mode = int(row.rsplit(" ", 1)[1], 8) & 0o777
+    elif row.startswith("deleted file mode "):
+        section.deleted = True
+    elif row.startswith("GIT binary patch") or (word == "Binary" and rest.endswith("differ")):
+        raise Unsupported(f"line {number} of the patch is binary content; only text can be patched")
+
+
+def _as_patch(section: _Section) -> FilePatch:
+    if section.copied:
+        raise Unsupported("the patch copies a file; send it as a new file with its whole content")
+    old, new = section.renamed_from or section.old, section.renamed_to or section.new
+    if section.created or old == _NULL:
+        if new is None or new == _NULL:
+            raise bad(section.row, "no file is named")
+        return AddFile(path=new, text=_new_text(section.hunks), mode=section.mode)
+    if old is None:
+        raise bad(section.row, "no file is named", "Begin with '--- a/path' and '+++ b/path'.")
+    if section.deleted or new == _NULL:
+        return DeleteFile(path=old, hunks=tuple(section.hunks))
+    moved_to = new if new is not None and new != old else None
+    if not section.hunks and moved_to is None and section.mode is None:
+        raise bad(section.row, f"the change of {old} has no hunk")
+    for hunk in section.hunks:
+        if all(line.sign == " " for line in hunk.lines):
+            raise bad(hunk.row, "the hunk changes nothing")
+    return UpdateFile(
+        path=old, hunks=tuple(section.hunks), moved_to=moved_to, mode=section.mode, numbered=True
+    )
+
+
+def _new_text(hunks: Sequence[Hunk]) -> str:
+    lines = [line.text for hunk in hunks for line in hunk.lines if line.sign != "-"]
+    text = "".join(line + "\n" for line in lines)
+    return text[:-1] if hunks and hunks[-1].bare_end and text else text
+
+
+def _names(old: str, new: str) -> tuple[str, str]:
+    """The two paths of `---` and `+++`, without git's prefixes where both have them."""
+    left, right = _unquoted(old.split("\t")[0].rstrip()), _unquoted(new.split("\t")[0].rstrip())
+    for one, two in _PREFIXES:
+        if (left == _NULL or left.startswith(one)) and (right == _NULL or right.startswith(two)):
+            return (left if left == _NULL else left[2:]), (right if right == _NULL else right[2:])
+    return left, right
+
+
+def _git_names(rest: str) -> tuple[str | None, str | None]:
+    """The paths of a `diff --git` line, where they can be told apart (equal but for the prefix)."""
+    quoted = re.match(r'("(?:[^"\\]|\\.)*")\s+("(?:[^"\\]|\\.)*")\Z', rest)
+    if quoted:
+        return _names(quoted.group(1), quoted.group(2))
+    half = len(rest) // 2
+    if len(rest) % 2 and rest[half] == " " and rest[2:half] == rest[half + 3 :]:
+        return _names(rest[:half], rest[half + 1 :])
+    return None, None
+
+
+def _unquoted(name: str) -> str:
+    """A path as git quotes it: C escapes, octal bytes."""
+    if not (len(name) >= 2 and name[0] == name[-1] == '"'):
+        return name
+    raw = re.sub(
+        r"\\([0-7]{3}|.)",
+        lambda m: (
+            chr(int(m.group(1), 8) & 0xFF) if len(m.group(1)) == 3 else _ESCAPES.get(m.group(1), m.group(1))
+        ),
+        name[1:-1].encode("utf-8").decode("latin-1"),
+    )
+    return raw.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -1,0 +1,93 @@
+"""apply_patch: change many files in one step, all or none."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Annotated
+
+from pegboard.core.call import ValidCall
+from pegboard.core.context import Context
+from pegboard.core.effects import Plan
+from pegboard.core.errors import NotFound
+from pegboard.core.params import Alias, Inject
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import tool
+from pegboard.ports.files import Files
+from pegboard.textedit.patch import paths_of, read_patch
+from pegboard.textedit.patch_apply import STRICT, apply_files
+
+
+async def _plan(files: Files, patch: str, overwrite: bool) -> Plan:
+    patches = read_patch(patch)
+    before: dict[str, bytes | None] = {}
+    for path in paths_of(patches):
+        try:
+            before[path] = await files.read_bytes(path)
+        except NotFound:
+            before[path] = None
+    rules = replace(STRICT, overwrite=overwrite)
+    # Placing hunks may take a while in a large file; the event loop must not wait for it.
+    patched = await asyncio.to_thread(apply_files, patches, before.__getitem__, rules=rules)
+    changes = await files.propose(patched.wanted)
+    notes = [note for note in (changes.note, *patched.notes) if note]
+    return Plan(changes.effects(), replace(changes, note="\n".join(notes)), patched.summary)
+
+
+async def plan_patch(call: ValidCall, context: Context) -> Plan:
+    """The changes that the call would make; changes nothing."""
+    return await _plan(context.port(Files), call.arguments["patch"], call.arguments["overwrite"])
+
+
+@tool(
+    touches=("write", "delete"),
+    plan=plan_patch,
+    hints=("apply a patch", "apply a diff", "change several files", "打补丁"),
+)
+async def apply_patch(
+    patch: Annotated[str, Alias("input", "patch_text", "patchText", "diff")],
+    overwrite: bool = False,
+    *,
+    files: Inject[Files],
+    planned: Inject[Plan | None] = None,
+) -> ToolResult:
+    """Change several places or files in one step: all of them, or none if anything does not fit.
+
+    Send a unified diff, or this form:
+    *** Begin Patch
+    *** Update File: path
+    @@ optional line to find first
+     kept line
+    -removed line
+    +added line
+    *** Add File: path
+    +line
+    *** Delete File: path
+    *** End Patch
+    `*** Move to: path` under an Update header moves the file; `*** End of File` ends a hunk that
+    stands at the end.
+
+    Args:
+        patch: The patch.
+        overwrite: Let added and moved files replace files that exist.
+
+    Raises:
+        InvalidArguments: the patch cannot be read; its line is named.
+        NotFound: a file or the lines of a hunk are not there; the closest lines are shown.
+        NotUnique: a hunk fits in several places.
+        Conflict: an added file exists, or a file changed since it was last read.
+    """
+    plan = planned or await _plan(files, patch, overwrite)
+    changes = await files.commit(plan.changes) if plan.changes else plan.changes
+    summary: tuple[str, ...] = plan.private or ()
+    lines = [f"Successfully applied the patch to {_files(len(summary))}:", *summary]
+    if changes.note:
+        lines += ["Note: " + changes.note]
+    return ToolResult.from_text(
+        "\n".join(lines),
+        data={"files": list(summary), "changes": [change.to_dict() for change in changes.changes]},
+    )
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

@@ -1,0 +1,198 @@
+"""exec: run a shell command in the sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from pegboard.core.call import ValidCall
+from pegboard.core.content import Text
+from pegboard.core.context import Context
+from pegboard.core.effects import Effect, Plan
+from pegboard.core.errors import TimedOut
+from pegboard.core.params import Alias, Command, Inject
+from pegboard.core.result import Notes, ToolResult
+from pegboard.core.tool import tool
+from pegboard.ports.jobs import Jobs, Process
+from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
+
+YIELD_MS = 5000
+"""Milliseconds after which a command goes to the background, where `process` can follow it (X-20)."""
+
+Seconds = Annotated[float, Field(gt=0, le=600), Alias("timeout_s", "timeout_seconds", "timeoutSec")]
+
+
+async def plan_exec(call: ValidCall, context: Context) -> Plan:
+    """What the guard finds in the command, and a `connect` for each host that the call names."""
+    shell = context.port(Shell)
+    arguments = call.arguments
+    inspection = shell.inspect(arguments["command"], working_dir=arguments.get("working_dir"))
+    effects = list(inspection.effects)
+    if shell.backend() == "none":
+        effects = [_ask(effect) if effect.kind == "exec" else effect for effect in effects]
+    known = {effect.target for effect in effects if effect.kind == "connect"}
+    effects += [Effect("connect", host) for host in arguments.get("hosts") or () if host not in known]
+    private = {
+        "read_only": inspection.read_only,
+        "timeout_given": bool({"timeout", "timeout_ms"} & {*call.sent}),
+    }
+    return Plan(tuple(effects), private=private)
+
+
+@tool(
+    name="exec",
+    plan=plan_exec,
+    timeout_s=0,
+    aliases=("bash", "shell", "run_command", "execute_command"),
+    hints=("run a command", "run the tests", "shell", "terminal", "git", "build", "install a package"),
+    example={"command": "ls -la"},
+)
+async def exec_(
+    command: Command,
+    timeout: Seconds = 60,
+    working_dir: Annotated[str | None, Alias("workingDir", "cwd", "workdir", "directory")] = None,
+    env: dict[str, str] | None = None,
+    stdin: Annotated[str | None, Alias("input")] = None,
+    background: Annotated[bool, Alias("run_in_background", "runInBackground")] = False,
+    yield_ms: Annotated[int | None, Field(ge=0, le=600_000), Alias("yieldMs", "yield_time_ms")] = None,
+    pty: Annotated[bool, Alias("tty")] = False,
+    description: str = "",
+    hosts: list[str] | None = None,
+    timeout_ms: Annotated[int | None, Field(gt=0, le=600_000), Alias("timeoutMs")] = None,
+    *,
+    shell: Inject[Shell],
+    jobs: Inject[Jobs] | None = None,
+    planned: Inject[Plan] | None = None,
+) -> ToolResult:
+    """Run a command with bash and return its output and exit code.
+
+    Each call starts a fresh shell in the workspace; `cd` and variables do not last. Input is empty
+    and nobody answers prompts. Use read_file, edit_file, glob and grep for files. A server or a
+    long build belongs in the background, where the process tool follows it.
+
+    Args:
+        command: The command, as one would type it. Several lines are fine.
+        timeout: Seconds after which it is ended with everything it started.
+        working_dir: Folder to run it in, relative to the workspace.
+        env: Variables to set for it.
+        stdin: Text for its standard input.
+        background: Start it and return its process_id at once; the timeout counts only if given.
+        yield_ms: Wait this many milliseconds, then let it go on in the background.
+        pty: Run it in a terminal, for programs that insist on one. Implies background.
+        description: What it is for, in a few words.
+        hosts: Hosts it must reach, such as pypi.org; without them it has no network.
+        timeout_ms: The timeout in milliseconds, instead of timeout.
+    """
+    known: dict[str, Any] = planned.private if planned is not None and planned.private else {}
+    seconds = timeout if timeout_ms is None else timeout_ms / 1000
+    request = ExecRequest(
+        command=command,
+        working_dir=working_dir,
+        timeout_s=seconds,
+        env=env or {},
+        stdin=None if stdin is None else stdin.encode(),
+        hosts=_hosts(hosts, planned),
+        read_only=bool(known.get("read_only", False)),
+    )
+    wait_s = _wait_s(background or pty, yield_ms, seconds, jobs is not None)
+    if jobs is None or wait_s is None:
+        return _shown(await shell.run(request), seconds)
+    unbounded = (background or pty) and not known.get("timeout_given", False)
+    started = await jobs.start(
+        replace(request, timeout_s=0.0) if unbounded else request,
+        description=description,
+        terminal=pty,
+        yield_s=wait_s,
+    )
+    if isinstance(started, ExecOutcome):
+        return _shown(started, seconds)
+    return await _left_running(started, jobs, wait_s)
+
+
+def _wait_s(background: bool, yield_ms: int | None, timeout_s: float, can_yield: bool) -> float | None:
+    """Seconds to wait before it goes to the background; None = to the end."""
+    if not can_yield:
+        return None
+    if background:
+        return 0.0 if yield_ms is None else yield_ms / 1000
+    wait_s = (YIELD_MS if yield_ms is None else yield_ms) / 1000
+    return None if wait_s >= timeout_s else wait_s
+
+
+def _hosts(named: list[str] | None, planned: Plan | None) -> tuple[str, ...]:
+    """The hosts that were authorised with the call, except the machine itself."""
+    wanted = list(named or ())
+    if planned is not None:
+        wanted += [effect.target for effect in planned.effects if effect.kind == "connect"]
+    return tuple(dict.fromkeys(host for host in wanted if not _is_local(host)))
+
+
+def _is_local(host: str) -> bool:
+    name = host.strip("[]").lower()
+    if name.rpartition(":")[2].isdigit() and name.count(":") == 1:
+        name = name.partition(":")[0]
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
+def _ask(effect: Effect) -> Effect:
+    if effect.at_least in ("ask", "deny"):
+        return effect
+    return replace(effect, at_least="ask", reason="commands are not confined on this machine")
+
+
+def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
+    """Output first, then stderr under its name, then the exit code (ledger N-66, X-18)."""
+    data = {
+        "exit_code": outcome.exit_code,
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        "timed_out": outcome.timed_out,
+        "duration_s": round(outcome.duration_s, 3),
+        "changes": [change.to_dict() for change in outcome.changes.changes],
+    }
+    if outcome.timed_out:
+        so_far = _text(outcome, with_code=False)
+        raise TimedOut(
+            f"Command timed out after {timeout_s:g} seconds and was ended with everything it started."
+            + (f" Output until then:\n{so_far}\n" if so_far else " It had written nothing."),
+            hint="Give a longer timeout, or start it with background=true and follow it with process.",
+            details=data,
+        )
+    extra = {"backend": outcome.backend, "dropped_bytes": outcome.dropped_bytes, "exec": list(outcome.notes)}
+    return ToolResult(content=(Text(_text(outcome)),), data=data, notes=Notes(extra=extra))
+
+
+def _text(outcome: ExecOutcome, *, with_code: bool = True) -> str:
+    parts: list[str] = []
+    if outcome.stdout:
+        parts.append(outcome.stdout.removesuffix("\n"))
+    if outcome.stderr.strip():
+        parts.append(f"STDERR:\n{outcome.stderr.removesuffix(chr(10))}")
+    if with_code:
+        parts = parts or ["(no output)"]
+        parts.append(f"\nExit code: {outcome.exit_code}")
+    parts += [f"[{note}]" for note in outcome.notes]
+    return "\n".join(parts)
+
+
+async def _left_running(process: Process, jobs: Jobs, waited_s: float) -> ToolResult:
+    output = await jobs.poll(process.process_id)
+    said = f"{output.text.rstrip()}\n\n" if output.text.strip() else ""
+    after = f" after {waited_s:g} seconds" if waited_s else ""
+    text = (
+        f"{said}Still running{after} in the background as {process.process_id}."
+        " Use process with action poll, wait_for, write or kill."
+    )
+    data = {
+        "process_id": process.process_id,
+        "state": output.process.state,
+        "exit_code": output.process.exit_code,
+        "stdout": output.text,
+    }
+    return ToolResult(content=(Text(text),), data=data)

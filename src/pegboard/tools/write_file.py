@@ -1,0 +1,73 @@
+"""write_file: create a file or replace it whole."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+from pegboard.core.call import ValidCall
+from pegboard.core.context import Context
+from pegboard.core.effects import ChangeSet, Plan
+from pegboard.core.errors import NotFound
+from pegboard.core.params import Alias, Inject, WritePath
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import tool
+from pegboard.ports.files import Files, Write
+from pegboard.textedit.encoding import UTF8
+from pegboard.textedit.marks import marks_in, refuse_marks
+
+
+async def _plan(files: Files, path: str, content: str) -> Plan:
+    data = UTF8.encode(content)
+    if marks_in(content):
+        try:
+            before = await files.read_bytes(path)
+        except NotFound:
+            before = b""
+        refuse_marks(content, before.decode("utf-8", "replace"), path)
+    changes = await files.propose([Write(path=path, data=data)])
+    return Plan(changes.effects(), changes)
+
+
+async def plan_write(call: ValidCall, context: Context) -> Plan:
+    """The change that the call would make; changes nothing."""
+    return await _plan(context.port(Files), call.arguments["path"], call.arguments["content"])
+
+
+@tool(plan=plan_write, hints=("create a file", "save text to a file", "write a file", "写文件"))
+async def write_file(
+    path: WritePath,
+    content: Annotated[str, Alias("contents", "text", "file_text")],
+    *,
+    files: Inject[Files],
+    planned: Inject[Plan | None] = None,
+) -> ToolResult:
+    """Create a file with this content, or replace the whole file that is there.
+
+    Folders are made as needed. To change part of a file use edit_file.
+
+    Args:
+        path: Path of the file, relative to the workspace.
+        content: The whole new content.
+
+    Raises:
+        OutsideWorkspace: the path leaves the workspace.
+        Unsupported: the path is a folder or a device.
+        Conflict: the file changed since it was last read.
+        InvalidArguments: the content holds a mark that stands for a hidden secret.
+    """
+    plan = planned or await _plan(files, path, content)
+    changes: ChangeSet = await files.commit(plan.changes) if plan.changes else plan.changes
+    data = UTF8.encode(content)
+    text = f"Successfully wrote {len(data)} bytes to {path}"
+    if not changes:
+        text += " (the file had this content already)"
+    return ToolResult.from_text(
+        f"{text}\n{changes.note}" if changes.note else text,
+        data={
+            "path": path,
+            "bytes": len(data),
+            "created": any(change.kind == "create" for change in changes.changes),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        },
+    )
