@@ -286,7 +286,8 @@ class Jail:
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
-        descriptor = self._open(path, FOLDER_FLAGS if folder else LOOK_FLAGS)
+        flags, noun = (FOLDER_FLAGS, "Directory") if folder else (LOOK_FLAGS, "File")
+        descriptor = self._open(path, flags, noun=noun)
         try:
             real = self.real_path(descriptor, path)
             self._permits.authorise("read", real, path)
