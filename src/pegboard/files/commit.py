@@ -311,6 +311,9 @@ def _intend(work: _Work, journal: Journal) -> None:
         work.checkpoint("kept")
     if len(work.steps) > 1:
         journal.sync(work.entry)
+    else:
+        # One rename is whole by itself, power or no power; the store may follow later.
+        journal.blobs.leave_unsynced()
 
 
 def _take_back(work: _Work) -> None:
