@@ -294,13 +294,18 @@ class Journal:
 
     def _next_id(self) -> str:
         """`NNNNNNNNNN-xxxxxx`: a counter that sorts, and chance, so that ids of two journals differ."""
-        counter = self.folder / "counter"
+        descriptor = os.open(self.folder / "counter", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            last = int(counter.read_text())
-        except (FileNotFoundError, ValueError):
-            names = [*os.listdir(self._entries), *os.listdir(self._intents)]
-            last = max((int(name[:10]) for name in names if name[:10].isdigit()), default=0)
-        _replace(counter, str(last + 1).encode())
+            try:
+                last = int(os.read(descriptor, 32))
+            except ValueError:
+                names = [*os.listdir(self._entries), *os.listdir(self._intents)]
+                last = max((int(name[:10]) for name in names if name[:10].isdigit()), default=0)
+            # In place: a rename over the old one makes some file systems write it out at once.
+            os.pwrite(descriptor, b"%010d" % (last + 1), 0)
+            os.ftruncate(descriptor, 10)
+        finally:
+            os.close(descriptor)
         return f"{last + 1:010d}-{secrets.token_hex(3)}"
 
     @staticmethod
