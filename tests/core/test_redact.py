@@ -4,6 +4,7 @@ import base64
 import json
 import random
 import time
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +64,23 @@ def test_a_value_with_quotes_is_found_inside_json() -> None:
 
     assert value not in Redactor({"a": value}).redact(json.dumps({"x": value}))[0]
     assert "word" not in Redactor({"a": value}).redact(json.dumps({"x": value}))[0]
+
+
+@pytest.mark.parametrize("value", ["hunt3r", "hunter2pass", "a]b{c}d"])
+def test_a_value_of_few_letters_is_found_in_each_spelling(value: str) -> None:
+    raw = value.encode()
+
+    for spelling in (value, base64.b64encode(raw).decode(), raw.hex(), quote(value, safe="")):
+        assert Redactor({"a": value}).redact(f"<{spelling}>") == (f"<{mark(value)}>", True)
+
+
+def test_many_base64_neighbours_do_not_hide_a_value() -> None:
+    for before in (b"", b"x", b"xy"):
+        for after in (b"", b"x", b"xy"):
+            text = base64.b64encode(before + KNOWN.encode() + after).decode()
+            assert KNOWN[4:20] not in str(
+                base64.b64decode(Redactor({"a": KNOWN}).redact(text)[0].split("[")[0] + "====")
+            )
 
 
 def test_short_values_and_an_empty_table_change_nothing() -> None:

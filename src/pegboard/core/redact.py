@@ -270,8 +270,8 @@ def _spellings(value: str) -> Iterator[str]:
         if len(encoded.rstrip("=")) >= _MIN_PART:
             yield encoded.rstrip("=")
     # Inside a longer base64 text the value stands at one of three offsets; its inner letters are the same.
-    for offset in (1, 2):
-        inner = base64.b64encode(b"\0" * offset + raw).decode().rstrip("=")[offset + 1 : -2]
+    for offset in (0, 1, 2):
+        inner = base64.b64encode(b"\0" * offset + raw).decode().rstrip("=")[(offset + 1) * (offset > 0) : -2]
         if len(inner) >= _MIN_PART:
             yield inner
     for spelling in (raw.hex(), "".join(f"%{byte:02x}" for byte in raw)):

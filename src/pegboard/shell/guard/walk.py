@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -154,7 +155,8 @@ class Walk:
                 self.other_cwds = (*self.other_cwds, self.cwd)[-4:]
                 self.cwd = None
             elif moved_to != HOLE:
-                if self.cwd is not None:
+                # `cd` into a folder that is not there leaves the shell where it is.
+                if self.cwd is not None and not os.path.isdir(moved_to):
                     self.other_cwds = (*self.other_cwds, self.cwd)[-4:]
                 self.cwd = moved_to
 
