@@ -155,7 +155,7 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"[\ue000]", "fetch", 4.0),
         (r"\b(?:page|website|webpage|site|web ?page|url|link)\b", "fetch", 1.0),
         (r"[\ue005]", "glob", 4.0),
-        (r"\b(?:find|list|show|get|locate)\b.*\b(?:python|javascript|typescript|markdown|yaml|json|text|html|css|csv|toml|rust|java|log|pdf|shell)\s+files\b|\bextension\b|\bending in\b", "glob", 9.0),
+        (r"\b(?:find|list|show|get|locate|which|what)\s+(?:(?:me|us|all|every|any|the|of|my|our|are)\s+)*(?:python|javascript|typescript|markdown|yaml|json|text|html|css|csv|toml|rust|java|log|pdf|shell)\s+files\b|\bextension\b|\bending in\b", "glob", 9.0),
         (r"\bfind\s+(?:the\s+)?file\b|\bfiles?\s+(?:named|called)\b|\bwhere\s+is\s+(?:the\s+file\s+)?[\ue001]", "glob", 3.0),
         (r"(?:创建|新建|写入|保存|存到|存入|写到|写进)", "write", 3.0),
         (r"(?:把|将).*(?:改成|改为|替换|换成)", "edit", 4.0),
@@ -188,6 +188,9 @@ def intent(request: Request) -> dict[str, float]:
     if re.match(r"(?:who|what|why|when|how|whose|whom)\b", body, re.IGNORECASE):
         # "Who wrote Hamlet?" asks; it does not order.
         found["write"] = min(found["write"], 0.5)
+    if found["glob"] >= 4.0:
+        # Files of one kind are to be found by name, not a folder listed.
+        found["list"] = min(found["list"], 3.0)
     if any(looks_like_path(span.text) for span in request.of("quoted")):
         found["read"] += 1.0
     if command_of(request) is not None:

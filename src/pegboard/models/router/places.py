@@ -149,6 +149,9 @@ def _place(request: Request, start: int, end: int, *, called_folder: bool) -> Pl
         # A quoted word is a place only where it is called one.
         return Place(text, start, end, True) if called_folder and re.fullmatch(r"[^\s]+", text) else None
     word = text.lower()
+    if re.match(r"\s+files\b", request.masked[end:], re.IGNORECASE):
+        # "in python files" says which files, not where.
+        return None
     if word in HERE or word in NO_NAMES or not re.search(r"\w", text) or text.isdigit():
         return None
     return Place(text, start, end, called_folder)
