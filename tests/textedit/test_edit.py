@@ -290,6 +290,12 @@ def test_a_mark_is_never_written_where_a_secret_stood(old: str, new: str) -> Non
         edit('key = "sk-123"\nport = 1\n', old, new)
 
 
+def test_a_mark_is_not_written_by_replacing_all_either() -> None:
+    for options in ({"replace_all": True}, {"expected": 2}, {"occurrence": 1}):
+        with pytest.raises(InvalidArguments, match="hidden"):
+            edit("a\nb\na\n", "a", "[redacted:k-1]", **options)
+
+
 def test_a_mark_with_nothing_around_it_or_too_many_marks_find_nothing() -> None:
     for old in ("[redacted:a]", " ".join(f"x [redacted:a{n}]" for n in range(5))):
         with pytest.raises(NotFound):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn, cast
 
 from pegboard.core.problems import Problem, refuse, shown
-from pegboard.core.repair import Unrepairable, repair_json
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
@@ -122,6 +120,8 @@ def _read_text(text: str, notes: list[str], name: str) -> Any:
         return loads(text)
     except ValueError as error:
         problem = error
+    from pegboard.core.repair import Unrepairable, repair_json
+
     try:
         repaired = repair_json(text)
     except Unrepairable:
@@ -220,6 +220,8 @@ def name_arguments(
 def _unknown(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
     if not known:
         return "unknown argument; this tool takes none"
+    import difflib
+
     folded = {_fold(n): n for n in (*aliases, *known)}
     near = difflib.get_close_matches(_fold(key), folded, n=1, cutoff=0.6)
     if near:

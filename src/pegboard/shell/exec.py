@@ -298,9 +298,12 @@ class CommandShell:
                 ),
                 terminal=None if terminal is None else terminal[0],
             )
-        except OSError as problem:
-            await prepared.finish()
+        except BaseException as problem:
+            # Cancelled or failed: nothing runs, and what was made for it must not stay.
+            await asyncio.shield(asyncio.ensure_future(prepared.finish()))
             prepared.release()
+            if not isinstance(problem, OSError):
+                raise
             raise Unavailable(
                 f"the command could not be started: {problem.strerror or problem}",
                 hint="Run `pegboard doctor` to see what is missing.",

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from pegboard.textedit import view
-from pegboard.textedit.marks import marks_in, pattern_of
+from pegboard.textedit.marks import find_around, marks_in
 from pegboard.textedit.merge import Keys
 
 Strategy: TypeAlias = Literal["exact", "shown", "hidden", "numbered", "trimmed", "normalized", "fuzzy"]
@@ -53,11 +53,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One place in the text, in characters; `found` is what a pattern captured there."""
+    """One place in the text, in characters; `hidden` is what marks stand for there, None without marks."""
 
     start: int
     end: int
-    found: re.Match[str] | None = None
+    hidden: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +142,9 @@ def _shown(source: Source, old: str) -> Spans | None:
 
 def _hidden(source: Source, old: str) -> Spans | None:
     """Marks in `old` stand for hidden text; line endings must be `\n` for this one."""
-    pattern = pattern_of(old) if marks_in(old) else None
-    if pattern is None:
+    if not marks_in(old):
         return None
-    spans = tuple(Span(*m.span(), m) for m in pattern.finditer(source.text))
+    spans = tuple(Span(at.start, at.end, at.hidden) for at in find_around(source.text, old))
     return Spans(strategy="hidden", spans=spans, old=old)
 
 

@@ -88,9 +88,9 @@ class Call:
             at = text.find("=")
             if 0 < at < len(text) - 1 and text[0] != "/" and PATH_LIKE.search(text[at + 1 :]):
                 text = text[at + 1 :]
-            if PATH_LIKE.search(text) or "/" in text or "." in text or word.glob or text.startswith(("id_", "cred")):
-                if text not in ("/", ".", "./"):
-                    self.found.read(text.removeprefix("@"), self.cwd, glob=word.glob, plain=False)
+            named = "/" in text or "." in text or word.glob or text.startswith(("~", "id_", "cred"))
+            if named and text not in ("/", ".", "./"):
+                self.found.read(text.removeprefix("@"), self.cwd, glob=word.glob, plain=False)
 
     def ask(self, reason: str) -> None:
         """This call needs a person's yes."""
@@ -169,7 +169,9 @@ def _operands(call: Call, program: Program, operands: list[Word], options: list[
             for word in operands:
                 call.read(word)
         case "pattern-read":
-            given = any(o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options)
+            given = any(
+                o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options
+            )
             for word in operands if given else operands[1:]:
                 call.read(word)
         case "look":
