@@ -32,7 +32,9 @@ async def boom() -> str:
 async def test_one_failing_call_keeps_its_siblings_and_the_order() -> None:
     door = Executor([ok, boom])
 
-    results = await door.turn([ToolCall("1", "ok"), ToolCall("2", "boom"), ToolCall("3", "ok", '{"text": "slow"}')])
+    results = await door.turn(
+        [ToolCall("1", "ok"), ToolCall("2", "boom"), ToolCall("3", "ok", '{"text": "slow"}')]
+    )
 
     assert [(r.call_id, r.ok) for r in results] == [("1", True), ("2", False), ("3", True)]
     assert str(results[2]) == "slow"
@@ -86,7 +88,9 @@ async def test_calls_without_conflict_run_side_by_side() -> None:
         await asyncio.wait_for(both.wait(), 5)
         return path
 
-    results = await Executor([look]).turn([ToolCall("1", "look", {"path": "a"}), ToolCall("2", "look", {"path": "a"})])
+    results = await Executor([look]).turn(
+        [ToolCall("1", "look", {"path": "a"}), ToolCall("2", "look", {"path": "a"})]
+    )
 
     assert [str(r) for r in results] == ["a", "a"]
 
@@ -105,13 +109,20 @@ async def test_calls_that_write_the_same_place_run_in_order() -> None:
         return "ok"
 
     await Executor([write], mode="full").turn(
-        [ToolCall("1", "write", {"path": "d/a", "name": "first"}), ToolCall("2", "write", {"path": "d", "name": "second"})]
+        [
+            ToolCall("1", "write", {"path": "d/a", "name": "first"}),
+            ToolCall("2", "write", {"path": "d", "name": "second"}),
+        ]
     )
 
     assert order == ["first starts", "first ends", "second starts", "second ends"]
 
 
-READ, WRITE, DELETE = (lambda p: (Effect("read", p),)), (lambda p: (Effect("write", p),)), (lambda p: (Effect("delete", p),))
+READ, WRITE, DELETE = (
+    (lambda p: (Effect("read", p),)),
+    (lambda p: (Effect("write", p),)),
+    (lambda p: (Effect("delete", p),)),
+)
 EXEC = (Effect("exec", "make", ("make",)),)
 LOOK = (Effect("exec", "ls", ("ls",), read_only=True),)
 
@@ -157,7 +168,9 @@ async def test_a_call_whose_effects_are_unknown_waits_for_those_before_it() -> N
         order.append(path)
         return "ok"
 
-    results = await Executor([write], mode="full").turn([ToolCall("1", "write", {"path": "a"}), ToolCall("2", "write", {"pth": 1})])
+    results = await Executor([write], mode="full").turn(
+        [ToolCall("1", "write", {"path": "a"}), ToolCall("2", "write", {"pth": 1})]
+    )
 
     assert [r.ok for r in results] == [True, False]
 
@@ -218,7 +231,11 @@ async def test_the_same_refused_call_of_a_turn_is_not_asked_again_and_the_reason
         return "sent"
 
     results = await Executor([send], approver=Friday()).turn(
-        [ToolCall("1", "send", {"text": "x"}), ToolCall("2", "send", {"text": "x"}), ToolCall("3", "send", {"text": "y"})]
+        [
+            ToolCall("1", "send", {"text": "x"}),
+            ToolCall("2", "send", {"text": "x"}),
+            ToolCall("3", "send", {"text": "y"}),
+        ]
     )
 
     assert asked == ["send", "send"]
@@ -236,7 +253,9 @@ async def test_a_cancelled_turn_leaves_a_recorded_result_for_every_call() -> Non
         return "never"
 
     door = Executor([first], mode="full")
-    task = asyncio.ensure_future(door.turn([ToolCall("1", "first"), ToolCall("2", "first"), ToolCall("3", "first")]))
+    task = asyncio.ensure_future(
+        door.turn([ToolCall("1", "first"), ToolCall("2", "first"), ToolCall("3", "first")])
+    )
     await entered.wait()
     task.cancel()
 
@@ -250,7 +269,20 @@ async def test_a_cancelled_turn_leaves_a_recorded_result_for_every_call() -> Non
 @owes("X-06")
 async def test_nothing_that_a_model_sends_raises_out_of_the_executor() -> None:
     door = Executor([ok])
-    strange: list[Any] = [None, "", "[]", '"a"', "5", "{", '{"text": "a', "\x00", {"text": {}}, '{"text": 1e999}', "null", "{}{}"]
+    strange: list[Any] = [
+        None,
+        "",
+        "[]",
+        '"a"',
+        "5",
+        "{",
+        '{"text": "a',
+        "\x00",
+        {"text": {}},
+        '{"text": 1e999}',
+        "null",
+        "{}{}",
+    ]
 
     results = await door.turn([ToolCall(f"c{i}", "ok", a) for i, a in enumerate(strange)])
 

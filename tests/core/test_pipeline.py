@@ -10,7 +10,20 @@ from typing import Any, Protocol
 
 import pytest
 
-from pegboard import PURE, BuildError, Effect, Executor, Inject, Plan, Policy, Tool, ToolCall, ToolError, current_context, tool
+from pegboard import (
+    PURE,
+    BuildError,
+    Effect,
+    Executor,
+    Inject,
+    Plan,
+    Policy,
+    Tool,
+    ToolCall,
+    ToolError,
+    current_context,
+    tool,
+)
 from pegboard.core.approval import ApprovalRequest, Approved, Waiting
 from pegboard.core.context import Context
 from pegboard.core.errors import ToolExecutionDenied
@@ -161,7 +174,9 @@ async def test_a_real_cancellation_is_recorded_and_goes_on() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     finished = [e for e in door.events if isinstance(e, CallFinished)]
-    assert [(e.result.call_id, e.result.error.code if e.result.error else "") for e in finished] == [("c1", "cancelled")]
+    assert [(e.result.call_id, e.result.error.code if e.result.error else "") for e in finished] == [
+        ("c1", "cancelled")
+    ]
 
 
 async def test_keyboard_interrupt_is_not_swallowed() -> None:
@@ -396,7 +411,11 @@ async def test_typed_parameters_give_effects_without_a_files_port() -> None:
         "fetch", {"urls": ["https://User:pw@Example.com:8443/x", "nonsense"], "to": "slack:1"}
     )
 
-    assert [str(e) for e in preview.effects] == ["connect example.com:8443", "connect nonsense", "send slack:1"]
+    assert [str(e) for e in preview.effects] == [
+        "connect example.com:8443",
+        "connect nonsense",
+        "send slack:1",
+    ]
 
 
 # -- authorisation ----------------------------------------------------------------------------
@@ -420,7 +439,11 @@ async def test_an_approval_sees_the_exact_effects_and_the_call_then_runs() -> No
 
     assert result.ok
     request = approver.asked[0]
-    assert (request.tool, request.effects, request.asking) == ("send", (Effect("send", "slack:1"),) * 1, (Effect("send", "slack:1"),))
+    assert (request.tool, request.effects, request.asking) == (
+        "send",
+        (Effect("send", "slack:1"),) * 1,
+        (Effect("send", "slack:1"),),
+    )
     assert request.call.arguments == {"text": "hi"}
     assert [type(e) for e in door.events] == [PermissionRequested, CallStarted, CallFinished]
     started = door.events[1]

@@ -281,18 +281,19 @@ class OneCall:
         started = next((e for e in reversed(self._events.events) if isinstance(e, CallStarted)), None)
         result = self.result
         changes = [] if started is None else list(started.changes)
-        done = result.notes.extra.get("changes")
+        # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
+        data: Any = result.data
+        done: Any = cast("dict[str, Any]", data).get("changes") if not changes and isinstance(data, dict) else None
+        decision = "allow" if started is None else started.decision
+        if not result.ok and result.error is not None and result.error.code == "permission_denied":
+            decision = "deny"
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": result.data,
+            "data": data,
             "error": None if result.error is None else result.error.to_dict(),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
-            "decision": "deny"
-            if started is None and not result.ok
-            else started.decision
-            if started
-            else "allow",
+            "decision": decision,
             "changes": done if done is not None else [c.to_dict() for c in changes],
             "notes": result.notes.to_dict(),
             "call_id": result.call_id,

@@ -83,6 +83,12 @@ def _list_parameters(tool: Tool | None) -> set[str]:
     return {n for n, p in properties.items() if "array" in json.dumps(p.get("type", p.get("anyOf", "")))}
 
 
+def call_line(outcome: dict[str, Any]) -> str:
+    """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
+    effects = ", ".join(f"{e['kind']} {safe(e['target'])}" for e in outcome["effects"]) or "no effects"
+    return f"▸ {effects}  [{outcome['decision']}]"
+
+
 def _show_preview(preview: Preview, options: Options) -> None:
     if options.json:
         error = preview.error
@@ -117,6 +123,7 @@ def _show(door: OneCall, options: Options) -> int:
     else:
         result = door.result
         text = result.text
+        note(call_line(outcome))
         say(safe(text) if result.ok else paint(safe(str(result.error)), "red"))
         for repair in result.notes.repairs:
             note(f"note: {repair}")

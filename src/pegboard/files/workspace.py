@@ -65,18 +65,25 @@ class Workspace:
         read_state: ReadState | None = None,
         checkpoint: Checkpoint = no_checkpoint,
     ) -> None:
-        self.jail = Jail(
-            root,
-            allowed_dirs=allowed_dirs,
-            read_only_dirs=read_only_dirs,
-            protected=protected,
-            full_access=full_access,
-            masked=masked,
-            deny=deny,
-            home=home,
-            opener=opener,
-            read_limit_bytes=read_limit_bytes,
-        )
+        allowed, read_only, hidden = tuple(allowed_dirs), tuple(read_only_dirs), tuple(masked)
+
+        def jail(names: Iterable[str]) -> Jail:
+            return Jail(
+                root,
+                allowed_dirs=allowed,
+                read_only_dirs=read_only,
+                protected=names,
+                full_access=full_access,
+                masked=hidden,
+                deny=deny,
+                home=home,
+                opener=opener,
+                read_limit_bytes=read_limit_bytes,
+            )
+
+        self.jail = jail(protected)
+        # A command may have changed protected files; a person who undoes it wants them back.
+        self._restorer = jail(())
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
@@ -91,6 +98,7 @@ class Workspace:
     def close(self) -> None:
         """Close the folder's descriptors."""
         self.jail.close()
+        self._restorer.close()
 
     # ------------------------------------------------------------------ the Files port: looking
 
@@ -281,7 +289,7 @@ class Workspace:
         origin = _origin()
         return await _in_thread(
             lambda: undo(
-                self.jail,
+                self._restorer,
                 self.journal,
                 what,
                 preview=preview,
@@ -297,7 +305,7 @@ class Workspace:
         if self.journal is None:
             return []
         with self.journal.lock():
-            return recover(self.jail, self.journal)
+            return recover(self._restorer, self.journal)
 
     # ------------------------------------------------------------------ inside
 

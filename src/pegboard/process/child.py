@@ -39,7 +39,6 @@ class Streams:
         keep_stdin: leave standard input open for `Child.write`.
         status_fd: read end on which a launcher writes the command's exit status as decimal text;
             without one, the process's own end is the command's end. Owned by the Child.
-        on_output: called after each piece of output arrived.
     """
 
     stdout: Ring
@@ -47,7 +46,6 @@ class Streams:
     stdin: bytes | None = None
     keep_stdin: bool = False
     status_fd: int | None = None
-    on_output: Callable[[], None] | None = None
 
 
 class Child:
@@ -60,6 +58,7 @@ class Child:
         finished: the command itself has ended (children may live on).
         gone: the process has been reaped.
         drained: every output stream has reached its end.
+        on_output: called after output arrived; may be set at any time.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
@@ -70,6 +69,7 @@ class Child:
         self._pidfd = -1
         self.pid = process.pid
         self.mark = mark
+        self.on_output: Callable[[], None] | None = None
         self.exit_code: int | None = None
         self.finished = asyncio.Event()
         self.gone = asyncio.Event()
@@ -100,7 +100,7 @@ class Child:
                 process = await spawn(replace(what, env=env, stdout=what.stdin, stderr=what.stdin))
                 child = cls(process, mark)
                 child._watch()
-                child._pump(terminal, streams.stdout, streams)
+                child._pump(terminal, streams.stdout)
                 child._stdin = _Feeder(child._loop, os.dup(terminal))
             else:
                 out_r, out_w = os.pipe2(os.O_CLOEXEC)
@@ -120,9 +120,9 @@ class Child:
                 child = cls(process, mark)
                 opened.clear()
                 child._watch()
-                child._pump(out_r, streams.stdout, streams)
+                child._pump(out_r, streams.stdout)
                 if err_r != out_r:
-                    child._pump(err_r, streams.stderr, streams)
+                    child._pump(err_r, streams.stderr)
                 if in_w >= 0:
                     child._stdin = _Feeder(child._loop, in_w)
                     child._stdin.feed(streams.stdin or b"", end=not streams.keep_stdin)
@@ -187,8 +187,12 @@ class Child:
             self._stdin.close()
         self.drained.set()
 
-    def _pump(self, fd: int, ring: Ring, streams: Streams) -> None:
-        self._pumps.append(_Pump(self._loop, fd, ring, streams.on_output, self._pump_ended))
+    def _pump(self, fd: int, ring: Ring) -> None:
+        self._pumps.append(_Pump(self._loop, fd, ring, self._output_came, self._pump_ended))
+
+    def _output_came(self) -> None:
+        if self.on_output is not None:
+            self.on_output()
 
     def _pump_ended(self, pump: _Pump) -> None:
         if pump in self._pumps:
@@ -241,7 +245,7 @@ class _Pump:
         loop: asyncio.AbstractEventLoop,
         fd: int,
         ring: Ring,
-        on_output: Callable[[], None] | None,
+        on_output: Callable[[], None],
         ended: Callable[[_Pump], None],
     ) -> None:
         self._loop = loop
@@ -253,7 +257,7 @@ class _Pump:
         loop.add_reader(fd, self._ready)
 
     def _ready(self) -> None:
-        if self._take(_READS_A_TURN) and self._on_output is not None:
+        if self._take(_READS_A_TURN):
             self._on_output()
 
     def drain(self) -> None:

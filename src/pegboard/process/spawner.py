@@ -10,7 +10,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 
@@ -54,15 +54,16 @@ async def spawn(what: Spawn) -> subprocess.Popen[bytes]:
     Raises:
         OSError: it could not be started (no such program or folder, no permission).
     """
-    start = asyncio.get_running_loop().run_in_executor(_spawner(), _start, what)
+    start = _spawner().submit(_start, what)
     try:
-        return await asyncio.shield(start)
+        return await asyncio.shield(asyncio.wrap_future(start))
     except asyncio.CancelledError:
+        # In the spawning thread: the caller's loop may be gone before the child has started.
         start.add_done_callback(_discard)
         raise
 
 
-def _discard(started: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+def _discard(started: Future[subprocess.Popen[bytes]]) -> None:
     if started.cancelled() or started.exception() is not None:
         return
     process = started.result()

@@ -77,7 +77,7 @@ def kill_tree(root: int | None, mark: str, *, prefix: bool = False, within_s: fl
         if root is not None:
             targets.update(descendants(root))
             kill_group(root)
-        fresh = [pid for pid in targets if not _is_zombie(pid)]
+        fresh = [pid for pid in targets if not is_zombie(pid)]
         for pid in fresh:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -88,7 +88,8 @@ def kill_tree(root: int | None, mark: str, *, prefix: bool = False, within_s: fl
             return len(killed)
 
 
-def _is_zombie(pid: int) -> bool:
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended (and may wait to be reaped)."""
     try:
         with open(f"{_PROC}/{pid}/stat", "rb") as file:
             stat = file.read()

@@ -7,7 +7,7 @@ import importlib
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -210,7 +210,6 @@ class CommandShell:
         terminal: tuple[int, str] | None = None,
         keep_stdin: bool = False,
         merged: bool = False,
-        on_output: Callable[[], None] | None = None,
     ) -> Running:
         """Start a command; the caller owns it and must `end` it.
 
@@ -219,7 +218,6 @@ class CommandShell:
             terminal: descriptor of a pseudo-terminal's master side and path of its slave.
             keep_stdin: leave standard input open.
             merged: capture stdout and stderr as one stream, in order of arrival.
-            on_output: called after output arrived.
         """
         folder = self._folder(request.working_dir)
         env = command_environment(
@@ -250,7 +248,7 @@ class CommandShell:
         try:
             prepared = self._backend.prepare(job)
             started = time.monotonic()
-            child = await self._start(prepared, stdout, stderr, request, terminal, keep_stdin, on_output)
+            child = await self._start(prepared, stdout, stderr, request, terminal, keep_stdin)
             running = Running(
                 request=request,
                 child=child,
@@ -278,7 +276,6 @@ class CommandShell:
         request: ExecRequest,
         terminal: tuple[int, str] | None,
         keep_stdin: bool,
-        on_output: Callable[[], None] | None,
     ) -> Child:
         slave = -1
         try:
@@ -298,13 +295,15 @@ class CommandShell:
                     stdin=request.stdin,
                     keep_stdin=keep_stdin,
                     status_fd=prepared.status_fd,
-                    on_output=on_output,
                 ),
                 terminal=None if terminal is None else terminal[0],
             )
-        except OSError as problem:
-            await prepared.finish()
+        except BaseException as problem:
+            # Cancelled or failed: nothing runs, and what was made for it must not stay.
+            await asyncio.shield(asyncio.ensure_future(prepared.finish()))
             prepared.release()
+            if not isinstance(problem, OSError):
+                raise
             raise Unavailable(
                 f"the command could not be started: {problem.strerror or problem}",
                 hint="Run `pegboard doctor` to see what is missing.",

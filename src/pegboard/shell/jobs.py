@@ -28,16 +28,6 @@ _OPEN_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 
 
 @dataclass(slots=True)
-class _News:
-    """Tells a job, which does not exist yet when its command starts, that output has come."""
-
-    event: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def tell(self) -> None:
-        self.event.set()
-
-
-@dataclass(slots=True)
 class _Job:
     process_id: str
     running: Running
@@ -47,7 +37,7 @@ class _Job:
     rings: list[Ring]
     polled: list[int]
     written: list[int]
-    changed: asyncio.Event
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     watcher: asyncio.Task[None] | None = None
     state: State = "running"
     ended_after_s: float | None = None
@@ -115,13 +105,13 @@ class BackgroundCommands:
         """
         self._check_room()
         snapshot = await self._shell.snapshot(request)
-        running, output = await self._begin(request, terminal, merged=yield_s <= 0)
+        running = await self._begin(request, terminal, merged=yield_s <= 0)
         try:
             if yield_s > 0:
                 outcome = await self._within(running, snapshot, yield_s)
                 if outcome is not None:
                     return outcome
-            job = self._add(running, description, output, terminal=terminal)
+            job = self._add(running, description, terminal=terminal)
             await self._note_undo(job, snapshot)
         except BaseException:
             # Cancelled while it was still this call's own: nobody else would end it.
@@ -142,7 +132,7 @@ class BackgroundCommands:
     def adopt(self, running: Running) -> str:
         """Own a command that has ended while children of it run on."""
         seen = [ring.total for ring in _rings(running)]
-        job = self._add(running, "left running by an ended command", _News(), terminal=False)
+        job = self._add(running, "left running by an ended command", terminal=False)
         job.polled, job.written = list(seen), list(seen)
         return job.process_id
 
@@ -237,29 +227,27 @@ class BackgroundCommands:
         self._closed = True
         await asyncio.gather(*(self._end(job, "killed") for job in self._jobs.values()))
 
-    async def _begin(self, request: ExecRequest, terminal: bool, *, merged: bool) -> tuple[Running, _News]:
+    async def _begin(self, request: ExecRequest, terminal: bool, *, merged: bool) -> Running:
         held = -1
         master: tuple[int, str] | None = None
         if terminal:
             fd, path, held = open_terminal()
             master = (fd, path)
-        news = _News()
         try:
             running = await self._shell.begin(
                 request,
                 terminal=master,
                 keep_stdin=request.stdin is None and merged,
                 merged=merged,
-                on_output=news.tell,
             )
         finally:
             if held >= 0:
                 os.close(held)
         if terminal and request.stdin:
             running.child.write(request.stdin)
-        return running, news
+        return running
 
-    def _add(self, running: Running, description: str, news: _News, *, terminal: bool) -> _Job:
+    def _add(self, running: Running, description: str, *, terminal: bool) -> _Job:
         rings = _rings(running)
         self._count += 1
         job = _Job(
@@ -271,8 +259,8 @@ class BackgroundCommands:
             rings=rings,
             polled=[0] * len(rings),
             written=[0] * len(rings),
-            changed=news.event,
         )
+        running.child.on_output = job.changed.set
         self._jobs[job.process_id] = job
         job.watcher = asyncio.create_task(self._watch(job), name=f"pegboard {job.process_id}")
         return job

@@ -1,0 +1,218 @@
+"""Child: bounded capture, deadlines, and the end of everything that was started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pegboard.process import tree
+from pegboard.process.child import Child, Streams, run_small
+from pegboard.process.ring import Ring
+from pegboard.process.spawner import Spawn
+from tests.ledger import owes
+
+ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+
+@asynccontextmanager
+async def started(command: str, **options: object) -> AsyncIterator[tuple[Child, Ring, Ring]]:
+    out, err = Ring(100_000), Ring(100_000)
+    child = await Child.start(
+        Spawn(argv=("bash", "-c", command), env=ENV), Streams(stdout=out, stderr=err, **options)
+    )
+    try:
+        yield child, out, err
+    finally:
+        await child.kill()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_output_status_and_both_streams_come_back() -> None:
+    async with started("echo out; echo err >&2; exit 7") as (child, out, err):
+        assert await child.wait(10)
+        assert await child.wait_drained(10)
+
+        assert child.exit_code == 7
+        assert b"".join(out.parts()) == b"out\n"
+        assert b"".join(err.parts()) == b"err\n"
+
+
+async def test_a_signal_is_a_negative_status() -> None:
+    async with started("kill -TERM $$") as (child, _, _err):
+        await child.wait(10)
+
+        assert child.exit_code == -signal.SIGTERM
+
+
+async def test_input_larger_than_a_pipe_arrives_whole() -> None:
+    data = os.urandom(1_000_000)
+    async with started("sha256sum; wc -c", stdin=data) as (child, out, _):
+        assert await child.wait(10)
+        await child.wait_drained(10)
+
+        import hashlib
+
+        assert b"".join(out.parts()).split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+async def test_a_command_that_ignores_its_input_does_not_break_us() -> None:
+    async with started("exec <&-; echo done", stdin=b"x" * 1_000_000) as (child, out, _):
+        assert await child.wait(10)
+        await child.wait_drained(10)
+
+        assert b"".join(out.parts()) == b"done\n"
+
+
+async def test_a_missing_program_is_an_os_error_and_leaks_nothing() -> None:
+    before = descriptors()
+
+    with pytest.raises(FileNotFoundError):
+        await Child.start(
+            Spawn(argv=("/no/such/program",), env=ENV),
+            Streams(stdout=Ring(10), stderr=Ring(10), stdin=b""),
+        )
+
+    assert descriptors() == before
+
+
+async def test_a_child_that_holds_the_output_is_seen_and_can_be_left() -> None:
+    async with started("sleep 60 & echo done") as (child, out, _):
+        assert await child.wait(5)
+
+        assert not await child.wait_drained(0.05)
+        assert child.lingers
+        assert b"".join(out.parts()) == b"done\n"
+
+
+@owes("D-60", "K-47", "exec-04")
+async def test_killing_reaches_children_in_their_own_session() -> None:
+    async with started("setsid sleep 61 & setsid setsid sleep 61 & sleep 61") as (child, _, _err):
+        await _until(lambda: len(tree.marked(child.mark)) >= 4)
+
+        await child.kill()
+
+        assert child.gone.is_set()
+        await _until(lambda: not tree.marked(child.mark))
+
+
+async def test_descendants_are_found_without_a_mark() -> None:
+    async with started("env -i /bin/sleep 62 & wait") as (child, _, _err):
+        await _until(lambda: any(_is_sleep(pid) for pid in tree.descendants(child.pid)))
+        found = tree.descendants(child.pid)
+
+        await child.kill()
+
+        await _until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in found))
+
+
+def _is_sleep(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read() == "sleep\n"
+    except OSError:
+        return False
+
+
+async def _until(true: object, within_s: float = 5.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@owes("exec-11")
+async def test_a_character_split_over_reads_is_one_character() -> None:
+    async with started("""python3 -c "import sys;sys.stdout.buffer.write(b'x'+'€'.encode()*30000)" """) as (
+        child,
+        out,
+        _,
+    ):
+        await child.wait(10)
+        await child.wait_drained(10)
+
+        assert b"".join(out.parts()).decode() == "x" + "€" * 30000
+
+
+@owes("exec-08")
+@pytest.mark.slow
+async def test_a_flood_of_output_costs_bounded_memory_and_keeps_both_ends() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    async with started("echo START; yes 0123456789abcdef | head -c 200000000; echo END; exit 3") as (child, out, _):
+        assert await child.wait(60)
+        await child.wait_drained(10)
+
+        head, tail = out.parts()
+        assert child.exit_code == 3
+        assert out.total == 200_000_010
+        assert head.startswith(b"START\n")
+        assert tail.endswith(b"END\n")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024
+
+
+@owes("exec-21")
+@pytest.mark.slow
+async def test_ended_and_killed_children_leave_no_descriptor_and_no_zombie() -> None:
+    await _round(5)
+    before = descriptors()
+
+    await _round(60)
+
+    assert descriptors() == before
+    assert not [pid for pid in tree.descendants(os.getpid()) if tree.is_zombie(pid)]
+
+
+async def _round(count: int) -> None:
+    for number in range(count):
+        async with started("true" if number % 3 else "sleep 63", stdin=b"x") as (child, _, _err):
+            await child.wait(0.02 if number % 3 == 0 else 5)
+
+
+async def test_a_cancelled_start_leaves_no_child() -> None:
+    mark = "cancelled.start"
+    start = asyncio.ensure_future(
+        Child.start(
+            Spawn(argv=("sleep", "64"), env=ENV), Streams(stdout=Ring(10), stderr=Ring(10)), mark=mark
+        )
+    )
+    await asyncio.sleep(0)
+    start.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await start
+
+    await _until(lambda: not tree.marked(mark))
+
+
+async def test_a_status_line_ends_the_command_before_its_process() -> None:
+    read, write = os.pipe()
+    out = Ring(100)
+    child = await Child.start(
+        Spawn(argv=("bash", "-c", f"echo 5 >&{write}; sleep 65"), env=ENV, pass_fds=(write,)),
+        Streams(stdout=out, stderr=out, status_fd=read),
+    )
+    os.close(write)
+    try:
+        assert await child.wait(5)
+
+        assert child.exit_code == 5
+        assert not child.gone.is_set()
+        assert child.lingers
+    finally:
+        await child.kill()
+
+
+async def test_run_small_gives_status_and_output_and_ends_what_hangs() -> None:
+    assert await run_small(("sh", "-c", "echo hi; exit 2"), ENV) == (2, b"hi\n")
+    with pytest.raises(TimeoutError):
+        await run_small(("sleep", "66"), ENV, timeout_s=0.05)
