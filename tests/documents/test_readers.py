@@ -18,14 +18,30 @@ import pytest
 from PIL import Image as Pillow
 
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
-from pegboard.documents import child
+from pegboard.documents import child, worker
 from pegboard.documents.child import DocumentReader, ReaderLimits
 from pegboard.documents.markdown import fence, table
-from pegboard.ports.documents import Document
+from pegboard.ports.documents import Document, DocumentKind
 from tests.ledger import owes
 
 pytestmark = pytest.mark.slow
-READER = DocumentReader()
+
+
+class InProcess(DocumentReader):
+    """The same readers without the child, so that what they do is seen by coverage and debuggers."""
+
+    async def read(self, kind: DocumentKind, data: bytes, *, pages: str | None = None) -> Document:
+        """What the child would answer."""
+        found = worker.answer(kind, lambda: data, pages)
+        return child.document_of(kind, json.dumps(found).encode(), 0)
+
+
+CHILD = DocumentReader()
+
+
+@pytest.fixture(params=[CHILD, InProcess()], ids=["child", "in-process"])
+def reader(request: pytest.FixtureRequest) -> DocumentReader:
+    return request.param
 
 
 def saved(document: Any) -> bytes:
@@ -64,12 +80,12 @@ def pdf(pages: list[str]) -> bytes:
 
 
 @owes("D-16", "K-41")
-async def test_pages_of_a_pdf_are_chosen_by_number() -> None:
+async def test_pages_of_a_pdf_are_chosen_by_number(reader: DocumentReader) -> None:
     data = pdf([f"text of page {i}" for i in range(1, 8)])
 
-    whole = await READER.read("pdf", data)
-    some = await READER.read("pdf", data, pages="2-3,7")
-    rest = await READER.read("pdf", data, pages="6-")
+    whole = await reader.read("pdf", data)
+    some = await reader.read("pdf", data, pages="2-3,7")
+    rest = await reader.read("pdf", data, pages="6-")
 
     assert whole.pages == 7
     assert whole.text.startswith("## Page 1\n\ntext of page 1\n\n## Page 2\n\ntext of page 2")
@@ -79,29 +95,29 @@ async def test_pages_of_a_pdf_are_chosen_by_number() -> None:
     assert rest.text.count("## Page") == 2
 
 
-async def test_a_long_pdf_comes_in_parts_and_says_how_to_go_on() -> None:
-    found = await READER.read("pdf", pdf([f"p{i}" for i in range(1, 121)]))
+async def test_a_long_pdf_comes_in_parts_and_says_how_to_go_on(reader: DocumentReader) -> None:
+    found = await reader.read("pdf", pdf([f"p{i}" for i in range(1, 121)]))
 
     assert found.text.count("## Page") == 100
     assert found.note == "Pages 1-100 of 120; pages='101-120' goes on."
 
 
-async def test_pages_that_do_not_exist_or_make_no_sense_are_refused() -> None:
+async def test_pages_that_do_not_exist_or_make_no_sense_are_refused(reader: DocumentReader) -> None:
     data = pdf(["one", "two"])
     with pytest.raises(InvalidArguments, match="names none of the 2 pages"):
-        await READER.read("pdf", data, pages="5-9")
+        await reader.read("pdf", data, pages="5-9")
     with pytest.raises(InvalidArguments, match="no page range"):
-        await READER.read("pdf", data, pages="first")
+        await reader.read("pdf", data, pages="first")
 
 
-async def test_a_pdf_without_text_says_that_it_may_be_a_scan() -> None:
-    found = await READER.read("pdf", pdf([""]))
+async def test_a_pdf_without_text_says_that_it_may_be_a_scan(reader: DocumentReader) -> None:
+    found = await reader.read("pdf", pdf([""]))
 
     assert "scan" in found.note
 
 
 @owes("D-17")
-async def test_a_word_document_keeps_headings_lists_and_tables_in_order() -> None:
+async def test_a_word_document_keeps_headings_lists_and_tables_in_order(reader: DocumentReader) -> None:
     document = docx.Document()
     document.add_heading("Report", 0)
     document.add_heading("Part", 2)
@@ -114,7 +130,7 @@ async def test_a_word_document_keeps_headings_lists_and_tables_in_order() -> Non
     grid.cell(1, 2).text = "end"
     document.add_paragraph("after")
 
-    found = await READER.read("docx", saved(document), pages="1")
+    found = await reader.read("docx", saved(document), pages="1")
 
     assert found.text == (
         "# Report\n\n## Part\n\nSome text.\n\n- one\n- two\n1. first\n\n"
@@ -124,7 +140,7 @@ async def test_a_word_document_keeps_headings_lists_and_tables_in_order() -> Non
 
 
 @owes("D-17")
-async def test_a_workbook_shows_values_formulas_and_empty_cells() -> None:
+async def test_a_workbook_shows_values_formulas_and_empty_cells(reader: DocumentReader) -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.title = "Data"
@@ -134,8 +150,8 @@ async def test_a_workbook_shows_values_formulas_and_empty_cells() -> None:
     sheet["A5"] = True
     book.create_sheet("Empty")
 
-    found = await READER.read("xlsx", saved(book))
-    second = await READER.read("xlsx", saved(book), pages="2")
+    found = await reader.read("xlsx", saved(book))
+    second = await reader.read("xlsx", saved(book), pages="2")
 
     assert found.pages == 2
     assert found.text == (
@@ -147,7 +163,7 @@ async def test_a_workbook_shows_values_formulas_and_empty_cells() -> None:
     assert second.text == "## Sheet 2: Empty\n\n(empty)"
 
 
-async def test_a_formula_stands_beside_the_value_that_its_program_stored() -> None:
+async def test_a_formula_stands_beside_the_value_that_its_program_stored(reader: DocumentReader) -> None:
     book = openpyxl.Workbook()
     book.active["A1"] = "=1+1"
     data = io.BytesIO(saved(book))
@@ -163,13 +179,13 @@ async def test_a_formula_stands_beside_the_value_that_its_program_stored() -> No
                 )
             new.writestr(item, body)
 
-    found = await READER.read("xlsx", patched.getvalue())
+    found = await reader.read("xlsx", patched.getvalue())
 
     assert "| 1 | 2 (=1+1) |" in found.text
 
 
 @owes("D-17")
-async def test_slides_come_with_tables_bullets_and_notes() -> None:
+async def test_slides_come_with_tables_bullets_and_notes(reader: DocumentReader) -> None:
     deck = pptx.Presentation()
     slide = deck.slides.add_slide(deck.slide_layouts[1])
     slide.shapes.title.text = "Hello"
@@ -183,19 +199,19 @@ async def test_slides_come_with_tables_bullets_and_notes() -> None:
     group = slide.shapes.add_group_shape()
     group.shapes.add_textbox(0, 0, 10, 10).text_frame.text = "grouped"
 
-    found = await READER.read("pptx", saved(deck))
+    found = await reader.read("pptx", saved(deck))
 
     assert found.text.startswith("## Slide 1: Hello\n\n- a\n- b\n\n|  | x\\|y |\n| --- | --- |\n\n[picture: ")
     assert found.text.endswith("grouped\n\nNotes: say hi")
 
 
-async def test_html_shows_what_a_reader_sees() -> None:
+async def test_html_shows_what_a_reader_sees(reader: DocumentReader) -> None:
     page = (
         b"<html><head><meta charset='iso-8859-1'><style>x{}</style></head><body><!-- secret --><h1>Caf\xe9</h1>"
         b"<p>a <b>bold</b> <a href='http://x.example/'>link</a></p><script>alert(1)</script></body></html>"
     )
 
-    found = await READER.read("html", page)
+    found = await reader.read("html", page)
 
     assert "# Café" in found.text
     assert "**bold**" in found.text
@@ -204,7 +220,7 @@ async def test_html_shows_what_a_reader_sees() -> None:
     assert "secret" not in found.text
 
 
-async def test_a_notebook_shows_cells_and_the_text_of_their_outputs() -> None:
+async def test_a_notebook_shows_cells_and_the_text_of_their_outputs(reader: DocumentReader) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "text"]},
         {
@@ -220,33 +236,33 @@ async def test_a_notebook_shows_cells_and_the_text_of_their_outputs() -> None:
         "no cell at all",
     ]
 
-    found = await READER.read("notebook", json.dumps({"cells": cells, "metadata": {}}).encode())
+    found = await reader.read("notebook", json.dumps({"cells": cells, "metadata": {}}).encode())
 
     assert found.text == (
         "# Title\ntext\n\nCell 2:\n````python\nprint('```')\n````\n\n```output\nout\n```\n\n"
         "```error\nValueError: bad\n```\n\n```output\n<Figure>\n```\n[output image/png]\n\n```\nraw\n```\n\n```\n\n```"
     )
     with pytest.raises(Unsupported, match="JSON"):
-        await READER.read("notebook", b"{")
+        await reader.read("notebook", b"{")
     with pytest.raises(Unsupported, match="cells"):
-        await READER.read("notebook", b"[]")
+        await reader.read("notebook", b"[]")
 
 
-async def test_a_csv_is_a_table_with_its_delimiter_found() -> None:
-    found = await READER.read("csv", b'a;b\n1;"x|y\nz"\n2\n')
-    long = await READER.read("csv", b"h\n" + b"1\n" * 3000)
+async def test_a_csv_is_a_table_with_its_delimiter_found(reader: DocumentReader) -> None:
+    found = await reader.read("csv", b'a;b\n1;"x|y\nz"\n2\n')
+    long = await reader.read("csv", b"h\n" + b"1\n" * 3000)
 
     assert found.text == "| a | b |\n| --- | --- |\n| 1 | x\\|y<br>z |\n| 2 |  |"
     assert "first 1000 rows" in long.note
 
 
-async def test_a_picture_is_downscaled_turned_upright_and_loses_its_metadata() -> None:
+async def test_a_picture_is_downscaled_turned_upright_and_loses_its_metadata(reader: DocumentReader) -> None:
     out = io.BytesIO()
     exif = Pillow.Exif()
     exif[0x0112], exif[0x010E] = 6, "secret place"
     Pillow.new("RGB", (3000, 1000), "red").save(out, "JPEG", exif=exif)
 
-    found = await READER.read("image", out.getvalue())
+    found = await reader.read("image", out.getvalue())
 
     assert found.image is not None
     shown = Pillow.open(io.BytesIO(found.image.data))
@@ -257,11 +273,11 @@ async def test_a_picture_is_downscaled_turned_upright_and_loses_its_metadata() -
     assert "3000 x 1000 pixels" in found.text
 
 
-async def test_a_small_picture_with_transparency_stays_as_it_is() -> None:
+async def test_a_small_picture_with_transparency_stays_as_it_is(reader: DocumentReader) -> None:
     out = io.BytesIO()
     Pillow.new("RGBA", (3, 2), (1, 2, 3, 4)).save(out, "PNG")
 
-    found = await READER.read("image", out.getvalue())
+    found = await reader.read("image", out.getvalue())
 
     assert found.image is not None
     assert Pillow.open(io.BytesIO(found.image.data)).getpixel((0, 0)) == (1, 2, 3, 4)
@@ -288,35 +304,37 @@ def archive(**parts: bytes) -> bytes:
     ],
     ids=["zip-bomb", "entities", "entities-utf16", "no-document", "cut", "empty"],
 )
-async def test_bombs_and_damaged_archives_are_refused(kind: Any, data: bytes, words: str) -> None:
+async def test_bombs_and_damaged_archives_are_refused(
+    reader: DocumentReader, kind: Any, data: bytes, words: str
+) -> None:
     with pytest.raises(Unsupported, match=words):
-        await READER.read(kind, data)
+        await reader.read(kind, data)
 
 
-async def test_an_archive_that_claims_too_much_or_too_many_is_refused() -> None:
+async def test_an_archive_that_claims_too_much_or_too_many_is_refused(reader: DocumentReader) -> None:
     many = io.BytesIO()
     with zipfile.ZipFile(many, "w") as target:
         for number in range(10_001):
             target.writestr(str(number), b"")
 
     with pytest.raises(Unsupported, match="10001 entries"):
-        await READER.read("docx", many.getvalue())
+        await reader.read("docx", many.getvalue())
     with pytest.raises(Unsupported, match="unpacks to 270000000"):
-        await READER.read("docx", archive(x=b"0" * 270_000_000))
+        await reader.read("docx", archive(x=b"0" * 270_000_000))
 
 
 @pytest.mark.parametrize("kind", ["pdf", "image"])
-async def test_a_damaged_pdf_or_picture_is_refused(kind: Any) -> None:
+async def test_a_damaged_pdf_or_picture_is_refused(reader: DocumentReader, kind: Any) -> None:
     with pytest.raises(Unsupported):
-        await READER.read(kind, b"%PDF-1.4 nonsense")
+        await reader.read(kind, b"%PDF-1.4 nonsense")
 
 
-async def test_a_picture_of_too_many_pixels_is_refused_before_it_is_unpacked() -> None:
+async def test_a_picture_of_too_many_pixels_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None:
     out = io.BytesIO()
     Pillow.new("1", (20_000, 20_000)).save(out, "PNG")
 
     with pytest.raises(TooLarge, match="20000 x 20000"):
-        await READER.read("image", out.getvalue())
+        await reader.read("image", out.getvalue())
 
 
 async def test_a_reader_that_takes_too_long_is_ended() -> None:
@@ -343,7 +361,7 @@ async def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     monkeypatch.setattr(child.sys, "executable", str(bare))
 
     with pytest.raises(Unavailable) as caught:
-        await READER.read("pdf", pdf(["x"]))
+        await CHILD.read("pdf", pdf(["x"]))
 
     assert "pypdfium2" in caught.value.message
     assert "pip install 'pegboard[documents]'" in caught.value.hint
@@ -358,15 +376,15 @@ async def test_a_reader_that_breaks_down_is_told_as_such(
     monkeypatch.setattr(child.sys, "executable", str(broken))
 
     with pytest.raises(Unsupported, match="exit status 9"):
-        await READER.read("pdf", b"x" * 1_000_000)
+        await CHILD.read("pdf", b"x" * 1_000_000)
 
 
 def test_kinds_are_told_by_name_and_by_media_type() -> None:
-    assert READER.kind_of("A.PDF") == "pdf"
-    assert READER.kind_of("a.py") is None
-    assert READER.kind_of("x", "application/pdf") == "pdf"
-    assert READER.kind_of("x", "image/png") == "image"
-    assert READER.kind_of("x", "application/zip") is None
+    assert CHILD.kind_of("A.PDF") == "pdf"
+    assert CHILD.kind_of("a.py") is None
+    assert CHILD.kind_of("x", "application/pdf") == "pdf"
+    assert CHILD.kind_of("x", "image/png") == "image"
+    assert CHILD.kind_of("x", "application/zip") is None
 
 
 def test_tables_and_fences_cannot_be_broken_by_what_they_hold() -> None:
