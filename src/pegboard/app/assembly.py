@@ -15,9 +15,12 @@ from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
 from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
+from pegboard.ports.store import Store
+from pegboard.store.memory import MemoryStore
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ def assemble(
     implicit: bool,
     paths: Paths | None = None,
     config: Config | None = None,
+    store: Store | None = None,
 ) -> None:
     """Build what a kit's tools need over the workspace `root`.
 
@@ -66,6 +70,10 @@ def assemble(
         from pegboard.documents.child import DocumentReader
 
         provided.setdefault(Documents, DocumentReader())
+    if "Artifacts" in needs:
+        from pegboard.artifacts.versions import StoredArtifacts
+
+        provided.setdefault(Artifacts, StoredArtifacts(store or MemoryStore()))
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:
