@@ -7,14 +7,14 @@ import importlib
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast
 
 from pegboard.core.errors import NotFound, Unavailable
-from pegboard.net.egress import EgressProxy
+from pegboard.net.egress import Destination, EgressProxy, Resolve, resolve_here
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
 from pegboard.process.child import Child, Streams
@@ -30,6 +30,7 @@ SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
 _LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
+_CONFIG_BUSY: Final = b"could not write config file"
 
 
 class Guard(Protocol):
@@ -122,6 +123,8 @@ class CommandShell:
         snapshots: remembers the workspace before commands that may change it.
         adopter: owns children that outlive their command; None = they are ended.
         egress_allow: private hosts that may be reached when granted (tests, own servers).
+        resolve: how the egress proxy finds addresses.
+        on_destination: told of every destination that a command tried to reach, for the audit.
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
     """
 
@@ -138,6 +141,8 @@ class CommandShell:
         snapshots: Snapshots | None = None,
         adopter: Adopter | None = None,
         egress_allow: Sequence[str] = (),
+        resolve: Resolve = resolve_here,
+        on_destination: Callable[[Destination], None] | None = None,
         fallbacks: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
@@ -149,6 +154,8 @@ class CommandShell:
         self._guard = guard
         self._snapshots = snapshots
         self._egress_allow = egress_allow
+        self.resolve = resolve
+        self._on_destination = on_destination
         self.fallbacks = fallbacks
         self.adopter = adopter
 
@@ -195,6 +202,10 @@ class CommandShell:
             return await self._leave(running, snapshot)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else Captured()
+        if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
+            running.notes.append(
+                "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
+            )
         return running.outcome(timed_out=not in_time, captured=captured, fallbacks=self.fallbacks)
 
     async def snapshot(self, request: ExecRequest) -> Snapshot | None:
@@ -321,7 +332,12 @@ class CommandShell:
             await running.end()
             said = running.stderr.parts()[0].decode("utf-8", "replace").strip()
             raise Unavailable(f"the sandbox's network could not be set up: {said or problem}") from problem
-        proxy = EgressProxy(running.request.hosts, allow_private=self._egress_allow)
+        proxy = EgressProxy(
+            running.request.hosts,
+            allow_private=self._egress_allow,
+            resolve=self.resolve,
+            on_destination=self._on_destination,
+        )
         await proxy.serve(listener)
         return proxy
 
