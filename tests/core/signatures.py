@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict as ExtendedDict
 
 from pegboard.core.context import Context
 from pegboard.core.params import Alias, Example, Inject, ReadPath, WritePath
@@ -26,7 +27,7 @@ class Where(BaseModel):
     value: float
 
 
-class Fruit(str, enum.Enum):
+class Fruit(str, enum.Enum):  # noqa: UP042  as users write it
     APPLE = "apple"
     PEAR = "pear"
 
@@ -55,6 +56,16 @@ class Page(TypedDict):
     size: int
 
 
+class Book(TypedDict, total=False):
+    pages: Required[list[Page]]
+    note: NotRequired[Literal["a"]]
+    next: Book
+
+
+class Modern(ExtendedDict):
+    pages: int
+
+
 @dataclass
 class Row:
     id: int
@@ -81,7 +92,7 @@ async def lookup(query: str, limit: int, threshold: float, tags: list[str], wher
     return query
 
 
-def search(q: str, lang: Optional[str] = None) -> str:
+def search(q: str, lang: str | None = None) -> str:
     return q
 
 
@@ -126,11 +137,11 @@ def loose(xs: list, m: dict) -> int:
     return 0
 
 
-def pick(slot: Union[int, str] = 9) -> str:
+def pick(slot: int | str = 9) -> str:
     return repr(slot)
 
 
-def pick_swapped(slot: Union[str, int] = 9) -> str:
+def pick_swapped(slot: str | int = 9) -> str:
     return repr(slot)
 
 
@@ -167,6 +178,14 @@ def read(path: ReadPath, pages: Annotated[list[int], Alias("page_numbers"), Exam
     return path
 
 
+def move(file: ReadPath, to: str = "") -> str:
+    return file
+
+
+def maybe_context(q: str, ctx: Context | None = None) -> str:
+    return q
+
+
 def read_many(paths: list[ReadPath], base: ReadPath | None = None) -> str:
     return ""
 
@@ -197,7 +216,7 @@ def opaque(x: Opaque) -> Opaque:
     return x
 
 
-def none_default(limit: int = None, name: str = "n") -> None:  # type: ignore[assignment]
+def none_default(limit: int = None, name: str = "n") -> None:  # type: ignore[assignment]  # noqa: RUF013
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given as generated
@@ -63,12 +63,21 @@ def test_json_text_for_an_object_may_itself_need_repair() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["no json", '{"label": "a', '{"label": "say "hi" now"}', "[1]", "5", "[" * 3000]
+    "text",
+    [
+        "no json",
+        '{"label": "a", "width": NaN}',
+        '{"label": "a',
+        '{"label": "say "hi" now"}',
+        "[1]",
+        "5",
+        "[" * 3000,
+    ],
 )
 def test_text_that_is_not_plainly_that_object_is_refused(text: str) -> None:
     error = refused(Signature.of(given.boxed), {"box": text})
 
-    assert error.details["errors"][0]["path"] == ".box"
+    assert error.details["errors"][0]["path"].startswith(".box")
 
 
 @owes("args-04", "X-09")
@@ -334,7 +343,7 @@ def test_values_nested_too_deeply_are_refused() -> None:
 
     assert "deeply" in refused(Signature.of(given.either), deep).message
     assert "deeply" in refused(Signature.of(given.read), '{"path": ' + "[" * 5000).message
-    for depth in (150, 300, 900, 960, 2000):  # every parser on the way has its own limit
+    for depth in (150, 300, *range(860, 1000, 3), 2000):  # every parser on the way has its own limit
         nested: Any = 1
         for _ in range(depth):
             nested = [nested]
@@ -395,6 +404,33 @@ def test_null_inside_an_object_and_wrong_unions_are_told_by_their_path() -> None
     assert '.y.a.lat: must be a number, got "north"' in error.message
 
 
+def test_a_missing_place_of_a_tuple_and_null_in_a_list_of_values_are_told_in_json_words() -> None:
+    def tool(t: tuple[int, str], v: Literal["a", None] = None) -> None: ...
+
+    message = refused(Signature.of(tool), {"t": [1], "v": "b"}).message
+    assert ".t[1]: is required but missing" in message
+    assert ".v: must be 'a' or null, got \"b\"" in message
+
+
+@pytest.mark.parametrize("value", [5, ["a"], b"{}", object()])
+def test_what_is_neither_text_nor_an_object_is_refused_too(value: Any) -> None:
+    for signature in (Signature.of(given.ping), Signature.foreign(None)):
+        assert "one JSON object" in refused(signature, value).message
+
+
+def test_a_subclass_of_text_is_text() -> None:
+    class Text(str):
+        pass
+
+    assert one(given.top, Text('{"n": 3}')) == {"n": 3}
+
+
+def test_the_branches_of_a_union_that_say_the_same_are_told_once() -> None:
+    def tool(x: list[int] | set[int]) -> None: ...
+
+    assert ".x: must be an array, got 5" in refused(Signature.of(tool), {"x": 5}).message
+
+
 def test_a_validators_own_words_reach_the_model() -> None:
     from typing import Annotated
 
@@ -417,7 +453,8 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
 @generated(
     st.fixed_dictionaries(
         {
@@ -439,7 +476,14 @@ def test_decoding_gives_back_what_was_encoded(value: dict[str, Any]) -> None:
     assert decoded.repairs == ()
 
 
-@settings(max_examples=150, deadline=None)
+MANY = [
+    Signature.of(f)
+    for f in (given.lookup, given.tree, given.pick, given.boxed, given.tally, given.level, given.read_many)
+]
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
 @generated(json_values)
 def test_any_value_for_any_parameter_is_decoded_or_refused_in_words(value: Any) -> None:
     for function in (

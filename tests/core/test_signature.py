@@ -222,7 +222,7 @@ def test_signatures_that_json_cannot_call_are_refused(mark: Any) -> None:
     def positional(a: int, /) -> None: ...
     def variadic(*values: int) -> None: ...
 
-    with pytest.raises(BuildError, match="positional: parameter 'a' is positional-only.*remove the '/'"):
+    with pytest.raises(BuildError, match=r"positional: parameter 'a' is positional-only.*remove the '/'"):
         Signature.of(mark(positional))
     with pytest.raises(BuildError, match=r"variadic: \*values has no place.*values: list\[str\]"):
         Signature.of(mark(variadic))
@@ -255,7 +255,7 @@ def test_true_is_no_member_of_a_literal_of_integers() -> None:
     assert signature.decode('{"n": 2}').arguments == {"n": 2}
     assert signature.decode('{"n": "2"}').arguments == {"n": 2}
     for wrong in ("4", '"x"', "true"):
-        with pytest.raises(InvalidArguments, match="1, 2,? (or )?3"):
+        with pytest.raises(InvalidArguments, match=r"1, 2,? (or )?3"):
             signature.decode(f'{{"n": {wrong}}}')
 
 
@@ -374,7 +374,7 @@ def test_an_alias_written_out_must_be_free() -> None:
     def twice(a: Annotated[int, Alias("x")], b: Annotated[int, Alias("x")]) -> None: ...
 
     for function in (taken, twice):
-        with pytest.raises(BuildError, match="alias .* is taken already"):
+        with pytest.raises(BuildError, match=r"alias .* is taken already"):
             Signature.of(function)
 
 
@@ -407,7 +407,7 @@ def test_names_inside_a_type_are_resolved_at_check() -> None:
     good.__module__ = __name__
 
     assert Signature.of(good).schema["properties"]["xs"]["items"] == {"$ref": "#/$defs/Box"}
-    with pytest.raises(BuildError, match="bad: parameter 'xs'.*Nowhere"):
+    with pytest.raises(BuildError, match=r"bad: parameter 'xs'.*Nowhere"):
         Signature.of(bad).check()
 
 
@@ -441,8 +441,8 @@ def test_text_blocks_streams_and_unknown_results_declare_nothing() -> None:
         given.Opaque,
         AsyncIterator[int],
         "Nowhere",
-        list["Nowhere"],
-    )  # type: ignore[name-defined]  # noqa: E501,F821
+        list["Nowhere"],  # type: ignore[name-defined]  # noqa: F821
+    )
     for annotation in returns:
 
         def tool() -> Any: ...
@@ -488,3 +488,56 @@ def test_a_result_type_without_json_schema_declares_nothing() -> None:
 
 def test_the_text_form_names_the_parameters() -> None:
     assert repr(Signature.of(given.lookup)) == "<Signature lookup(query, limit, threshold, tags, where)>"
+
+
+def test_an_optional_context_is_injected_too() -> None:
+    signature = Signature.of(given.maybe_context)
+
+    assert signature.inject == {"ctx": Context}
+    assert signature.optional_inject == {"ctx"}
+
+
+def test_an_alias_gives_way_to_a_parameter_of_its_name() -> None:
+    assert set(Signature.of(given.move).aliases) == {"file_path", "filePath", "filename"}
+
+
+def test_typed_dicts_of_the_standard_library_work_wherever_they_stand() -> None:
+    def modern(
+        x: given.Modern,
+        pages: list[given.Page],
+        noted: Annotated[given.Page, "n"],
+        plain: Annotated[int, "n"],
+        maybe: given.Page | None = None,
+        many: given.Page | int = 0,
+    ) -> None: ...
+
+    schema = Signature.of(modern).schema
+
+    page = schema["$defs"]["Page"]
+    assert page == {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "size": {"type": "integer"}},
+        "required": ["title", "size"],
+    }
+    decoded = Signature.of(modern).decode(
+        {
+            "x": {"pages": 1},
+            "pages": [{"title": "t", "size": 1}],
+            "noted": {"title": "t", "size": 1},
+            "plain": 1,
+        }
+    )
+    assert decoded.arguments["pages"] == [{"title": "t", "size": 1}]
+
+
+def test_a_wrong_reading_of_itself_in_a_typed_dict_is_told() -> None:
+    def tool(book: given.Book) -> None: ...
+
+    with pytest.raises(BuildError, match="tool: parameter 'book'"):
+        Signature.of(tool).check()
+
+
+def test_a_callable_object_of_a_builtin_kind_has_no_module_to_look_in() -> None:
+    from pegboard.core.annotations import local_scope
+
+    assert local_scope(len) == {}

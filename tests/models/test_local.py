@@ -183,7 +183,8 @@ async def test_an_error_is_told_and_not_tried_again() -> None:
     final = await turn(talk)
 
     assert not final.calls
-    assert "failed: no file at 'nothing.txt' Look with list_dir." in final.text
+    assert "failed: no file at 'nothing.txt'" in final.text
+    assert "Look with list_dir." in final.text
 
 
 async def test_an_answer_is_bounded_and_shows_the_lines_that_were_asked_for() -> None:

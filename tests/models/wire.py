@@ -142,4 +142,4 @@ async def _one(
         return False
     writer.write(b"0\r\n\r\n")
     await writer.drain()
-    return True
+    return headers.get("connection", "").lower() != "close"

@@ -113,7 +113,9 @@ class Agent:
         that had not begun run now. Nothing is done twice.
         """
         known = list(events)
-        session = next((e.session for e in reversed(known) if isinstance(e, RunStarted) and e.run == run), run)
+        session = next(
+            (e.session for e in reversed(known) if isinstance(e, RunStarted) and e.run == run), run
+        )
         self.remember(session, known)
         async for event in self._streamed("", session, recorder, run=run):
             yield event

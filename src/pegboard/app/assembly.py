@@ -15,6 +15,7 @@ from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
 from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.store.spills import SpillFolder
@@ -61,6 +62,10 @@ def assemble(
     wiring.shaper = Shaper(spills=spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
+    if "Documents" in needs:
+        from pegboard.documents.child import DocumentReader
+
+        provided.setdefault(Documents, DocumentReader())
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,7 +122,7 @@ class App:
     @asynccontextmanager
     async def executor(
         self, *, approver: Approver | None = None, provide: Iterable[Any] = (), session: str = "cli"
-    ) -> AsyncIterator[Executor]:
+    ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block."""
         kit = self.toolkit
         wiring = Wiring(
@@ -145,7 +145,7 @@ class App:
         return SessionLog(self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"))
 
     @asynccontextmanager
-    async def one_call(self, *, approver: Approver | None = None) -> AsyncIterator[OneCall]:
+    async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:
         """A run of one call, recorded (decisions 18)."""
         async with self.executor(approver=approver) as door:
             log = self.log("cli")
@@ -281,18 +281,19 @@ class OneCall:
         started = next((e for e in reversed(self._events.events) if isinstance(e, CallStarted)), None)
         result = self.result
         changes = [] if started is None else list(started.changes)
-        done = result.notes.extra.get("changes")
+        # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
+        data: Any = result.data
+        done: Any = cast("dict[str, Any]", data).get("changes") if not changes and isinstance(data, dict) else None
+        decision = "allow" if started is None else started.decision
+        if not result.ok and result.error is not None and result.error.code == "permission_denied":
+            decision = "deny"
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": result.data,
+            "data": data,
             "error": None if result.error is None else result.error.to_dict(),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
-            "decision": "deny"
-            if started is None and not result.ok
-            else started.decision
-            if started
-            else "allow",
+            "decision": decision,
             "changes": done if done is not None else [c.to_dict() for c in changes],
             "notes": result.notes.to_dict(),
             "call_id": result.call_id,

@@ -53,8 +53,11 @@ class Wiring:
             ConfigError: a bad mode, rule or workspace.
         """
         decided = _policy(policy, mode)
+        book = decided.grants if isinstance(decided.grants, GrantBook) else GrantBook()
+        if decided.grants is None:
+            decided = replace(decided, grants=book)
         provided = Provided(objects=provide)
-        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=GrantBook())
+        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=book)
         needs = needs_of(kit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)

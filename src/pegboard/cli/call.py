@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Any
+from typing import Any, cast
 
 from pegboard.app.home import App, OneCall
 from pegboard.cli.approve import approver_for
@@ -50,11 +50,12 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         text = sys.stdin.read() if args == "-" else args
         if not values:
             return text
-        given: Any = json.loads(text or "{}")
+        loaded: Any = json.loads(text or "{}")
     else:
-        given = {}
-    if not isinstance(given, dict):
+        loaded = {}
+    if not isinstance(loaded, dict):
         raise BuildError(f"--args must be a JSON object to be combined with NAME=VALUE, not {args!r}")
+    given = cast("dict[str, Any]", loaded)
     listed = _list_parameters(tool)
     for value in values:
         name, equals, text = value.partition("=")
@@ -63,13 +64,14 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
                 f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'"
             )
         if name in listed and name in given:
-            before = given[name]
-            given[name] = [*(before if isinstance(before, list) else [before]), text]
+            before: Any = given[name]
+            given[name] = [*(cast("list[Any]", before) if isinstance(before, list) else [before]), text]
         else:
             given[name] = text
     for name in listed:
-        if isinstance(given.get(name), str) and not given[name].lstrip().startswith("["):
-            given[name] = [given[name]]
+        value: Any = given.get(name)
+        if isinstance(value, str) and not value.lstrip().startswith("["):
+            given[name] = [value]
     return given
 
 
@@ -79,6 +81,12 @@ def _list_parameters(tool: Tool | None) -> set[str]:
         return set()
     properties = tool.schema.get("properties", {})
     return {n for n, p in properties.items() if "array" in json.dumps(p.get("type", p.get("anyOf", "")))}
+
+
+def call_line(outcome: dict[str, Any]) -> str:
+    """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
+    effects = ", ".join(f"{e['kind']} {safe(e['target'])}" for e in outcome["effects"]) or "no effects"
+    return f"▸ {effects}  [{outcome['decision']}]"
 
 
 def _show_preview(preview: Preview, options: Options) -> None:
@@ -115,6 +123,7 @@ def _show(door: OneCall, options: Options) -> int:
     else:
         result = door.result
         text = result.text
+        note(call_line(outcome))
         say(safe(text) if result.ok else paint(safe(str(result.error)), "red"))
         for repair in result.notes.repairs:
             note(f"note: {repair}")

@@ -14,7 +14,7 @@ from pegboard.cli.run import EXIT
 from pegboard.cli.show import note, paint, print_json, safe, say, table
 from pegboard.core.codec import event_to_dict
 from pegboard.core.errors import BuildError
-from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
+from pegboard.core.events import Event, ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
 from pegboard.ports.store import RunRow
 
 
@@ -97,7 +97,7 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
         async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
             agent = app.agent(door, model=model or row.model)
             log = app.log(row.stream)
-            show = (lambda e: print_json(event_to_dict(e))) if options.json else Progress().show
+            show = _print_event if options.json else Progress().show
             try:
                 async for event in agent.resume(row.id, app.session_events(row.stream), recorder=log):
                     show(event)
@@ -110,6 +110,10 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
                 log.close()
                 await agent.model().aclose()
     return status
+
+
+def _print_event(event: Event) -> None:
+    print_json(event_to_dict(event))
 
 
 def _export(app: App, run: str, options: Options) -> int:

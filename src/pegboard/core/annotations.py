@@ -333,8 +333,6 @@ def from_field(annotation: Any, field: Any) -> tuple[Any, Any]:
     from pydantic_core import PydanticUndefined
 
     default = MISSING if field.is_required() else field.get_default(call_default_factory=True)
-    if default is PydanticUndefined:
-        default = MISSING
     bare = copy(field)
     bare.default, bare.default_factory = PydanticUndefined, None
     return Annotated[annotation, bare], default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -147,5 +148,7 @@ class CallbackApprover:
 
     async def decide(self, request: ApprovalRequest) -> Any:
         """The function's answer."""
-        answer = self._function(request)
-        return await answer if isinstance(answer, Awaitable) else answer
+        answer: Any = self._function(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return answer

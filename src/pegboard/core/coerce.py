@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pegboard.core.problems import Problem, shown
-from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.schema import Schema, matches_enum, pointer, same, type_name, types_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+(?:\.0+)?\Z")
@@ -159,6 +158,9 @@ class Coercion:
         try:
             value, how = json.loads(text, parse_constant=_no_constant), ""
         except (ValueError, RecursionError):
+            # Most processes never see malformed JSON, so its parser is loaded by the first that does.
+            from pegboard.core.repair import Unrepairable, repair_json
+
             try:
                 repaired = repair_json(text)
             except Unrepairable:

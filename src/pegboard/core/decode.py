@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn, cast
 
 from pegboard.core.problems import Problem, refuse, shown
-from pegboard.core.repair import Unrepairable, repair_json
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
-_TOO_DEEP: Final = "they are nested too deeply"
 _MAX_ENCODINGS: Final = 3
 
 
@@ -83,46 +80,48 @@ def read_object(arguments: str | Mapping[str, Any] | None, *, name: str) -> tupl
     """The arguments as an object of JSON values, and what was repaired on the way.
 
     Raises:
-        InvalidArguments: no object, cut off, not JSON, or not a finite number.
+        InvalidArguments: no object, cut off, not JSON, nested too deeply, or not a finite number.
     """
     notes: list[str] = []
+    try:
+        value = _decoded(arguments, notes, name)
+        if isinstance(value, dict):
+            return _without_surrogates(cast("dict[str, Any]", value), notes), notes
+    except NotFinite as error:
+        refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
+    except RecursionError:
+        refuse([Problem("", "they are nested too deeply")], name=name)
+    refuse(
+        [Problem("", f"they must be one JSON object with the parameters by name, got {shown(value)}")],
+        name=name,
+    )
+
+
+def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: str) -> Any:
+    """The arguments decoded as often as they were encoded; nothing is an empty object."""
     value: Any = _as_json(arguments, name) if isinstance(arguments, Mapping) else arguments
     for _ in range(_MAX_ENCODINGS):
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return {}
         if not isinstance(value, str):
             break
-        if not value.strip():
-            value = None
-        else:
-            decoded = _read_text(value, notes, name)
-            if isinstance(decoded, str) and "{" in decoded:
-                notes.append("The arguments were encoded twice and decoded twice.")
-                value = decoded
-                continue
-            value = decoded
-        break
-    if value is None:
-        return {}, notes
-    if not isinstance(value, dict):
-        refuse(
-            [Problem("", f"they must be one JSON object with the parameters by name, got {shown(value)}")],
-            name=name,
-        )
-    try:
-        return _without_surrogates(cast("dict[str, Any]", value), notes), notes
-    except RecursionError:
-        refuse([Problem("", _TOO_DEEP)], name=name)
+        inner = _read_text(value, notes, name)
+        if isinstance(inner, str) and "{" in inner:
+            notes.append("The arguments were encoded twice and decoded twice.")
+        elif isinstance(inner, str):
+            return inner
+        value = inner
+    return {} if value is None else value
 
 
 def _read_text(text: str, notes: list[str], name: str) -> Any:
     """One decoding of JSON text, repaired where its meaning is plain."""
     try:
         return loads(text)
-    except NotFinite as error:
-        _refuse_number(error, name)
-    except RecursionError:
-        refuse([Problem("", _TOO_DEEP)], name=name)
     except ValueError as error:
         problem = error
+    from pegboard.core.repair import Unrepairable, repair_json
+
     try:
         repaired = repair_json(text)
     except Unrepairable:
@@ -154,10 +153,6 @@ def _as_json(arguments: Mapping[str, Any], name: str) -> Any:
     """A caller's mapping as JSON values; dates, paths and models as their JSON form."""
     try:
         return _through_json(arguments)
-    except NotFinite as error:
-        _refuse_number(error, name)
-    except RecursionError:
-        refuse([Problem("", _TOO_DEEP)], name=name)
     except (TypeError, ValueError) as error:
         refuse([Problem("", f"they cannot be said in JSON: {error}")], name=name)
 
@@ -169,10 +164,6 @@ def _through_json(arguments: Mapping[str, Any]) -> Any:
         from pydantic_core import to_jsonable_python
 
         return loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")))
-
-
-def _refuse_number(error: NotFinite, name: str) -> NoReturn:
-    refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
 
 
 def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -229,6 +220,8 @@ def name_arguments(
 def _unknown(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
     if not known:
         return "unknown argument; this tool takes none"
+    import difflib
+
     folded = {_fold(n): n for n in (*aliases, *known)}
     near = difflib.get_close_matches(_fold(key), folded, n=1, cutoff=0.6)
     if near:

@@ -32,7 +32,11 @@ _STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """The strictest of some verdicts; `allow` when there are none."""
-    return max(verdicts, key=_STRICTNESS.__getitem__, default="allow")
+    worst: Verdict = "allow"
+    for verdict in verdicts:
+        if _STRICTNESS[verdict] > _STRICTNESS[worst]:
+            worst = verdict
+    return worst
 
 
 @dataclass(frozen=True, slots=True)

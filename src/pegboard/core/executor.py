@@ -81,6 +81,7 @@ class TurnExecutor:
         gate = asyncio.Semaphore(self._parallel)
         ended = [asyncio.Event() for _ in calls]
         results: list[ToolResult | None] = [None] * len(calls)
+        began: set[int] = set()
 
         async def one(index: int) -> None:
             try:
@@ -88,6 +89,8 @@ class TurnExecutor:
                     if conflict(effects[earlier], effects[index]):
                         await ended[earlier].wait()
                 async with gate:
+                    # From here on the pipeline itself records the result, a cancelled one too.
+                    began.add(index)
                     results[index] = await self.pipeline.call(calls[index], context, shared)
             finally:
                 ended[index].set()
@@ -99,9 +102,9 @@ class TurnExecutor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for index, result in enumerate(results):
-                if result is None:
-                    self._record_cancelled(calls[index])
+            for index, call in enumerate(calls):
+                if index not in began:
+                    self._record_cancelled(call)
             raise
         return tuple(r for r in results if r is not None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -80,10 +81,7 @@ class ForeignSchema:
     def accepts(self, value: Any) -> bool:
         """Whether a JSON value fits."""
         self.check()
-        try:
-            return bool(self._validator.is_valid(value))
-        except ValueError:  # nested beyond the validator's limit
-            return False
+        return bool(self._validator.is_valid(value))
 
     def errors(self, value: Any) -> list[Problem]:
         """Everything that does not fit, each with its path."""
@@ -92,7 +90,7 @@ class ForeignSchema:
         try:
             for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
                 out += _problems(error)
-        except ValueError as error:
+        except ValueError as error:  # its error report has a lower limit of depth than its verdict
             out.append(Problem("", f"they are nested too deeply: {error}"))
         return out
 
@@ -153,13 +151,7 @@ def _kinds(types: Iterable[str]) -> str:
 
 
 def _shortened(message: str, value: Any) -> str:
-    import json
-
-    try:
-        whole = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return message[:200]
-    short = message.replace(whole, shown(value))
+    short = message.replace(json.dumps(value, ensure_ascii=False), shown(value))
     return short if len(short) <= 200 else f"{short[:197]}…"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import Any, Final, cast
 
-from pegboard.core.quoted import CLOSERS, EOF_TRIM, Ending, ending, unescape
+from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, unescape
 
 
 class Unrepairable(ValueError):
@@ -203,16 +204,15 @@ class Reader:
             else:
                 self.guess("A key without quotes was read up to its colon.")
             return word
-        if stop in _QUOTES and word:
+        if stop in _QUOTES:
             rest = self.text[self.at + 1 : self.at + 40].lstrip()
             if rest.startswith(":"):
                 self.at += 1
                 self.guess("A missing quote was put in.")
                 return word
-        if stop in (",", "}") and word:
+        if stop in (",", "}"):
             return word
-        if word:
-            self.guess(f"The stray text {word[:20]!r} was left out.")
+        self.guess(f"The stray text {word[:20]!r} was left out.")
         return None
 
     def _set(self, first: str) -> list[Any]:
@@ -260,10 +260,6 @@ class Reader:
     def _element(self, out: list[Any], *, separated: bool) -> None:
         start = self.at
         value = self.value()
-        if self.at == start:
-            self.at += 1
-            self.guess("A stray character was left out.")
-            return
         if isinstance(value, str) and self._peek() == ":" and self.text[start] in _QUOTES:
             self.guess("A missing brace was put in.")
             self.at += 1
@@ -313,7 +309,7 @@ class Reader:
             return self._split_key(content, found.start)
         self.truncated = True
         self.at = len(self.text)
-        trimmed = EOF_TRIM.sub("", content) if not found.guesses or not key else content
+        trimmed = content.rstrip(AT_THE_END) if not found.guesses or not key else content
         return unescape(trimmed, found.overescaped).rstrip()
 
     def _split_key(self, content: str, start: int) -> str:
@@ -369,7 +365,7 @@ class Reader:
         return True
 
     def _unquoted(self) -> str:
-        """Text without quotes, up to a delimiter; balanced braces belong to it."""
+        """Text without quotes, up to a delimiter; balanced braces belong to it. Takes one character at least."""
         text = self.text
         start = at = self.at
         depth = 0
@@ -401,15 +397,14 @@ class Reader:
 
 
 def _number(text: str) -> Any:
-    bare = text.replace("_", "").rstrip("eE+-") if text[-1:] in "eE+-" else text.replace("_", "")
+    bare = text.replace("_", "")
+    if bare[-1:] in "eE+-":  # `1e`, an exponent that never came
+        bare = bare.rstrip("eE+-")
     try:
         return int(bare)
     except ValueError:
-        pass
-    try:
-        return float(bare)
-    except ValueError:
-        return text
+        number = float(bare)
+    return number if isfinite(number) else text
 
 
 def _go_on(before: list[Any], items: list[Any]) -> None:

@@ -10,8 +10,8 @@ from typing import Final, cast
 CLOSERS: Final[dict[str, str]] = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "`": "`"}
 """Opening quote -> closing quote."""
 
-EOF_TRIM: Final = re.compile(r"[\s}\]`]+\Z")
-"""Closers that stand at the end of a text whose closing quote is missing."""
+AT_THE_END: Final = " \t\r\n}]`"
+"""Closers and spaces that stand at the end of a text whose closing quote is missing."""
 
 _KEY: Final = r"""(?:""?[^"\n]{0,200}""?|'[^'\n]{0,200}'|“[^”\n]{0,200}”)\s*:"""
 _BARE_KEY: Final = r"""[\w$.-]{1,100}\s*:"""
@@ -28,7 +28,7 @@ _WEAK: Final[dict[str, re.Pattern[str]]] = {
     "array": re.compile(
         r"""\s*(?:[\])}]|,\s*(?:[\])\d.-]|\Z|//|/\*|\#|(?:true|false|null|True|False|None)\b))"""
     ),
-    "key": re.compile(r"""\s*[,}]|\s*["'“]|\s*\Z"""),
+    "key": re.compile(r"""\s*[,}{\[]|\s*["'“]|\s*\Z"""),
 }
 _STRAY: Final = re.compile(r"""\s+\w{1,60}\s*(?:["']?\s*[,}\]]|\Z)|\s+["'](?!\s*[,}\]])""")
 _DOUBLE: Final = re.compile(r"""\s*["']\s*(?:[,}\]]|\Z)""")

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from pegboard.core.lenient import Reader, Unrepairable
 
-_FENCE: Final = re.compile(r"`{3,}[ \t]*[A-Za-z0-9_+-]*\s*(?=[{\[(])")
+_FENCE: Final = re.compile(r"(?<!`)`{3,}+[ \t]*+[A-Za-z0-9_+-]*+\s*+(?=[{\[(])")
 _START: Final = re.compile(r"[{\[]")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _NEXT_MEMBER: Final = re.compile(r"""\s*,\s*(?=(?:"[^"\n]{0,200}"|'[^'\n]{0,200}')\s*[:"'])""")

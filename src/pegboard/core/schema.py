@@ -19,6 +19,8 @@ _SINGLE: Final = (
 )  # fmt: skip
 _UNIONS: Final = ("anyOf", "oneOf")
 _MAX_REFS: Final = 50
+_MAX_STEPS: Final = 120
+_MAX_INLINED: Final = 20_000
 
 
 def type_name(value: Any) -> str:
@@ -72,11 +74,16 @@ def _lookup(reference: str, root: Mapping[str, Any]) -> Schema | None:
     return cast("Schema", node) if isinstance(node, Mapping | bool) else None
 
 
-def types_of(schema: Schema, root: Mapping[str, Any], depth: int = 0) -> frozenset[str] | None:
+def types_of(
+    schema: Schema, root: Mapping[str, Any], budget: list[int] | None = None
+) -> frozenset[str] | None:
     """The JSON types that a schema admits; None where it says nothing about types.
 
-    `number` admits integers too, and so `integer` stands beside it.
+    `number` admits integers too, and so `integer` stands beside it. A schema whose unions refer to each
+    other without end says nothing either.
     """
+    budget = [_MAX_STEPS] if budget is None else budget
+    budget[0] -= 1
     schema = pointer(schema, root)
     if isinstance(schema, bool):
         return None if schema else frozenset()
@@ -92,17 +99,17 @@ def types_of(schema: Schema, root: Mapping[str, Any], depth: int = 0) -> frozens
         kinds = frozenset(type_name(v) for v in schema["enum"])
     if kinds is not None and "number" in kinds:
         kinds |= {"integer"}
-    if depth > _MAX_REFS:
+    if budget[0] < 0:
         return kinds
     for word in _UNIONS:
         branches = schema.get(word)
         if isinstance(branches, list) and branches:
-            admitted = [types_of(b, root, depth + 1) for b in cast("list[Schema]", branches)]
+            admitted = [types_of(b, root, budget) for b in cast("list[Schema]", branches)]
             if None not in admitted:
                 union = frozenset[str]().union(*cast("list[frozenset[str]]", admitted))
                 kinds = union if kinds is None else kinds & union
     for branch in cast("list[Schema]", schema.get("allOf") or ()):
-        admitted_here = types_of(branch, root, depth + 1)
+        admitted_here = types_of(branch, root, budget)
         if admitted_here is not None:
             kinds = admitted_here if kinds is None else kinds & admitted_here
     return kinds
@@ -171,8 +178,11 @@ def inline_refs(schema: Mapping[str, Any], *, max_depth: int | None = None) -> d
             `{"type": …, "description": …}` (case schema-09); None refuses recursion.
 
     Raises:
-        BuildError: a recursive definition and no `max_depth`, or a reference that leads nowhere.
+        BuildError: a recursive definition and no `max_depth`, a reference that leads nowhere, or a
+            result of more than 20,000 nodes.
     """
+
+    left = _MAX_INLINED
 
     def walk(node: Any, path: tuple[str, ...]) -> Any:
         if isinstance(node, list):
@@ -182,6 +192,12 @@ def inline_refs(schema: Mapping[str, Any], *, max_depth: int | None = None) -> d
         return schema_of(cast("Mapping[str, Any]", node), path)
 
     def schema_of(node: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise BuildError(
+                f"the schema has more than {_MAX_INLINED} nodes when its references are written out"
+            )
         reference = node.get("$ref")
         if isinstance(reference, str):
             target = _lookup(reference, schema)

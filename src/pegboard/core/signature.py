@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
 from pegboard.core.annotations import MISSING, Raw
-from pegboard.core.coerce import Coercion
 from pegboard.core.decode import Decoded, NotFinite, has_surrogate, loads, name_arguments, read_object
 from pegboard.core.docstrings import Documented, read_docstring
 from pegboard.core.errors import BuildError, InvalidArguments
@@ -276,6 +275,7 @@ class Signature:
         """Aliases, unknown names, repair and coercion; then the same strict validation."""
         from pydantic import ValidationError
 
+        from pegboard.core.coerce import Coercion
         from pegboard.core.typed import problems_of
 
         schema = self.schema
@@ -311,6 +311,8 @@ class Signature:
         named, problems = name_arguments(given, foreign.names, self.aliases, notes, open_=not foreign.closed)
         sent = named
         if problems or not foreign.accepts(foreign.completed(named)):
+            from pegboard.core.coerce import Coercion
+
             coercion = Coercion(foreign.root, notes)
             sent = cast("dict[str, Any]", coercion.value(named, foreign.schema, ""))
             problems += foreign.errors(foreign.completed(sent))
@@ -340,7 +342,7 @@ class Signature:
 def _as_text(arguments: str | Mapping[str, Any] | None) -> str | None:
     """A caller's mapping as JSON text, None where plain JSON cannot say it or there are no arguments."""
     if not isinstance(arguments, Mapping):
-        return arguments
+        return str(arguments) if isinstance(arguments, str) else None
     try:
         return json.dumps(arguments)
     except (TypeError, ValueError, RecursionError):

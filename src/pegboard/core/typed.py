@@ -132,8 +132,6 @@ def _tidy(node: dict[str, Any]) -> dict[str, Any]:
         kinds = types_of(node, {})
         if kinds is not None and "null" not in kinds:
             del node["default"]
-    if node.get("type") == "array" and "items" not in node and "prefixItems" not in node:
-        node["items"] = {}
     return node
 
 
@@ -156,7 +154,7 @@ def problems_of(error: ValidationError, value: Any) -> list[Problem]:
     for item in error.errors(include_url=False, include_context=False):
         path = _path(item["loc"], value, absent=item["type"] == "missing")
         words = by_path.setdefault(path, [])
-        text = _WORDS.get(item["type"]) or _own_words(item["msg"])
+        text = _WORDS.get(item["type"]) or _own_words(item["msg"]).replace(" or None", " or null")
         if text not in words:
             words.append(text)
         received[path] = item["input"]
@@ -216,5 +214,5 @@ def _path(location: tuple[int | str, ...], value: Any, *, absent: bool) -> str:
             path += f"[{step}]"
             here = cast("list[Any]", here)[step]
         elif absent and index == len(location) - 1:
-            path += f".{step}"
+            path += f"[{step}]" if isinstance(step, int) else f".{step}"
     return path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import types
 import typing
-from typing import Annotated, Any, Final, NotRequired, Required, TypeAlias, cast, get_args, get_origin
+from typing import Annotated, Any, Final, NotRequired, Required, TypeAlias, get_args, get_origin
 
 Seen: TypeAlias = "dict[Any, Any]"
 NEEDED: Final = sys.version_info < (3, 12)
@@ -18,23 +19,20 @@ def portable(annotation: Any, seen: Seen | None = None) -> Any:
     if isinstance(annotation, type) and typing.is_typeddict(annotation):
         return _copied(annotation, seen)
     arguments = get_args(annotation)
-    if not arguments or get_origin(annotation) is typing.Literal:
+    origin: Any = get_origin(annotation)
+    if not arguments or origin is typing.Literal:
         return annotation
-    if get_origin(annotation) is Annotated:
-        inner = portable(annotation.__origin__, seen)
-        return annotation if inner is annotation.__origin__ else Annotated[(inner, *annotation.__metadata__)]
+    if origin is Annotated:
+        whole: Any = annotation
+        inner = portable(whole.__origin__, seen)
+        return whole if inner is whole.__origin__ else Annotated[(inner, *whole.__metadata__)]
     changed = tuple(portable(a, seen) for a in arguments)
     if all(a is b for a, b in zip(changed, arguments, strict=True)):
         return annotation
-    origin = get_origin(annotation)
-    if hasattr(annotation, "copy_with"):
-        return annotation.copy_with(changed)
-    return typing.Union[changed] if origin.__name__ == "UnionType" else cast("Any", origin)[changed]  # noqa: UP007
+    return typing.Union[changed] if origin in (typing.Union, types.UnionType) else origin[changed]  # noqa: UP007
 
 
 def _copied(original: Any, seen: Seen) -> Any:
-    if type(original).__module__ != "typing":
-        return original
     if original in seen:
         return seen[original]
     import typing_extensions

@@ -16,6 +16,11 @@ __all__ = ["DIALECTS", "dialect"]
 DIALECTS: Final[dict[str, str]] = {
     "openai-chat": "pegboard.dialects.openai_chat:OpenAIChat",
     "openai-chat-strict": "pegboard.dialects.openai_chat:strict",
+    "openai-responses": "pegboard.dialects.openai_responses:OpenAIResponses",
+    "openai-responses-strict": "pegboard.dialects.openai_responses:strict",
+    "anthropic": "pegboard.dialects.anthropic:Anthropic",
+    "gemini": "pegboard.dialects.gemini:Gemini",
+    "mcp": "pegboard.dialects.mcp:MCP",
     "text": "pegboard.dialects.text:TextDialect",
     "xml": "pegboard.dialects.xml:XMLDialect",
 }

@@ -50,6 +50,10 @@ class OpenAIChatStream:
             out += self._delta(wire.record(choice.get("delta")))
         return out
 
+    def flush(self) -> list[Delta]:
+        """Nothing: no piece is held back."""
+        return []
+
     def finish(self) -> AssistantMessage:
         """The whole message; an unfinished call keeps its text as it is, which no executor runs."""
         message: dict[str, Any] = {

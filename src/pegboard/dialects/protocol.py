@@ -78,6 +78,10 @@ class ReplyStream(Protocol):
         """What this chunk adds; nothing where it only moves the state."""
         ...
 
+    def flush(self) -> list[Delta]:
+        """What was held back until it was clear; call it once, behind the last chunk."""
+        ...
+
     def finish(self) -> AssistantMessage:
         """The whole message: the same as `decode_message` of the whole reply."""
         ...

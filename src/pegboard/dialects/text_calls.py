@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^\W\d][\w.:/-]*")
 _FENCE = re.compile(r"```(?:json|python|tool_code|tool_call)?[ \t]*\n?")
 _CALL_ID = re.compile(r"\[CALL_ID\]\w*")
 _INDEXED = re.compile(r"functions\.(.+?):\d+")
-_ARG_KEY = re.compile(r"<arg_key>\s*([^<]*?)\s*</arg_key>\s*<arg_value>")
+_ARG_KEY = re.compile(r"<arg_key>([^<]*+)</arg_key>\s*+<arg_value>")
 _ARG_END = re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|$))")
 
 
@@ -143,8 +143,9 @@ def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named],
 def _parameter_forms(prefix: str, close: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     p = re.escape(prefix)
     opened = (
-        rf"<{p}(?:parameter=(?P<k1>[^>\s]+)\s*"
-        rf"|param(?:eter)?\s+name\s*=\s*[\"'](?P<k2>[^\"'>]*)[\"'](?:\s+string=\"(?P<string>true|false)\")?[^>]*)>"
+        rf"<{p}(?:parameter=(?P<k1>[^<>\s]{{1,200}}+)\s*+"
+        rf"|param(?:eter)?\s++name\s*+=\s*+[\"'](?P<k2>[^\"'<>]{{0,200}}+)[\"']"
+        rf"(?:\s+string=\"(?P<string>true|false)\")?[^<>]{{0,200}}+)>"
     )
     structure = rf"\s*(?:<{p}parameter=|<{p}param(?:eter)?\s+name|{re.escape(close)})"
     # A closing tag counts only where the structure goes on behind it: values may hold one in prose.
@@ -245,7 +246,8 @@ def _pairs(text: str, pos: int, name: str, tools: Tools) -> tuple[list[Named], i
         ended = _ARG_END.search(text, key.end()) if key else None
         if key is None or ended is None:
             raise CutOff(len(text))
-        arguments[key[1]] = tools.value(name, key[1], text[key.end() : ended.start()])
+        parameter = key[1].strip()
+        arguments[parameter] = tools.value(name, parameter, text[key.end() : ended.start()])
         pos = skip_space(text, ended.end())
     if not text.startswith("</tool_call>", pos):
         raise CutOff(len(text))

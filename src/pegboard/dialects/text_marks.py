@@ -107,8 +107,9 @@ RESULTS: Final[dict[str, str]] = {
 CLOSERS: Final = tuple(dict.fromkeys(close for closes in CALLS.values() for close in closes))
 
 TAG_OPEN: Final = re.compile(
-    r"<(?P<prefix>[｜|]DSML[｜|]|[A-Za-z][\w.-]*:)?"
-    r"(?:function=(?P<n1>[^>\s]+)[^>]*|(?:function|invoke)\s+name\s*=\s*[\"']?(?P<n2>[^\"'>]+)[\"']?[^>]*)>"
+    r"<(?P<prefix>[｜|]DSML[｜|]|[A-Za-z][\w.-]{0,40}+:)?"
+    r"(?:function=(?P<n1>[^<>\s]{1,200}+)[^<>]{0,200}+"
+    r"|(?:function|invoke)\s{1,9}+name\s{0,9}+=\s{0,9}+[\"']?(?P<n2>[^\"'<>]{1,200}+)[\"']?[^<>]{0,200}+)>"
 )
 """The opening tag of a call in the forms `<function=n>`, `<function name="n">`, `<invoke name="n">`."""
 

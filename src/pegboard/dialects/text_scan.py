@@ -46,7 +46,7 @@ _ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
 _WRAPPERS = ("<tool_call>", "<seed:tool_call>", "<minimax:tool_call>", "<function_calls>", "<tool_calls>")
 _TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NOISE]) + r")")
 _DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
-_FENCED = re.compile(r"```(?:json|tool_call|tool_code|python)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
+_FENCE_LINE = re.compile(r"```(?:json|tool_call|tool_code|python)?[ \t]*\n")
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
 _RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
 
@@ -84,6 +84,7 @@ class Scan:
         self.parts: list[str | Thought | Call] = []
         self.plain = 0
         self.opened: set[str] = set()
+        self.in_thought = False
 
     def read(self) -> Reading:
         text, pos, cut = self.text, 0, ""
@@ -124,7 +125,7 @@ class Scan:
         if word in RESULTS:
             return self._result(mark.end(), RESULTS[word])
         if word in THINKING:
-            return self._thinking(mark, word)
+            return mark.end() if self.in_thought else self._thinking(mark, word)
         if word in _ENDS:
             return self._end_of_thinking(mark, word)
         if word in NOISE:
@@ -221,7 +222,7 @@ class Scan:
         self._flush(mark.start())
         self.plain = mark.end()
         inner = Scan(text[mark.end() :], self.tools)
-        inner.opened = {close}
+        inner.in_thought, inner.opened = True, set(_ENDS)
         reading = inner.read()
         thoughts = "".join(p for p in reading.parts if isinstance(p, str))
         calls = [p for p in reading.parts if isinstance(p, Call)]
@@ -260,15 +261,22 @@ def _bare(reading: Reading, tools: Tools) -> None:
     if wrapped := _RESPONSE.match(answer):
         _answer(reading, wrapped[1], [])
         return
-    fenced = _FENCED.search(stripped)
-    body = fenced[1].strip() if fenced else stripped
+    begin, body = _fenced(stripped)
     calls = _whole(body, tools)
     if calls:
-        raw = stripped[fenced.start() :] if fenced else stripped
-        _answer(reading, stripped[: fenced.start()] if fenced else "", [(c, raw) for c in calls])
+        _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
     elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:
         # Functionary names the recipient on the first line; `all` is the person.
         _answer(reading, stripped[4:], [])
+
+
+def _fenced(text: str) -> tuple[int, str]:
+    """Where the fenced block begins that a text ends in, and its content; else 0 and the text."""
+    if text.endswith("```"):
+        begin = text.rfind("```", 0, len(text) - 3)
+        if begin >= 0 and (line := _FENCE_LINE.match(text, begin)):
+            return begin, text[line.end() : -3].strip()
+    return 0, text
 
 
 def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta
 from pegboard.dialects.text_marks import CLOSERS, FIXED, MARK, NOISE, THINKING, THINKING_ENDS, before_orphans
-from pegboard.dialects.text_turns import MINIMAX, Call, Reading
+from pegboard.dialects.text_turns import MINIMAX, Call, Reading, Thought
 from pegboard.dialects.wire import arguments_text
 from pegboard.dialects.xml_elements import OPEN
 
@@ -19,10 +19,13 @@ _STARTS: Final = frozenset(
     word[:n] for word in (*FIXED, *CLOSERS, *_TURNS, *_WORDS, "```") for n in range(1, len(word) + 1)
 )
 _LONGEST: Final = max(map(len, _STARTS))
+_SOON: Final = 100
+"""So many characters behind a mark, or its closing mark, show whether it announced a call."""
+
 _UNFINISHED = re.compile(r"<[^<>]{0,400}\Z")
 _FENCE = r"```\w*[ \t]*\n?\s*(?:\Z|[{\[])"
 _ANY = re.compile(f"{MARK.pattern}|(?P<turn>{'|'.join(map(re.escape, _TURNS))}|{_FENCE})")
-_BARE = re.compile(r"(?:[{\[]|to=|assistant\b|all\n|[\w.-]{1,80}(?:\n\s*\{|\())")
+_BARE = re.compile(r"\s*(?:[{\[]|to=|assistant\b|all\n|[\w.-]{1,80}(?:\n\s*\{|\())")
 _MAY_BE_BARE = re.compile(r"[\w.=-]{1,80}(?:\n\s*)?\Z")
 _BEHIND_CALL = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in (*CLOSERS, *NOISE)) + ")")
 _ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
@@ -38,8 +41,8 @@ class TextStream:
 
     What `feed` gives as text is the beginning of the message's text; what follows a call's mark is
     held until the call is whole. `flush` gives the rest. `finish` reads the whole text once more, so
-    that no split can change the message. Reasoning that ends without having begun is known as such
-    only at its end: until then it went on as text.
+    that no split can change the message; only its calls are to be run. Reasoning that ends without
+    having begun is known as such only at its end: until then it went on as text, its calls announced.
     """
 
     def __init__(
@@ -58,15 +61,16 @@ class TextStream:
         self._held: list[str] | None = None
         self._held_length = 0
         self._tried = 0
+        self._mark_length = 0
         self._tail = ""
         self._closers: tuple[str, ...] = ()
         self._began = False
-        self._blank: str = ""
+        self._blank: list[str] = []
         self._open = False
         self._behind_call = False
         self._behind_thought = False
         self._calls = 0
-        self._sent = 0
+        self._shown: list[str] = []
 
     def feed(self, chunk: str) -> list[Delta]:
         """What this piece of text adds."""
@@ -83,7 +87,9 @@ class TextStream:
     def flush(self) -> list[Delta]:
         """What was held back; call it once, behind the last piece."""
         message = self.finish()
-        rest = message.text[self._sent :]
+        shown, text = "".join(self._shown), message.text
+        # What was shown and is not in the text was reasoning, as only the whole told.
+        rest = text[len(shown) :] if text.startswith(shown) else text
         out: list[Delta] = [TextDelta(rest)] if rest else []
         for index, call in list(enumerate(message.calls))[self._calls :]:
             out += [CallStarted(index, "", call.name), CallDelta(index, arguments_text(call.arguments))]
@@ -111,8 +117,7 @@ class TextStream:
         mark = _ANY.search(self._buffer)
         for tag in OPEN.finditer(self._buffer, 0, mark.start() if mark else len(self._buffer)):
             if tag[1] in self._tags:
-                self._boundary(self._buffer[: tag.start()], out)
-                self._start_holding(tag.start(), out, (f"</{tag[1]}>",))
+                self._start_holding(tag, out, (f"</{tag[1]}>",))
                 return self._held is None
         if mark is None:
             safe = self._safe()
@@ -127,8 +132,8 @@ class TextStream:
         if not text or text in _STARTS or _MAY_BE_BARE.match(text):
             return False
         self._began = True
-        if _ANY.match(text) is None and _BARE.match(text) is not None:
-            self._start_holding(0, [], ())
+        if _ANY.match(text) is None and (bare := _BARE.match(self._buffer)) is not None:
+            self._start_holding(bare, [], ())
         return True
 
     def _mark(self, mark: re.Match[str], out: list[Delta]) -> bool:
@@ -137,19 +142,19 @@ class TextStream:
             if word in _ENDS and word not in self._opened:
                 # All that went before was reasoning after all.
                 self._opened.add(word)
-                self._sent, self._behind_thought = 0, True
-                self._blank, self._open = "", False
+                self._shown, self._behind_thought = [], True
+                self._blank, self._open = [], False
             else:
                 self._text(self._buffer[:begin], out)
             self._buffer = rest
             return True
-        self._boundary(self._buffer[:begin], out)
         if word in THINKING:
+            self._boundary(self._buffer[:begin], out)
             self._close = THINKING[word]
             self._opened.add(self._close)
             self._buffer = rest
             return True
-        self._start_holding(begin, out, () if mark["turn"] else CLOSERS)
+        self._start_holding(mark, out, () if mark["turn"] else CLOSERS)
         return self._held is None
 
     def _thought(self, out: list[Delta]) -> bool:
@@ -166,23 +171,26 @@ class TextStream:
 
     def _text(self, text: str, out: list[Delta]) -> None:
         """Give text on; white space waits until something stands behind it."""
-        text = self._blank + text
-        if self._behind_thought:
-            text = text.lstrip()
         shown = text.rstrip()
-        self._blank = text[len(shown) :]
+        if self._behind_thought and not self._open:
+            shown = shown.lstrip()
+        elif shown:
+            shown = "".join([*self._blank, shown])
         if shown:
-            self._behind_thought, self._open = False, True
-            self._sent += len(shown)
-            out.append(TextDelta(shown))
+            self._blank, self._behind_thought, self._open = [], False, True
+            self._show(shown, out)
+        self._blank.append(text[len(text.rstrip()) :])
 
     def _boundary(self, text: str, out: list[Delta]) -> None:
         """Give on all text before a call or a thought; white space alone is no text."""
         self._text(text, out)
-        if self._open and self._blank:
-            self._sent += len(self._blank)
-            out.append(TextDelta(self._blank))
-        self._blank, self._open = "", False
+        if self._open and (blank := "".join(self._blank)):
+            self._show(blank, out)
+        self._blank, self._open = [], False
+
+    def _show(self, text: str, out: list[Delta]) -> None:
+        self._shown.append(text)
+        out.append(TextDelta(text))
 
     def _safe(self) -> int:
         """How much of the buffer cannot be the beginning of a mark, nor be dropped at the end."""
@@ -192,10 +200,12 @@ class TextStream:
             safe = min(safe, unfinished.start())
         return min(safe, before_orphans(buffer[:safe]), before_orphans(buffer))
 
-    def _start_holding(self, begin: int, out: list[Delta], closers: tuple[str, ...]) -> None:
-        """Hold from here on, until one of these stands in it; with none, to the end."""
-        held, self._buffer = self._buffer[begin:], ""
-        self._held, self._held_length, self._tried = [], 0, 0
+    def _start_holding(self, mark: re.Match[str], out: list[Delta], closers: tuple[str, ...]) -> None:
+        """Hold from a mark on, until one of these stands behind it; with none, to the end."""
+        self._text(self._buffer[: mark.start()], out)
+        held, self._buffer = self._buffer[mark.start() :], ""
+        self._mark_length = mark.end() - mark.start()
+        self._held, self._held_length, self._tried = [], 0, _SOON
         self._closers, self._tail = closers, ""
         self._hold(held, out)
 
@@ -205,27 +215,41 @@ class TextStream:
         self._held_length += len(chunk)
         tail = self._tail + chunk
         self._tail = tail[-_LONGEST:]
-        # Trying again only after growth by half keeps all tries together linear.
-        if self._held_length < self._tried * 3 // 2:
+        if not self._closers:
             return
-        if any(close in tail for close in self._closers):
+        # Trying again only after growth by half keeps all tries together linear.
+        grown = self._held_length >= self._tried * 3 // 2
+        if grown or (self._tried == _SOON and any(close in tail for close in self._closers)):
             self._try_held(out)
 
     def _try_held(self, out: list[Delta]) -> None:
-        """Read what is held; where it is calls and nothing else, give them on."""
+        """Read what is held: give calls on, or the mark as text where it announced none."""
         text = "".join(self._held or ())
-        self._held, self._tried = [text], len(text)
+        self._held, self._tried = [text], max(_SOON, len(text))
         reading = self._read(text)
-        last = reading.parts[-1] if reading.parts else None
-        rest = last if isinstance(last, str) else ""
-        calls = reading.parts[:-1] if rest else reading.parts
-        if reading.cut or not calls or not all(isinstance(part, Call) for part in calls):
+        parts = reading.parts
+        if reading.refused or not parts:
             return
-        for call in reading.calls:
-            arguments = arguments_text(call.named.arguments)
-            out += [CallStarted(self._calls, "", call.named.name), CallDelta(self._calls, arguments)]
-            self._calls += 1
-        self._held, self._buffer, self._behind_call = None, rest, True
+        self._held = None
+        if isinstance(parts[0], str):
+            self._text(text[: self._mark_length], out)
+            self._buffer = text[self._mark_length :]
+            return
+        rest = reading.cut or (parts.pop() if isinstance(parts[-1], str) else "")
+        for part in parts:
+            match part:
+                case Call(named):
+                    self._boundary("", out)
+                    arguments = arguments_text(named.arguments)
+                    out += [CallStarted(self._calls, "", named.name), CallDelta(self._calls, arguments)]
+                    self._calls += 1
+                case Thought(thought):
+                    self._boundary("", out)
+                    out += [ThinkingDelta(thought)] if thought else []
+                case str():
+                    self._text(part, out)
+        self._buffer = rest if isinstance(rest, str) else ""
+        self._behind_call = not rest
 
 
 def _partial(text: str, starts: frozenset[str]) -> int:

@@ -13,7 +13,9 @@ CDATA: Final = "<![CDATA["
 CDATA_END: Final = "]]>"
 MAX_NESTING: Final = 40
 
-OPEN: Final = re.compile(r"<([^\W\d][\w.:-]*)((?:\s+[\w:-]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*(/?)>")
+OPEN: Final = re.compile(
+    r"<([^\W\d][\w.:-]*+)((?:\s++[\w:-]++\s*+=\s*+(?:\"[^\"<]*+\"|'[^'<]*+'))*+)\s*+(/?)>"
+)
 _TYPE = re.compile(r"\btype\s*=\s*[\"'](\w+)[\"']")
 _KEY = re.compile(r"\bname\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")

@@ -20,7 +20,7 @@ _NAME = re.compile(
 )
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
 _PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*>")
-_UNFINISHED = re.compile(r"<[^<>]*$")
+_UNFINISHED = re.compile(r"(?:<(?:name|tool_name)>\s*)?(?:<[^<>]*)?\Z")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
 
 
@@ -70,9 +70,7 @@ class _Reader:
         text = self.text
         while True:
             pos = skip_space(text, pos)
-            if pos >= len(text) or (
-                text[pos] == "<" and ">" not in text[pos : pos + 300] and len(text) < pos + 300
-            ):
+            if pos >= len(text) or (len(text) < pos + 300 and _UNFINISHED.match(text, pos)):
                 raise CutOff(len(text))
             if text.startswith(CALL_END, pos):
                 return self._ended(pos + len(CALL_END))
@@ -125,7 +123,8 @@ class _Reader:
 
     def _container(self, pos: int) -> int | None:
         match = _PARAMS.match(self.text, pos)
-        if match is None:
+        # Inside <params> the same word is a parameter of that name.
+        if match is None or (self.inside and not match[1]):
             return None
         if match[2] != "params" and not match[1]:
             self._repair(f"<params> was written <{match[2]}>")
@@ -152,7 +151,7 @@ class _Reader:
     def _tool_tag(self, opened: re.Match[str]) -> int | None:
         """The tool's name used as a tag around its parameters."""
         tag = opened[1]
-        if tag in ("tool_call", "function", "invoke", "arg_key") or opened[3]:
+        if tag in ("tool_call", "function", "invoke", "arg_key", "name", "tool_name") or opened[3]:
             return None
         if self.tools.schemas is not None and not self.tools.knows(tag):
             return None

@@ -26,6 +26,14 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def private_folder(path: Path) -> None:
+    """Make a folder for its owner only; parents that are missing are made so too."""
+    if not path.is_dir():
+        # mkdir's own `parents` gives the mode to the last one only.
+        private_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
 class Blobs:
     """A content-addressed folder; files 0600 in folders 0700, every read verified.
 
@@ -71,7 +79,7 @@ class Blobs:
         path = self._path(digest)
         if path.exists():
             return False
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         try:
             os.link(name, path, src_dir_fd=folder, follow_symlinks=False)
         except OSError:
@@ -81,7 +89,7 @@ class Blobs:
     @contextmanager
     def spare(self) -> Generator[BinaryIO]:
         """An empty private file beside the blobs, removed unless it is adopted."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._folder)
         path = self._folder / f".{secrets.token_hex(8)}"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -97,7 +105,7 @@ class Blobs:
         """Keep what was written into a spare file."""
         path = self._path(digest)
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(path.parent)
             self._spares[spare.fileno()].rename(path)
             self.added_bytes += os.fstat(spare.fileno()).st_size
 
@@ -189,7 +197,7 @@ class Blobs:
         return None
 
     def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         spare = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

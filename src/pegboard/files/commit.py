@@ -17,6 +17,7 @@ from typing import Final
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import Conflict, ToolError
 from pegboard.files.blobs import LINK_FROM_BYTES, Blobs, sha256
+from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
     Checkpoint,
@@ -29,11 +30,12 @@ from pegboard.files.journal import (
 )
 from pegboard.files.looking import holds
 from pegboard.files.names import shown
-from pegboard.files.places import Aim, exact
+from pegboard.files.places import Aim
 from pegboard.files.recovery import forget_links, recover, remove_empty, roll_back
 from pegboard.files.refusals import refusal
 from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
 
+_SYNC_BATCH: Final = 128  # descriptors that are open at a time
 _SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
 
 
@@ -65,6 +67,7 @@ class _Work:
     checkpoint: Checkpoint
     steps: list[_Step]
     entry: Entry
+    held: HeldFolders
 
 
 def commit(
@@ -97,37 +100,91 @@ def commit(
     """
     if not changes:
         return None
+    held = HeldFolders(jail)
+    try:
+        return _commit(
+            jail, changes, journal, origin or Origin(), type, undoes, remove_dirs, checkpoint, held
+        )
+    finally:
+        held.close()
+
+
+def _commit(
+    jail: Jail,
+    changes: ChangeSet,
+    journal: Journal | None,
+    origin: Origin,
+    type: EntryType,
+    undoes: Iterable[str],
+    remove_dirs: Sequence[str],
+    checkpoint: Checkpoint,
+    held: HeldFolders,
+) -> Entry | None:
     if journal is None:
         nowhere = Entry(id="", type=type, time=0.0, workspace=str(jail.root), origin=Origin(), files=())
-        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint), remove_dirs)
+        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint, held), remove_dirs)
         return None
     with journal.lock():
         recover(jail, journal)
-        entry = journal.new_entry(type, str(jail.root), origin or Origin(), (), undoes=undoes)
-        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint), remove_dirs)
+        entry = journal.new_entry(type, str(jail.root), origin, (), undoes=undoes)
+        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint, held), remove_dirs)
 
 
 # ---------------------------------------------------------------------- before anything changes
 
 
 def _prepare(
-    jail: Jail, journal: Journal | None, changes: ChangeSet, entry: Entry, checkpoint: Checkpoint
+    jail: Jail,
+    journal: Journal | None,
+    changes: ChangeSet,
+    entry: Entry,
+    checkpoint: Checkpoint,
+    held: HeldFolders,
 ) -> _Work:
     steps: list[_Step] = []
     made: dict[str, None] = {}
+    room = _Room.of(changes)
     for change in changes.changes:
-        there = _verify(jail, change)
+        there = _verify(held, change, room)
         if change.after is not None:
-            made.update(dict.fromkeys(_verify_goal(jail, change)))
+            made.update(dict.fromkeys(_verify_goal(held, change, room)))
         steps.append(_Step(change, there, _record(change, there)))
     entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
     checkpoint("verified")
-    return _Work(jail, journal, checkpoint, steps, entry)
+    return _Work(jail, journal, checkpoint, steps, entry, held)
 
 
-def _verify(jail: Jail, change: Change) -> os.stat_result | None:
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Paths that a change set frees: files that go, and the folders above them that may go with them."""
+
+    gone: frozenset[str]
+    above: frozenset[str]
+
+    @classmethod
+    def of(cls, changes: ChangeSet) -> _Room:
+        gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
+        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)))
+
+    def below_a_gone_file(self, path: str) -> str | None:
+        """The file that makes room for a folder above `path`."""
+        return next((parent for parent in _parents(path) if parent in self.gone), None)
+
+
+def _parents(path: str) -> list[str]:
+    out: list[str] = []
+    while path := path.rpartition("/")[0]:
+        out.append(path)
+    return out
+
+
+def _verify(held: HeldFolders, change: Change, room: _Room) -> os.stat_result | None:
+    if change.before is None and room.below_a_gone_file(change.path):
+        return None
     access = "write" if change.kind in ("create", "modify") else "delete"
-    with jail.aim(exact(change.path), access, follow=False) as aim:
+    with held.aim(change.path, access) as aim:
+        if change.before is None and aim.target in room.above:
+            return None
         found = None if aim.missing else holds(aim.folder, aim.name, change.before)
         if aim.missing and change.before is not None:
             found = False
@@ -145,10 +202,15 @@ def _changed(change: Change) -> Conflict:
     )
 
 
-def _verify_goal(jail: Jail, change: Change) -> list[str]:
+def _verify_goal(held: HeldFolders, change: Change, room: _Room) -> list[str]:
     """Folders that will be made for a change's goal, parents first."""
     goal = change.moved_to or change.path
-    with jail.aim(exact(goal), "write", follow=False) as aim:
+    file = room.below_a_gone_file(goal)
+    if file is not None:
+        return [
+            parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
+        ]
+    with held.aim(goal, "write") as aim:
         if change.moved_to is not None and not aim.missing and holds(aim.folder, aim.name, None) is not None:
             raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
         return _missing_dirs(aim)
@@ -184,13 +246,13 @@ def _record(change: Change, there: os.stat_result | None) -> FileRecord:
     )
 
 
-def _keep(jail: Jail, blobs: Blobs, step: _Step) -> None:
+def _keep(held: HeldFolders, blobs: Blobs, step: _Step) -> None:
     """Old and new content into the journal; a large old one by a second name for the file itself."""
     change, record, there = step.change, step.record, step.there
     if change.before is not None and record.before is not None and there is not None:
         # Only a file that will be replaced and has no other name becomes ours alone by that.
         if len(change.before) >= LINK_FROM_BYTES and there.st_nlink == 1 and stat.S_ISREG(there.st_mode):
-            with jail.aim(exact(change.path), "delete", follow=False) as aim:
+            with held.aim(change.path, "delete") as aim:
                 step.linked = blobs.link(record.before, aim.folder, aim.name)
         if not step.linked:
             blobs.put(change.before, record.before)
@@ -208,10 +270,11 @@ def _carry_out(work: _Work, remove_dirs: Sequence[str]) -> Entry | None:
     try:
         if work.journal is not None:
             _intend(work, work.journal)
-        if _flips(work.steps):
+        if _flips(step.change for step in work.steps):
             # A file takes the place of a folder or the other way round: room must be made first.
             _remove(work)
             remove_empty(work.jail, remove_dirs)
+            work.held.close()
             _stage(work)
             _place(work)
         else:
@@ -232,7 +295,7 @@ def _intend(work: _Work, journal: Journal) -> None:
     journal.begin(work.entry)
     work.checkpoint("intended")
     for step in work.steps:
-        _keep(work.jail, journal.blobs, step)
+        _keep(work.held, journal.blobs, step)
         work.checkpoint("kept")
     if len(work.steps) > 1:
         journal.sync(work.entry)
@@ -256,67 +319,46 @@ def _finish(work: _Work, journal: Journal) -> Entry:
     return work.entry
 
 
-def _flips(steps: Sequence[_Step]) -> bool:
-    removed = {step.change.path for step in steps if step.change.kind in ("delete", "move")}
-    put = {step.goal for step in steps if step.change.after is not None}
-    return any(_has_parent_in(path, put) for path in removed) or any(
-        _has_parent_in(path, removed) for path in put
-    )
-
-
-def _has_parent_in(path: str, paths: set[str]) -> bool:
-    parent = path.rpartition("/")[0]
-    while parent:
-        if parent in paths:
-            return True
-        parent = parent.rpartition("/")[0]
-    return False
+def _flips(changes: Iterable[Change]) -> bool:
+    changes = tuple(changes)
+    room = _Room.of(ChangeSet(changes))
+    goals = [change.moved_to or change.path for change in changes if change.after is not None]
+    return any(goal in room.above or room.below_a_gone_file(goal) for goal in goals)
 
 
 def _stage(work: _Work) -> None:
     puts = [step for step in work.steps if step.change.after is not None]
     alone = len(puts) <= _SYNC_ALONE
-    for step in puts:
-        assert step.change.after is not None
-        with work.jail.spot(exact(step.goal), "write", make_parents=True, follow=False) as spot:
-            like = step.there if step.there is not None and stat.S_ISREG(step.there.st_mode) else None
-            old = _old(spot.folder, step) if like is not None else None
-            try:
-                stage(
-                    spot.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary,
-                    sync=alone, copy_from=old,
-                )  # fmt: skip
-            finally:
-                if old is not None:
-                    os.close(old)
-        work.checkpoint("staged")
-    if not alone:
-        side_by_side(puts, lambda step: _sync(work.jail, step))
-        work.checkpoint("synced")
-
-
-def _old(folder: int, step: _Step) -> int | None:
-    """The file that will be replaced, for its extended attributes."""
-    if step.change.kind != "modify":
-        return None
-    with suppress(OSError):
-        return os.open(
-            step.change.path.rpartition("/")[2], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
-        )
-    return None
-
-
-def _sync(jail: Jail, step: _Step) -> None:
-    if step.mode is not None and stat.S_ISLNK(step.mode):
-        return
-    with jail.spot(exact(step.goal), "write", follow=False) as spot:
-        descriptor = os.open(
-            step.record.temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder
-        )
-        try:
-            os.fsync(descriptor)
-        finally:
+    opened: list[int] = []
+    try:
+        for step in puts:
+            descriptor = _stage_one(work.held, step, sync=alone)
+            work.checkpoint("staged")
+            if descriptor is not None:
+                opened.append(descriptor)
+            if len(opened) == _SYNC_BATCH:
+                _sync_and_close(opened)
+        _sync_and_close(opened)
+    finally:
+        for descriptor in opened:
             os.close(descriptor)
+
+
+def _stage_one(held: HeldFolders, step: _Step, *, sync: bool) -> int | None:
+    assert step.change.after is not None
+    with held.spot(step.goal, "write", make_parents=True) as spot:
+        like = step.there if step.there is not None and stat.S_ISREG(step.there.st_mode) else None
+        staged = stage(
+            spot.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary, sync=sync,
+            copy_from=spot.name if step.change.kind == "modify" else None,
+        )  # fmt: skip
+        return staged.descriptor
+
+
+def _sync_and_close(opened: list[int]) -> None:
+    side_by_side(opened, os.fsync)
+    while opened:
+        os.close(opened.pop())
 
 
 def _place(work: _Work) -> None:
@@ -325,7 +367,7 @@ def _place(work: _Work) -> None:
     for step in work.steps:
         if step.change.after is None:
             continue
-        with work.jail.spot(exact(step.goal), "write", follow=False) as spot:
+        with work.held.spot(step.goal, "write") as spot:
             expected = None if step.change.moved_to is not None else step.there
             if not _unchanged(spot.lstat(), expected):
                 raise _changed(step.change)
@@ -333,12 +375,12 @@ def _place(work: _Work) -> None:
             folders[os.path.dirname(spot.target)] = None
         work.checkpoint("placed")
     if not alone:
-        _sync_folders(work.jail, folders)
+        _sync_folders(work.held, folders)
 
 
-def _sync_folders(jail: Jail, folders: Iterable[str]) -> None:
+def _sync_folders(held: HeldFolders, folders: Iterable[str]) -> None:
     for folder in folders:
-        with suppress(ToolError, OSError), jail.aim(exact(f"{folder}/-" if folder else "-"), "write") as aim:
+        with suppress(ToolError, OSError), held.aim(f"{folder}/-" if folder else "-", "write") as aim:
             sync_folder(aim.folder)
 
 
@@ -349,12 +391,14 @@ def _unchanged(now: os.stat_result | None, then: os.stat_result | None) -> bool:
 
 
 def _remove(work: _Work) -> None:
+    folders: dict[str, None] = {}
     for step in work.steps:
         if step.change.kind not in ("delete", "move"):
             continue
-        with work.jail.spot(exact(step.change.path), "delete", follow=False) as spot:
+        with work.held.spot(step.change.path, "delete") as spot:
             if not _unchanged(spot.lstat(), step.there):
                 raise _changed(step.change)
             os.unlink(spot.name, dir_fd=spot.folder)
-            sync_folder(spot.folder)
+            folders[os.path.dirname(spot.target)] = None
         work.checkpoint("removed")
+    _sync_folders(work.held, folders)

@@ -36,7 +36,7 @@ def unified(
     """
     old = f"a/{shown(path)}" if before is not None else "/dev/null"
     new = f"b/{shown(moved_to or path)}" if after is not None else "/dev/null"
-    if mode is not None and stat.S_ISLNK(mode):
+    if before != after and mode is not None and stat.S_ISLNK(mode):
         return f"Symbolic link {shown(path)}: {_link(before)} -> {_link(after)}\n"
     if before == after:
         if moved_to is not None:

@@ -59,6 +59,8 @@ _MAGIC: Final = (
 
 def bom_encoding(head: bytes) -> str | None:
     """The encoding that a byte order mark names, None where there is no mark."""
+    if head[:1] not in (b"\xef", b"\xff", b"\xfe", b"\0"):
+        return None
     return next((name for mark, name in _BOMS if head.startswith(mark)), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -116,7 +117,9 @@ class Ripgrep:
             env={"LC_ALL": "C.UTF-8"},
             start_new_session=True,
         )
-        resource.prlimit(child.pid, resource.RLIMIT_DATA, (RG_MEMORY_BYTES, RG_MEMORY_BYTES))
+        # Without the right to do so (another effective user) the search goes on unbounded.
+        with contextlib.suppress(OSError):
+            resource.prlimit(child.pid, resource.RLIMIT_DATA, (RG_MEMORY_BYTES, RG_MEMORY_BYTES))
         complaints = bytearray()
         try:
             pending = b""

@@ -24,7 +24,7 @@ from pegboard.ports.files import Found, Match, SearchQuery
 
 DEADLINE_S: Final = 20.0
 
-_UNORDERED_EXCESS: Final = 20
+_UNORDERED_EXCESS: Final = 3
 """How many times the wanted hits an unordered ripgrep may give before an ordered one takes over."""
 
 _ACCOUNT_ENTRIES: Final = 2000

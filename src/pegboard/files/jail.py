@@ -20,7 +20,7 @@ from pegboard.core.errors import (
 from pegboard.files.jailglob import glob_regex
 from pegboard.files.looking import read_descriptor
 from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
-from pegboard.files.openat import FOLDER_FLAGS, O_PATH, READ_FLAGS, Opener, best_opener, real_path
+from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
 from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
 from pegboard.files.places import Aim, Spot
 from pegboard.files.refusals import is_folder, no_regular_file, outside, refusal
@@ -121,7 +121,7 @@ class Jail:
             if before is None:
                 check_new(spot.folder, spot.name, path)
             try:
-                place(stage(spot.folder, data, like=before), spot.folder, spot.name)
+                place(stage(spot.folder, data, like=before, copy_from=spot.name), spot.folder, spot.name)
             except OSError as error:
                 raise refusal(error, path) from None
             links = before.st_nlink if before is not None else 1
@@ -267,6 +267,10 @@ class Jail:
         finally:
             os.close(aim.folder)
 
+    def authorise(self, access: Access, absolute: str, path: str) -> None:
+        """Refuse a canonical place that this jail keeps closed; for places reached before."""
+        self._permits.authorise(access, absolute, path)
+
     def target(self, absolute: str) -> str:
         """An absolute real path as effects name it: workspace-relative inside, else absolute."""
         return self._roots.target(absolute)
@@ -282,7 +286,7 @@ class Jail:
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
-        descriptor = self._open(path, FOLDER_FLAGS if folder else O_PATH | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = self._open(path, FOLDER_FLAGS if folder else LOOK_FLAGS)
         try:
             real = self.real_path(descriptor, path)
             self._permits.authorise("read", real, path)
@@ -359,9 +363,7 @@ class Jail:
 
     def _refuse_special(self, path: str) -> None:
         """With the whole system open, even opening a device can act (a tape, a watchdog): look first."""
-        descriptor = self._open(path, O_PATH | os.O_CLOEXEC) if O_PATH else None
-        if descriptor is None:
-            return
+        descriptor = self._open(path, LOOK_FLAGS)
         try:
             mode = os.fstat(descriptor).st_mode
         finally:

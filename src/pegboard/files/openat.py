@@ -20,6 +20,8 @@ from typing import Final, Protocol
 O_PATH: Final[int] = getattr(os, "O_PATH", os.O_RDONLY)
 READ_FLAGS: Final[int] = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """For files that a model names: opening a FIFO must not wait, a terminal must not become ours."""
+LOOK_FLAGS: Final[int] = O_PATH | os.O_CLOEXEC if O_PATH else READ_FLAGS
+"""For learning what and where something is; opens no device where the system can do without."""
 FOLDER_FLAGS: Final[int] = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _MAX_LINKS: Final = 40  # as Linux has it (path_resolution(7))

@@ -110,8 +110,8 @@ def check_new(folder: int, name: str, path: str, names: Iterable[str] | None = N
 
 
 def hard_link_warning(target: str, links: int) -> tuple[str, ...]:
-    """What to say after a file with `links` names was replaced under one of them."""
+    """What to say about a file with `links` names that is replaced under one."""
     if links < 2:
         return ()
-    names = "1 other name" if links == 2 else f"{links - 1} other names"
-    return (f"{shown(target)} was a hard link; its {names} keep the old content.",)
+    names = "1 other name keeps" if links == 2 else f"{links - 1} other names keep"
+    return (f"{shown(target)} is a hard link; its {names} the old content.",)

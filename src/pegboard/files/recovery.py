@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from pegboard.core.errors import NotFound, ToolError
+from pegboard.core.errors import Conflict, NotFound, ToolError
 from pegboard.files.blobs import Blobs
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Entry, FileRecord, Journal
@@ -59,8 +59,9 @@ def _is_done(jail: Jail, file: FileRecord) -> bool:
 
 
 def _state(jail: Jail, path: str) -> tuple[str | None, int | None]:
-    with jail.aim(exact(path), "delete", follow=False) as aim:
+    with suppress(Conflict), jail.aim(exact(path), "delete", follow=False) as aim:
         return (None, None) if aim.missing else digest_at(aim.folder, aim.name)
+    return None, None  # a file lies where a folder would be
 
 
 def roll_back(jail: Jail, entry: Entry, content: Callable[[str], bytes]) -> list[str]:
@@ -82,18 +83,18 @@ def _remove_temporaries(jail: Jail, entry: Entry) -> None:
     for file in entry.files:
         if file.temporary:
             with (
-                suppress(NotFound),
+                suppress(NotFound, Conflict),
                 jail.spot(exact(file.moved_to or file.path), "delete", follow=False) as spot,
             ):
                 discard(Staged(spot.folder, file.temporary))
 
 
 def _take_away(jail: Jail, path: str, digest: str) -> list[str]:
-    with suppress(NotFound), jail.spot(exact(path), "delete", follow=False) as spot:
+    with suppress(NotFound, Conflict), jail.spot(exact(path), "delete", follow=False) as spot:
         now, _ = digest_at(spot.folder, spot.name)
         if now == digest:
             os.unlink(spot.name, dir_fd=spot.folder)
-        elif now is not None:
+        elif now:  # a folder that was to make room is none of the entry's files
             return [f"{shown(path)} was changed since and is left as it is."]
     return []
 

@@ -12,6 +12,7 @@ from typing import AnyStr, Final
 from pegboard.files.encoding import bom_encoding
 from pegboard.files.regex import Expression
 
+_FIRST: Final = 64 << 10
 _PIECE: Final = 16 << 20
 _MAX_PIECE: Final = 64 << 20
 
@@ -156,12 +157,16 @@ def _unix(piece: bytes) -> bytes:
 
 
 def _content(fd: int, size: int) -> Iterator[bytes]:
-    block = os.read(fd, size)
+    # Most files are small, and a read allocates what it asks for.
+    asked = _FIRST
+    block = os.read(fd, asked)
     marked = bom_encoding(block[:4])
     if marked in (None, "utf-8-sig"):
         yield block[3:] if marked else block
-        # A file that was read whole in one go needs no second system call to say so.
-        while len(block) == size and (block := os.read(fd, size)):
+        # A regular file that gave less than was asked for has ended.
+        while len(block) == asked:
+            asked = size
+            block = os.read(fd, asked)
             yield block
         return
     decoder = codecs.getincrementaldecoder(marked)("replace")

@@ -214,8 +214,8 @@ class Snapshot:
             and was.mode == there.st_mode
         ):
             return
-        if was is not None and there is not None and not digest and was.same_stat(there):
-            return
+        if was is not None and there is not None and was.same_stat(there) and not (digest and was.sha256):
+            return  # contents that were not kept can be told by their times only
         if digest == "" or (was is not None and not was.sha256):
             verb = "removed" if there is None else "created" if was is None else "changed"
             found.missed.append(f"{shown(path)} was {verb} and is not undoable: its content was not kept.")

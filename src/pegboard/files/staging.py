@@ -23,10 +23,14 @@ _ALONE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A temporary file that lies in the same folder as its future name."""
+    """A temporary file that lies in the same folder as its future name.
+
+    `descriptor` is open where the caller has to sync and close it.
+    """
 
     folder: int
     name: str
+    descriptor: int | None = None
 
 
 def temporary_name() -> str:
@@ -42,7 +46,7 @@ def stage(
     mode: int | None = None,
     name: str | None = None,
     sync: bool = True,
-    copy_from: int | None = None,
+    copy_from: str | None = None,
 ) -> Staged:
     """Write `data` to a temporary in an open folder, synced.
 
@@ -52,8 +56,8 @@ def stage(
         like: the file that it will replace: owner and permission bits are kept.
         mode: permission bits that win over `like`; None with no `like` = the umask's default.
         name: of the temporary, made up by default.
-        sync: False leaves syncing to the caller.
-        copy_from: descriptor of the old file, whose extended attributes are kept.
+        sync: False leaves it to the caller, who gets the open descriptor.
+        copy_from: name of the old file in the folder, whose extended attributes are kept.
 
     Raises:
         OSError: nothing is left behind.
@@ -71,8 +75,8 @@ def stage(
             view = view[os.write(descriptor, view) :]
         if like is not None:
             _keep_owner(descriptor, like)
-        if copy_from is not None:
-            _keep_attributes(descriptor, copy_from)
+        if copy_from is not None and like is not None:
+            _keep_attributes(descriptor, folder, copy_from)
         if mode is not None or like is not None:
             # Set-user and set-group bits are not carried over: the content is another's now.
             bits = stat.S_IMODE(mode if mode is not None else like.st_mode) & 0o1777  # type: ignore[union-attr]
@@ -80,11 +84,13 @@ def stage(
         if sync:
             os.fsync(descriptor)
     except BaseException:
+        os.close(descriptor)
         with suppress(OSError):
             os.unlink(staged.name, dir_fd=folder)
         raise
-    finally:
-        os.close(descriptor)
+    if not sync:
+        return Staged(folder, staged.name, descriptor)
+    os.close(descriptor)
     return staged
 
 
@@ -151,10 +157,12 @@ def _keep_owner(descriptor: int, like: os.stat_result) -> None:
             return
 
 
-def _keep_attributes(descriptor: int, source: int) -> None:
+def _keep_attributes(descriptor: int, folder: int, name: str) -> None:
     if sys.platform != "linux":
         return
+    # By name in the open folder: opening the old file for this would cost more than all the rest.
+    source = f"/proc/self/fd/{folder}/{name}"
     with suppress(OSError):
-        for name in os.listxattr(source):
+        for attribute in os.listxattr(source, follow_symlinks=False):
             with suppress(OSError):
-                os.setxattr(descriptor, name, os.getxattr(source, name))
+                os.setxattr(descriptor, attribute, os.getxattr(source, attribute, follow_symlinks=False))

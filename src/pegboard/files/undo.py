@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
-from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable
+from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable, Unsupported
 from pegboard.files.blobs import Blobs, sha256
 from pegboard.files.commit import commit
 from pegboard.files.diffs import unified
+from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Checkpoint, Entry, FileRecord, Journal, Origin, no_checkpoint
 from pegboard.files.looking import look
 from pegboard.files.merge import merge3
 from pegboard.files.names import shown
-from pegboard.files.places import exact
 from pegboard.files.recovery import recover
 
 
@@ -95,6 +96,7 @@ class _Now:
 
 @dataclass(slots=True)
 class _Plan:
+    held: HeldFolders
     files: dict[str, _Now] = field(default_factory=dict[str, _Now])
     kept: dict[str, None] = field(default_factory=dict[str, None])
     unchanged: dict[str, None] = field(default_factory=dict[str, None])
@@ -247,17 +249,26 @@ def _starts(entry: Entry, id: str) -> bool:
 
 
 def _plan(jail: Jail, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
-    plan = _Plan()
+    plan = _Plan(HeldFolders(jail))
+    try:
+        return _filled(plan, blobs, entries)
+    finally:
+        plan.held.close()
+
+
+def _filled(plan: _Plan, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
     for entry in entries:
         for record in reversed(entry.files):
-            _revert(jail, blobs, plan, record)
+            _revert(blobs, plan, record)
         plan.dirs.update(dict.fromkeys(entry.made_dirs))
     return plan
 
 
-def _now(jail: Jail, plan: _Plan, path: str) -> _Now:
+def _now(plan: _Plan, path: str) -> _Now:
     if path not in plan.files:
-        with jail.aim(exact(path), "write", follow=False) as aim:
+        seen = None
+        # A folder in the file's place, or a file in its folder's: the commit finds out whether it goes.
+        with suppress(Unsupported, Conflict), plan.held.aim(path, "write") as aim:
             seen = None if aim.missing else look(aim.folder, aim.name, path)
         if seen is None:
             plan.files[path] = _Now(None, None, None, None)
@@ -266,12 +277,12 @@ def _now(jail: Jail, plan: _Plan, path: str) -> _Now:
     return plan.files[path]
 
 
-def _revert(jail: Jail, blobs: Blobs, plan: _Plan, record: FileRecord) -> None:
+def _revert(blobs: Blobs, plan: _Plan, record: FileRecord) -> None:
     try:
         if record.moved_to is not None:
-            _revert_move(jail, blobs, plan, record, record.moved_to)
+            _revert_move(blobs, plan, record, record.moved_to)
             return
-        now = _now(jail, plan, record.path)
+        now = _now(plan, record.path)
         data, mode = _reverted(blobs, plan, record.path, record, now)
     except Conflict as conflict:
         plan.conflicts[record.path] = conflict.message
@@ -316,9 +327,9 @@ def _mode_back(record: FileRecord, now: _Now) -> int | None:
     return now.mode
 
 
-def _revert_move(jail: Jail, blobs: Blobs, plan: _Plan, record: FileRecord, moved_to: str) -> None:
-    there = _now(jail, plan, moved_to)
-    here = _now(jail, plan, record.path)
+def _revert_move(blobs: Blobs, plan: _Plan, record: FileRecord, moved_to: str) -> None:
+    there = _now(plan, moved_to)
+    here = _now(plan, record.path)
     if here.data is not None:
         raise Conflict(f"{shown(record.path)} was made again since it was moved away.")
     data, mode = _reverted(blobs, plan, moved_to, record, there)

@@ -65,18 +65,25 @@ class Workspace:
         read_state: ReadState | None = None,
         checkpoint: Checkpoint = no_checkpoint,
     ) -> None:
-        self.jail = Jail(
-            root,
-            allowed_dirs=allowed_dirs,
-            read_only_dirs=read_only_dirs,
-            protected=protected,
-            full_access=full_access,
-            masked=masked,
-            deny=deny,
-            home=home,
-            opener=opener,
-            read_limit_bytes=read_limit_bytes,
-        )
+        allowed, read_only, hidden = tuple(allowed_dirs), tuple(read_only_dirs), tuple(masked)
+
+        def jail(names: Iterable[str]) -> Jail:
+            return Jail(
+                root,
+                allowed_dirs=allowed,
+                read_only_dirs=read_only,
+                protected=names,
+                full_access=full_access,
+                masked=hidden,
+                deny=deny,
+                home=home,
+                opener=opener,
+                read_limit_bytes=read_limit_bytes,
+            )
+
+        self.jail = jail(protected)
+        # A command may have changed protected files; a person who undoes it wants them back.
+        self._restorer = jail(())
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
@@ -91,6 +98,7 @@ class Workspace:
     def close(self) -> None:
         """Close the folder's descriptors."""
         self.jail.close()
+        self._restorer.close()
 
     # ------------------------------------------------------------------ the Files port: looking
 
@@ -150,13 +158,17 @@ class Workspace:
         found, content = read() if there.st_size <= _INLINE_BYTES else await _in_thread(read)
         if content is not None and sha256(content) != found.sha256:
             content = None  # written to in between
+        lines = found.first, found.last
+        seen = self.read_state.get(_session(), target)
+        if seen is not None and found.sha256 and seen.sha256 == found.sha256 and lines in seen.shown:
+            found = replace(found, repeated=True)
         self.read_state.note(
             _session(),
             target,
             digest=found.sha256,
             size=there.st_size,
             mtime_ns=there.st_mtime_ns,
-            lines=(found.first, found.last),
+            lines=lines,
             content=content,
         )
         return found
@@ -277,7 +289,7 @@ class Workspace:
         origin = _origin()
         return await _in_thread(
             lambda: undo(
-                self.jail,
+                self._restorer,
                 self.journal,
                 what,
                 preview=preview,
@@ -293,7 +305,7 @@ class Workspace:
         if self.journal is None:
             return []
         with self.journal.lock():
-            return recover(self.jail, self.journal)
+            return recover(self._restorer, self.journal)
 
     # ------------------------------------------------------------------ inside
 

@@ -117,6 +117,10 @@ class ProviderConversation:
                         event = _event(delta)
                         if event is not None:
                             yield event
+            for delta in reader.flush():
+                event = _event(delta)
+                if event is not None:
+                    yield event
             if not ended:
                 raise ModelError(f"the answer of {endpoint.host} broke off before its end", retryable=True)
             message = reader.finish()

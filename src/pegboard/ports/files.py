@@ -65,6 +65,7 @@ class Slice:
         sha256: hex digest of the whole file, empty where it was not read whole.
         size: bytes of the whole file.
         cut: line numbers whose text was shortened because the line is too long.
+        repeated: the session was shown exactly these lines before, and the file is the same.
     """
 
     text: str
@@ -76,6 +77,7 @@ class Slice:
     sha256: str = ""
     size: int = 0
     cut: tuple[int, ...] = ()
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,7 @@ def rank(text: str, old: str) -> Ranking:
     return Ranking(lines=tuple(places), offsets=tuple(starts[p] for p in places), work=work)
 
 
-def closest(text: str, old: str, name: str) -> Closest | None:
+def closest(text: str, old: str, name: str, ranking: Ranking | None = None) -> Closest | None:
     """The fragment of `text` closest to `old`, None where nothing is closer than THRESHOLD.
 
     Args:
@@ -100,15 +100,14 @@ def closest(text: str, old: str, name: str) -> Closest | None:
         name: the file's name for the diff.
     """
     wanted = old.strip("\n").split("\n")
-    ranking = rank(text, old.strip("\n"))
+    ranking = ranking or rank(text, old.strip("\n"))
     if not ranking.lines:
         return None
     fragments = [
         (line, _fragment(text, offset, len(wanted)))
         for line, offset in zip(ranking.lines, ranking.offsets, strict=True)
     ]
-    words = Counter(_TOKEN.findall(old))
-    by_words = sorted(((_overlap(words, lines), -line) for line, lines in fragments), reverse=True)
+    by_words = sorted(((overlap(wanted, lines), -line) for line, lines in fragments), reverse=True)
     chosen = dict(fragments)
     best: tuple[float, int] = (0.0, 0)
     for share, line in by_words[:2]:
@@ -213,12 +212,12 @@ def _fragment(text: str, offset: int, lines: int) -> list[str]:
             end = len(text) + 1
             break
         end = found + 1
-    return text[offset : end - 1].split("\n")
+    return [line.removesuffix("\r") for line in text[offset : end - 1].split("\n")]
 
 
-def _overlap(words: Counter[str], lines: Sequence[str]) -> float:
+def overlap(wanted: Sequence[str], lines: Sequence[str]) -> float:
     """Shared words of two texts, order aside: 2 x shared / all."""
-    other = Counter(_TOKEN.findall("\n".join(lines)))
+    words, other = (Counter(_TOKEN.findall("\n".join(part))) for part in (wanted, lines))
     total = words.total() + other.total()
     return 2 * (words & other).total() / total if total else 0.0
 

@@ -13,6 +13,7 @@ from pegboard.textedit.marks import marks_in, put_back
 from pegboard.textedit.match import (
     NUMBERED,
     Edit,
+    Source,
     Span,
     Spans,
     Strategy,
@@ -137,11 +138,12 @@ def _apply_utf8(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
     if b"\n" not in old or b"\r\n" not in data:
         count = data.count(old)
         if count and (count == 1 or edit.replace_all) and not _expects_other(edit, count):
-            return _exact_bytes(data, edit, old, count)
+            return _exact_bytes(data, edit, old, count, path)
         offsets = _offsets(data, old) if count else []
     else:
         offsets = [m.start() for m in exact_pattern(old).finditer(data)]
     if offsets:
+        _keep_marks(edit, path)
         chosen = _choose(offsets, line_numbers(data, offsets), edit, path)
         spans = [(at, at + _length(data, at, old)) for at in chosen]
         return _replace_bytes(data, edit, spans)
@@ -169,7 +171,8 @@ def _length(data: bytes, at: int, old: bytes) -> int:
     return found.end() - at if found else len(old)
 
 
-def _exact_bytes(data: bytes, edit: Edit, old: bytes, count: int) -> Edited:
+def _exact_bytes(data: bytes, edit: Edit, old: bytes, count: int, path: str) -> Edited:
+    _keep_marks(edit, path)
     at = data.find(old)
     if count == 1:
         return _replace_bytes(data, edit, [(at, at + len(old))])
@@ -181,7 +184,6 @@ def _exact_bytes(data: bytes, edit: Edit, old: bytes, count: int) -> Edited:
 
 
 def _replace_bytes(data: bytes, edit: Edit, spans: Sequence[tuple[int, int]]) -> Edited:
-    _keep_marks(edit, "the file")
     whole = memoryview(data)
     pieces: list[bytes | memoryview] = []
     done = 0
@@ -262,9 +264,8 @@ def _times(count: int) -> str:
 def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
     """The looser strategies, on the decoded text."""
     text = data[skip:].decode("utf-8")
-    found = search(text, edit.old)
-    if found is None:
-        found = place_or_error(text, edit, path)
+    source = Source(text)
+    found = search(source, edit.old) or place_or_error(source, edit, path)
     by_start = {span.start: span for span in found.spans}
     lines = {start: text.count("\n", 0, start) + 1 for start in by_start}
     chosen = [by_start[start] for start in _choose(list(by_start), list(lines.values()), edit, path)]
@@ -287,8 +288,8 @@ def _new_text(text: str, span: Span, found: Spans, edit: Edit, path: str) -> str
     """What goes in place of one span."""
     source, old, new = text[span.start : span.end], found.old, edit.new
     newline = newline_in(text, span)
-    if span.found is not None:
-        return put_back(span.found, old, new, path).replace("\r\n", "\n").replace("\n", newline)
+    if span.hidden is not None:
+        return put_back(span.hidden, old, new, path).replace("\r\n", "\n").replace("\n", newline)
     if not found.whole_lines:
         fold = view.loose if found.strategy == "normalized" else view.shown_plain
         if view.shown(old).text == view.shown(source).text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -11,7 +10,7 @@ from pegboard.core.errors import NotFound, NotUnique, ToolError
 from pegboard.textedit import view
 from pegboard.textedit.closest import closest
 from pegboard.textedit.lines import name_lines
-from pegboard.textedit.marks import REDACTION_MARK
+from pegboard.textedit.marks import REDACTION_MARK, around_line
 from pegboard.textedit.patch import Hunk
 
 Level: TypeAlias = Literal["exact", "trimmed", "normalized", "hidden"]
@@ -199,12 +198,11 @@ class Locator:
         """Lines with redaction marks, each mark standing for hidden text of one line."""
         if not any(REDACTION_MARK.search(line) for line in old):
             return []
-        patterns = [hidden_line(line) for line in old]
         last = len(self._bodies) - len(old)
         return [
             at
             for at in range(last + 1)
-            if all(p.fullmatch(self._bodies[at + k]) for k, p in enumerate(patterns))
+            if all(around_line(self._bodies[at + k], line) is not None for k, line in enumerate(old))
         ]
 
     def _missing(self, what: str, old: str) -> ToolError:
@@ -215,8 +213,3 @@ class Locator:
             hint="Read the file and copy its lines exactly.",
             details={"path": self._path, "line": near.line if near else None},
         )
-
-
-def hidden_line(line: str) -> re.Pattern[str]:
-    """A pattern for one line in which each mark is captured as hidden text."""
-    return re.compile("(.{1,2000}?)".join(map(re.escape, REDACTION_MARK.split(line))))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from pegboard.textedit import view
-from pegboard.textedit.marks import marks_in, pattern_of
+from pegboard.textedit.marks import find_around, marks_in
 from pegboard.textedit.merge import Keys
 
 Strategy: TypeAlias = Literal["exact", "shown", "hidden", "numbered", "trimmed", "normalized", "fuzzy"]
@@ -52,11 +53,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One place in the text, in characters; `found` is what a pattern captured there."""
+    """One place in the text, in characters; `hidden` is what marks stand for there, None without marks."""
 
     start: int
     end: int
-    found: re.Match[str] | None = None
+    hidden: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +70,44 @@ class Spans:
     whole_lines: bool = False
 
 
-def search(text: str, old: str) -> Spans | None:
-    """The places of the first strategy that finds any, fuzzy aside.
+class Source:
+    """A file's text with what the strategies need of it, each computed once.
+
+    Attributes:
+        text: the whole file, line endings as they stand.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def quiet(self) -> bool:
+        """Whether the text is what it looks like (see `view.quiet`)."""
+        return view.quiet(self.text)
+
+    @cached_property
+    def trimmed(self) -> str:
+        """The trimmed keys of all lines, each between newlines."""
+        return "\n" + "\n".join(view.trimmed_keys(self.text)) + "\n"
+
+    @cached_property
+    def loose(self) -> str:
+        """The loose keys of all lines, each between newlines."""
+        return "\n" + "\n".join(view.loose_keys(self.text)) + "\n"
+
+
+def search(source: Source, old: str) -> Spans | None:
+    """The places of the first strategy that finds any, behind exact and before fuzzy.
 
     Args:
-        text: the whole file, line endings as they stand.
-        old: what to look for, line endings `\\n`.
+        source: the file; `old` does not stand in it exactly.
+        old: what to look for, line endings `\n`.
 
     Returns:
         None where no strategy finds anything.
     """
-    for look in (_exact, _shown, _hidden, _numbered, _trimmed, _normalized):
-        found = look(text, old)
+    for look in (_shown, _hidden, _numbered, _trimmed, _normalized):
+        found = look(source, old)
         if found is not None and found.spans:
             return found
     return None
@@ -89,11 +116,6 @@ def search(text: str, old: str) -> Spans | None:
 def exact_pattern(old: bytes) -> re.Pattern[bytes]:
     """Finds `old` where every `\\n` may stand as CRLF too."""
     return re.compile(rb"\r?\n".join(map(re.escape, old.split(b"\n"))))
-
-
-def _exact(text: str, old: str) -> Spans:
-    pattern = re.compile(r"\r?\n".join(map(re.escape, old.split("\n"))))
-    return Spans(strategy="exact", spans=_spans(m.span() for m in pattern.finditer(text)), old=old)
 
 
 def _folded(text: str, old: str, fold: Callable[[str], view.Folded]) -> tuple[Span, ...]:
@@ -109,19 +131,20 @@ def _folded(text: str, old: str, fold: Callable[[str], view.Folded]) -> tuple[Sp
     return _spans(out)
 
 
-def _shown(text: str, old: str) -> Spans:
-    spans = _folded(text, old, view.shown)
-    if not spans and "\x1b" in text:
-        spans = _folded(text, old, view.shown_plain)
+def _shown(source: Source, old: str) -> Spans | None:
+    if source.quiet and view.quiet(old):
+        return None
+    spans = _folded(source.text, old, view.shown)
+    if not spans and "\x1b" in source.text:
+        spans = _folded(source.text, old, view.shown_plain)
     return Spans(strategy="shown", spans=spans, old=old)
 
 
-def _hidden(text: str, old: str) -> Spans | None:
-    """Marks in `old` stand for hidden text; line endings must be `\\n` for this one."""
-    pattern = pattern_of(old) if marks_in(old) else None
-    if pattern is None:
+def _hidden(source: Source, old: str) -> Spans | None:
+    """Marks in `old` stand for hidden text; line endings must be `\n` for this one."""
+    if not marks_in(old):
         return None
-    spans = tuple(Span(*m.span(), m) for m in pattern.finditer(text))
+    spans = tuple(Span(at.start, at.end, at.hidden) for at in find_around(source.text, old))
     return Spans(strategy="hidden", spans=spans, old=old)
 
 
@@ -136,36 +159,37 @@ def without_numbers(text: str) -> tuple[str, int] | None:
     return plain + ("\n" if text.endswith("\n") else ""), numbers[0]
 
 
-def _numbered(text: str, old: str) -> Spans | None:
+def _numbered(source: Source, old: str) -> Spans | None:
     stripped = without_numbers(old)
     if stripped is None or not stripped[0].strip():
         return None
     plain, first = stripped
-    found = _exact(text, plain).spans
+    pattern = re.compile(r"\r?\n".join(map(re.escape, plain.split("\n"))))
+    found = [Span(*m.span()) for m in pattern.finditer(source.text)]
     # The number says which of several it is; a number that fits none leaves the choice open.
-    named = [s for s in found if text.count("\n", 0, s.start) + 1 == first]
+    named = [s for s in found if source.text.count("\n", 0, s.start) + 1 == first]
     return Spans(strategy="numbered", spans=tuple(named or found), old=plain)
 
 
-def _trimmed(text: str, old: str) -> Spans:
-    return Spans(strategy="trimmed", spans=_by_lines(text, old, view.trimmed_keys), old=old, whole_lines=True)
+def _trimmed(source: Source, old: str) -> Spans:
+    spans = _by_lines(source.text, source.trimmed, old, view.trimmed_keys)
+    return Spans(strategy="trimmed", spans=spans, old=old, whole_lines=True)
 
 
-def _normalized(text: str, old: str) -> Spans:
-    spans = _folded(text, old, view.loose)
+def _normalized(source: Source, old: str) -> Spans:
+    # Where both are plain the loose fold shows what the exact search has seen already.
+    spans = () if source.quiet and view.quiet(old) else _folded(source.text, old, view.loose)
     if spans:
         return Spans(strategy="normalized", spans=spans, old=old)
-    return Spans(
-        strategy="normalized", spans=_by_lines(text, old, view.loose_keys), old=old, whole_lines=True
-    )
+    spans = _by_lines(source.text, source.loose, old, view.loose_keys)
+    return Spans(strategy="normalized", spans=spans, old=old, whole_lines=True)
 
 
-def _by_lines(text: str, old: str, keys: Keys) -> tuple[Span, ...]:
-    """Whole lines whose keys equal those of `old`."""
+def _by_lines(text: str, hay: str, old: str, keys: Keys) -> tuple[Span, ...]:
+    """Whole lines whose keys equal those of `old`; `hay` holds the keys of the text."""
     wanted = keys(old.removesuffix("\n"))
     if not any(wanted):
         return ()
-    hay = "\n" + "\n".join(keys(text)) + "\n"
     needle = "\n" + "\n".join(wanted) + "\n"
     starts: list[int] = []
     at, line, done = hay.find(needle), 0, 0

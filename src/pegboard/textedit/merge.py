@@ -124,6 +124,17 @@ def merge_lines(found: str, old: str, new: str, keys: Keys, fold: Fold, *, newli
             out.add(rewrite(found_lines[f:f_end], old_lines[o:anchor], new_lines[n:n_end], reindent, fold))
         elif new_keys[n:n_end] in (old_keys[o:anchor], found_keys[f:f_end]):
             out.keep(f, f_end)
+        elif f_end - f == anchor - o == n_end - n:
+            # Neighbouring lines changed on both sides: decide each line alone.
+            for k in range(f_end - f):
+                if found_keys[f + k] == old_keys[o + k]:
+                    out.add(
+                        rewrite([found_lines[f + k]], [old_lines[o + k]], [new_lines[n + k]], reindent, fold)
+                    )
+                elif new_keys[n + k] in (old_keys[o + k], found_keys[f + k]):
+                    out.keep(f + k, f + k + 1)
+                else:
+                    return None
         else:
             return None
         if anchor < len(old_lines):

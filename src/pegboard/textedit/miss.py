@@ -6,16 +6,17 @@ from typing import Final
 
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.textedit import view
-from pegboard.textedit.closest import closest, rank
+from pegboard.textedit.closest import Ranking, closest, overlap, rank
 from pegboard.textedit.distance import similarity
 from pegboard.textedit.marks import marks_in
-from pegboard.textedit.match import NUMBERED, Edit, Spans, lines_to_spans, newline_in
+from pegboard.textedit.match import NUMBERED, Edit, Source, Spans, lines_to_spans, newline_in
 from pegboard.textedit.merge import merge_lines
 
 _FUZZY_SIMILARITY: Final = 0.9
 _FUZZY_LINES: Final = 3
-_FUZZY_CHARS: Final = 16_000
+_FUZZY_CHARS: Final = 8_000
 _FUZZY_MARGIN: Final = 0.05
+_FUZZY_OVERLAP: Final = 0.4
 
 
 class AlreadyApplied(ToolError):
@@ -24,20 +25,21 @@ class AlreadyApplied(ToolError):
     default_code = "already_applied"
 
 
-def place_or_error(text: str, edit: Edit, path: str) -> Spans:
+def place_or_error(source: Source, edit: Edit, path: str) -> Spans:
     """An approximate place that is safe to merge into, else the error that says why there is none."""
-    present = _line_of_new(text, edit)
+    text = source.text
+    present = _line_of_new(source, edit)
     if present is not None:
         raise AlreadyApplied(
             f"old_string is not in {path}, but new text already present at line {present}: nothing was changed",
             hint="The edit seems to be made already; read the file before you try again.",
             details={"line": present},
         )
-    near = _near(text, edit)
+    ranking = rank(text, edit.old.strip("\n"))
+    near = _near(text, edit, ranking)
     if near is not None:
         return near
-    plain = text.replace("\r\n", "\n")
-    hint = closest(plain, edit.old, path)
+    hint = closest(text, edit.old, path, ranking)
     start = edit.old[:50].replace("\n", "\\n") + ("..." if len(edit.old) > 50 else "")
     if hint is None:
         raise NotFound(f"Text not found in {path}: {start}", hint="Read the file and copy the text exactly.")
@@ -51,40 +53,46 @@ def place_or_error(text: str, edit: Edit, path: str) -> Spans:
     )
 
 
-def _line_of_new(text: str, edit: Edit) -> int | None:
+def _line_of_new(source: Source, edit: Edit) -> int | None:
     """The line at which the new text stands as whole lines already, None where it does not or proves nothing."""
     new = edit.new.strip("\n")
     if not any(c.isalnum() for c in new) or new.strip() in edit.old:
         return None
-    wanted = view.trimmed_keys(new)
-    hay = "\n" + "\n".join(view.trimmed_keys(text)) + "\n"
-    at = hay.find("\n" + "\n".join(wanted) + "\n")
-    return None if at < 0 else hay.count("\n", 0, at + 1)
+    at = source.trimmed.find("\n" + "\n".join(view.trimmed_keys(new)) + "\n")
+    return None if at < 0 else source.trimmed.count("\n", 0, at + 1)
 
 
-def _near(text: str, edit: Edit) -> Spans | None:
+def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
     """The one place of whole lines that is nearly the old text and can take the change safely."""
     old = edit.old.removesuffix("\n")
     wanted = view.loose_keys(old)
     if sum(map(bool, wanted)) < _FUZZY_LINES or len(old) > _FUZZY_CHARS or marks_in(old):
         return None
-    scored: list[tuple[float, int, int]] = []
-    for line in rank(text, old).lines:
-        for count in (len(wanted), len(wanted) - 1, len(wanted) + 1):
-            span = lines_to_spans(text, [line], count)[0]
-            keys = view.loose_keys(text[span.start : span.end])
-            scored.append((similarity("\n".join(wanted), "\n".join(keys)), line, count))
+    lead = len(edit.old) - len(edit.old.lstrip("\n"))
+    lines = [max(0, line - lead) for line in ranking.lines]
+    scored = sorted(((_alike(text, line, len(wanted), wanted), line) for line in lines), reverse=True)
     if not scored:
         return None
-    score, line, count = max(scored, key=lambda entry: (entry[0], -abs(entry[2] - len(wanted))))
-    apart = [s for s, other, _ in scored if abs(other - line) >= len(wanted)]
+    # A line more or less in the file moves only the end: try that for the best place alone.
+    line = scored[0][1]
+    sizes = (len(wanted), len(wanted) - 1, len(wanted) + 1)
+    score, _, count = max((_alike(text, line, n, wanted), -abs(n - len(wanted)), n) for n in sizes)
+    apart = [s for s, other in scored if abs(other - line) >= len(wanted)]
     if score < _FUZZY_SIMILARITY or (apart and max(apart) > score - _FUZZY_MARGIN):
         return None
     span = lines_to_spans(text, [line], count, with_ending=edit.old.endswith("\n"))[0]
-    newline = newline_in(text, span)
     found = Spans(strategy="fuzzy", spans=(span,), old=edit.old, whole_lines=True)
-    source = text[span.start : span.end].removesuffix("\n").removesuffix("\r")
-    merged = merge_lines(
-        source, old, edit.new.removesuffix("\n"), view.loose_keys, view.loose, newline=newline
-    )
-    return None if merged is None or merged == source else found
+    body = text[span.start : span.end].removesuffix("\n").removesuffix("\r")
+    new = edit.new.removesuffix("\n")
+    merged = merge_lines(body, old, new, view.loose_keys, view.loose, newline=newline_in(text, span))
+    return None if merged is None or merged == body else found
+
+
+def _alike(text: str, line: int, count: int, wanted: list[str]) -> float:
+    """How alike some lines of the text are to the wanted ones; 0 where a cheap look says: not at all."""
+    span = lines_to_spans(text, [line], count)[0]
+    keys = view.loose_keys(text[span.start : span.end])
+    sizes = sorted((sum(map(len, wanted)) + 1, sum(map(len, keys)) + 1))
+    if sizes[0] < _FUZZY_SIMILARITY * sizes[1] or overlap(wanted, keys) < _FUZZY_OVERLAP:
+        return 0.0
+    return similarity("\n".join(wanted), "\n".join(keys))

@@ -13,8 +13,8 @@ from pegboard.ports.files import Delete, Move, Wanted, Write
 from pegboard.textedit import view
 from pegboard.textedit.encoding import decode
 from pegboard.textedit.indent import Reindent
-from pegboard.textedit.locate import Locator, Place, hidden_line
-from pegboard.textedit.marks import marks_in, refuse_marks
+from pegboard.textedit.locate import Locator, Place
+from pegboard.textedit.marks import around_line, marks_in, refuse_marks
 from pegboard.textedit.merge import rewrite
 from pegboard.textedit.patch import AddFile, DeleteFile, FilePatch, Hunk, PatchLine, UpdateFile, read_patch
 
@@ -322,8 +322,7 @@ def _hidden_texts(old: Sequence[str], bodies: Sequence[str]) -> dict[str, str]:
     hidden: dict[str, str] = {}
     doubtful: set[str] = set()
     for line, body in zip(old, bodies, strict=True):
-        found = hidden_line(line).fullmatch(body)
-        for mark, secret in zip(marks_in(line), found.groups() if found else (), strict=True):
+        for mark, secret in zip(marks_in(line), around_line(body, line) or (), strict=True):
             if hidden.setdefault(mark, secret) != secret:
                 doubtful.add(mark)
     return {mark: secret for mark, secret in hidden.items() if mark not in doubtful}

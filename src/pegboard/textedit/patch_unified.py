@@ -95,6 +95,9 @@ class _Reader:
         rows, at = self._rows, self._at
         return rows[at].startswith("--- ") and at + 1 < len(rows) and rows[at + 1].startswith("+++ ")
 
+    def _hunk_follows(self) -> bool:
+        return self._file_header() and "".join(self._rows[self._at + 2 : self._at + 3]).startswith("@@")
+
     def _hunk(self) -> Hunk:
         row = self._at + 1
         header = _HUNK.match(self._rows[self._at])
@@ -111,7 +114,11 @@ class _Reader:
         bare: set[Sign] = set()
         while self._at < len(self._rows):
             text = self._rows[self._at]
-            counted = old_left > 0 or new_left > 0
+            # The last removed and added line may look like a header; otherwise what looks like one
+            # and is followed by a hunk is one, whatever the counts say.
+            counted = (old_left > 0 or new_left > 0) and not (
+                self._hunk_follows() and (old_left, new_left) != (1, 1)
+            )
             if text.startswith("\\"):
                 bare.add(lines[-1].sign if lines else " ")
                 self._at += 1

@@ -35,7 +35,7 @@ _SHOWN_PLAIN: Final = re.compile(f"\r\n|{_ESCAPE}|[{_INVISIBLE}]")
 _LOOSE: Final = re.compile(
     f"\r\n|{_ESCAPE}|[{_INVISIBLE}]|[^\\W\\d_][{_MARKS}]+|[\u1100-\u11ff]+|[{''.join(_QUOTES)}]"
 )
-_SPACES: Final = re.compile(r"[ \t]+")
+_CONTROLS: Final = [chr(c) for c in range(0x80) if (c < 0x20 and chr(c) not in "\t\n") or c == 0x7F]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,11 @@ class Folded:
         return self.source_at[index] + self.source_size[index] + inside - self.size[index]
 
 
+def quiet(text: str) -> bool:
+    """Whether no fold changes anything: plain ASCII without control characters; a few fast scans."""
+    return text.isascii() and not any(c in text for c in _CONTROLS)
+
+
 def _fold(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) -> Folded:
     pieces: list[str] = []
     at: list[int] = []
@@ -85,6 +90,8 @@ def _fold(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) ->
     source_at: list[int] = []
     source_size: list[int] = []
     done = length = 0
+    if quiet(text):
+        return Folded(text, len(text), at, size, source_at, source_size)
     for found in pattern.finditer(text):
         start, end = found.span()
         plain = text[done:start]
@@ -132,10 +139,21 @@ def loose(text: str) -> Folded:
 
 def trimmed_keys(text: str) -> list[str]:
     """One key a line: what is shown, without white space at both ends."""
-    return [line.strip() for line in _SHOWN.sub(lambda m: _shown_piece(m.group()), text).split("\n")]
+    return [line.strip() for line in _by_line(text, _SHOWN, _shown_piece)]
 
 
 def loose_keys(text: str) -> list[str]:
     """One key a line: loosely folded, runs of white space as one space, none at the ends."""
-    folded = _LOOSE.sub(lambda m: _loose_piece(m.group()), text)
-    return [_SPACES.sub(" ", line).strip() for line in folded.split("\n")]
+    return [" ".join(line.split()) for line in _by_line(text, _LOOSE, _loose_piece)]
+
+
+def _by_line(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) -> list[str]:
+    """The folded lines. Most lines of most files need no folding, and a fast look tells which."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    noisy = any(c in text for c in _CONTROLS if c != "\r") or text.count("\r") > text.count("\r\n")
+    if text.isascii() and not noisy:
+        return lines
+    return [
+        line if not noisy and line.isascii() else pattern.sub(lambda m: replace(m.group()), line)
+        for line in lines
+    ]

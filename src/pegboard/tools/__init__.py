@@ -16,6 +16,13 @@ TOOLS: Final[dict[str, str]] = {
     "delete_file": "pegboard.tools.delete_file:delete_file",
     "apply_patch": "pegboard.tools.apply_patch:apply_patch",
     "process": "pegboard.tools.process:process",
+    "create_artifact": "pegboard.tools.create_artifact:create_artifact",
+    "read_artifact": "pegboard.tools.read_artifact:read_artifact",
+    "update_artifact": "pegboard.tools.update_artifact:update_artifact",
+    "rewrite_artifact": "pegboard.tools.rewrite_artifact:rewrite_artifact",
+    "list_artifacts": "pegboard.tools.list_artifacts:list_artifacts",
+    "grep_artifact": "pegboard.tools.grep_artifact:grep_artifact",
+    "export_artifact": "pegboard.tools.export_artifact:export_artifact",
 }
 """Built-in tools by name; loaded at first use."""
 

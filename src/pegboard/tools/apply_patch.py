@@ -39,7 +39,11 @@ async def plan_patch(call: ValidCall, context: Context) -> Plan:
     return await _plan(context.port(Files), call.arguments["patch"], call.arguments["overwrite"])
 
 
-@tool(plan=plan_patch, hints=("apply a patch", "apply a diff", "change several files", "打补丁"))
+@tool(
+    plan=plan_patch,
+    touches=("write", "delete"),
+    hints=("apply a patch", "apply a diff", "change several files", "打补丁"),
+)
 async def apply_patch(
     patch: Annotated[str, Alias("input", "patch_text", "patchText", "diff")],
     overwrite: bool = False,

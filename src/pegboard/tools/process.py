@@ -29,6 +29,7 @@ def effects_of_process(arguments: Mapping[str, Any]) -> list[Effect]:
 
 
 @tool(
+    touches=("control",),
     effects=effects_of_process,
     timeout_s=0,
     hints=("background command", "stop a server", "is the build done", "type into a program"),

@@ -151,7 +151,7 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"[\ue000]", "fetch", 4.0),
         (r"\b(?:page|website|webpage|site|web ?page|url|link)\b", "fetch", 1.0),
         (r"[\ue005]", "glob", 4.0),
-        (r"\b(?:find|list|show|get|locate)\b.*\b(?:python|javascript|typescript|markdown|yaml|json|text|html|css|csv|toml|rust|java|log|pdf|shell)\s+files\b|\bextension\b|\bending in\b", "glob", 4.0),
+        (r"\b(?:find|list|show|get|locate)\b.*\b(?:python|javascript|typescript|markdown|yaml|json|text|html|css|csv|toml|rust|java|log|pdf|shell)\s+files\b|\bextension\b|\bending in\b", "glob", 7.0),
         (r"\bfind\s+(?:the\s+)?file\b|\bfiles?\s+(?:named|called)\b|\bwhere\s+is\s+(?:the\s+file\s+)?[\ue001]", "glob", 3.0),
         (r"(?:创建|新建|写入|保存|存到|存入|写到|写进)", "write", 3.0),
         (r"(?:把|将).*(?:改成|改为|替换|换成)", "edit", 4.0),

@@ -88,9 +88,9 @@ class Call:
             at = text.find("=")
             if 0 < at < len(text) - 1 and text[0] != "/" and PATH_LIKE.search(text[at + 1 :]):
                 text = text[at + 1 :]
-            if PATH_LIKE.search(text) or "/" in text or "." in text or word.glob or text.startswith(("id_", "cred")):
-                if text not in ("/", ".", "./"):
-                    self.found.read(text.removeprefix("@"), self.cwd, glob=word.glob, plain=False)
+            named = "/" in text or "." in text or word.glob or text.startswith(("~", "id_", "cred"))
+            if named and text not in ("/", ".", "./"):
+                self.found.read(text.removeprefix("@"), self.cwd, glob=word.glob, plain=False)
 
     def ask(self, reason: str) -> None:
         """This call needs a person's yes."""
@@ -129,6 +129,8 @@ def by_table(call: Call, program: Program) -> bool:
         call.ask(f"{call.name} {program.reason}")
     options, operands = call.options(program)
     read_only = program.read_only
+    if program.operands == "doubtful":
+        _outputs(call)
     for option in options:
         if program.runs and stands_for(option.flag, program.runs):
             call.ask(f"{call.name} {option.flag} runs a program")
@@ -143,6 +145,23 @@ def by_table(call: Call, program: Program) -> bool:
     return _operands(call, program, operands, options) and read_only
 
 
+_OUTPUT: Final = re.compile(
+    r"--(?:out(?:put)?(?:[-_]?(?:file|dir|path|directory))?|outDir|dest(?:ination)?|log[-_]?file|target[-_]?dir|prefix|to|save)(?:=(.*))?|-[oO](.*)",
+    re.DOTALL,
+)
+
+
+def _outputs(call: Call) -> None:
+    """Options of any program that by custom name its output: outside paths among them are written."""
+    for at, word in enumerate(call.args):
+        match = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
+        if match is None:
+            continue
+        value = match[1] or match[2] or (call.args[at + 1].text if at + 1 < len(call.args) else "")
+        if PATH_LIKE.search(value):
+            call.found.write(value, call.cwd)
+
+
 def _operands(call: Call, program: Program, operands: list[Word], options: list[Option]) -> bool:
     """Judge operands as the row says; returns False where one is written."""
     match program.operands:
@@ -150,7 +169,9 @@ def _operands(call: Call, program: Program, operands: list[Word], options: list[
             for word in operands:
                 call.read(word)
         case "pattern-read":
-            given = any(o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options)
+            given = any(
+                o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options
+            )
             for word in operands if given else operands[1:]:
                 call.read(word)
         case "look":

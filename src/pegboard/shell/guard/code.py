@@ -28,7 +28,7 @@ _ACTS: Final = re.compile(
     |io\.popen|package\.loadlib|fsockopen|curl_exec|file_put_contents|chr\(|fromCharCode|Buffer\.from|\.constructor)\b
     |__import__|__(?!name__|version__|file__|doc__|main__|init__|future__)\w+__|\bimport\s*\(|\brequire\s*\(\s*[^'"\s]
     |\b(?:rm|unlink|write|append|truncate|rename|chmod|chown|copy|cp|symlink)\w*Sync\b|\bFile\.(?:delete|unlink|write|open|rename)
-    |\bwhile\s*(?:\(\s*)?(?:1|true|True)\b[^\n]*\bfork\b|\bopen\s*\(?[^()]*['"]\s*[|>]|\|\s*['"]\s*[,)]|%x[\[({]""",
+    |\bwhile\s*(?:\(\s*)?(?:1|true|True)\b[^\n]{0,80}\bfork\b|\bopen\s*\(?[^()]*['"]\s*[|>]|\|\s*['"]\s*[,)]|%x[\[({]""",
     re.VERBOSE,
 )
 _TICKS: Final = re.compile(r"`")
@@ -49,11 +49,19 @@ def judge_code(call: Call, code: str, language: str) -> None:
         call.ask(f"{call.name} runs code with {acts[0].strip(' (')!r}")
     for match in _LITERAL.finditer(code):
         text = match[1] if match[1] is not None else match[2]
-        if text and (text[0] in "/~." or text.startswith("id_")) and len(text) > 1 and "\n" not in text and " " not in text:
+        if (
+            text
+            and (text[0] in "/~." or text.startswith("id_"))
+            and len(text) > 1
+            and "\n" not in text
+            and " " not in text
+        ):
             call.found.read(text, call.cwd, plain=False)
 
 
-_AWK_ACTS: Final = re.compile(r"\bsystem\s*\(|\|\s*&?\s*getline|getline\s*<|\|&|\bprintf?\b[^;}\n]*\|\s*[\"\w$(]|@load|@include|ENVIRON|\bfflush\s*\(\s*\"")
+_AWK_ACTS: Final = re.compile(
+    r"\bsystem\s*\(|\|\s*&?\s*getline|getline\s*<|\|&|\bprintf?\b[^;}\n]*\|\s*[\"\w$(]|@load|@include|ENVIRON|\bfflush\s*\(\s*\""
+)
 _AWK_WRITES: Final = re.compile(r"\bprintf?\b[^;}\n]*?>>?\s*(\"[^\"]*\"|[A-Za-z$]\w*)")
 
 
@@ -146,7 +154,12 @@ def _after_section(text: str, at: int, delimiter: str) -> int:
         char = text[at]
         if char == "\\":
             at += 2
-        elif char == "[" and delimiter != "[" and (close := text.find("]", at + 2)) > 0 and "\n" not in text[at:close]:
+        elif (
+            char == "["
+            and delimiter != "["
+            and (close := text.find("]", at + 2)) > 0
+            and "\n" not in text[at:close]
+        ):
             stop = text.find(delimiter, at)
             at = close + 1 if stop > close else stop
         elif char == delimiter:

@@ -53,7 +53,7 @@ def copy(call: Call) -> bool:
         sources, targets = operands, []
     for word in sources:
         if call.name == "mv":
-            call.delete(word, recursive=not (call.cwd is None))
+            call.delete(word, recursive=call.cwd is not None)
         elif call.name == "ln" and any(o.flag in ("-s", "--symbolic") for o in options) and targets:
             _link(call, word, targets[0])
         else:
@@ -64,7 +64,9 @@ def copy(call: Call) -> bool:
             continue
         for source in sources[:8] if word.text.endswith("/") or len(sources) > 1 else ():
             if source.known:
-                call.found.write(posixpath.join(word.text, posixpath.basename(source.text.rstrip("/"))), call.cwd)
+                call.found.write(
+                    posixpath.join(word.text, posixpath.basename(source.text.rstrip("/"))), call.cwd
+                )
     return False
 
 
@@ -84,7 +86,11 @@ def _gives_rights(mode: str) -> bool:
 
 
 def chmod(call: Call) -> bool:
-    args = [w for w in call.args if not re.fullmatch(r"--?(?:[Rvcf]+|recursive|verbose|changes|silent|quiet|reference=.*)", w.text)]
+    args = [
+        w
+        for w in call.args
+        if not re.fullmatch(r"--?(?:[Rvcf]+|recursive|verbose|changes|silent|quiet|reference=.*)", w.text)
+    ]
     if args and not call.has("--reference"):
         if _gives_rights(args[0].text) and call.name == "chmod":
             call.ask("chmod gives set-user or set-group rights")
@@ -119,15 +125,25 @@ def find(call: Call) -> bool:
     texts = [w.text for w in args]
     roots: list[Word] = []
     at = 0
-    while at < len(args) and (texts[at][:1] not in "-(!" or texts[at] == "") or (at < len(args) and texts[at] in ("-L", "-P", "-H")):
+    while (at < len(args) and (texts[at][:1] not in "-(!" or texts[at] == "")) or (
+        at < len(args) and texts[at] in ("-L", "-P", "-H")
+    ):
         if texts[at] not in ("-L", "-P", "-H"):
             roots.append(args[at])
         at += 1
     roots = roots or [Word(".", ".")]
     for root in roots:
-        if call.found.places.at(root.text, call.cwd).kind in (Kind.ABOVE, Kind.HOME, Kind.OUTSIDE, Kind.SECRET, Kind.UNKNOWN):
-            call.read(root)
-        elif call.found.places.at(root.text, call.cwd).kind is Kind.SYSTEM:
+        if (
+            call.found.places.at(root.text, call.cwd).kind
+            in (
+                Kind.ABOVE,
+                Kind.HOME,
+                Kind.OUTSIDE,
+                Kind.SECRET,
+                Kind.UNKNOWN,
+            )
+            or call.found.places.at(root.text, call.cwd).kind is Kind.SYSTEM
+        ):
             call.read(root)
     filtered = is_filtered(["find", *texts])
     reads = True
@@ -136,7 +152,9 @@ def find(call: Call) -> bool:
         if text == "-delete":
             reads = False
             for root in roots:
-                call.delete(Word(root.text.rstrip("/") + "/found", root.source) if filtered else root, recursive=True)
+                call.delete(
+                    Word(root.text.rstrip("/") + "/found", root.source) if filtered else root, recursive=True
+                )
         elif text in ("-exec", "-execdir", "-ok", "-okdir"):
             stop = next((i for i in range(at + 1, len(args)) if texts[i] in (";", "+")), len(args))
             reads = _find_runs(call, args[at + 1 : stop], roots, filtered) and reads
@@ -172,9 +190,13 @@ def fd(call: Call) -> bool:
     args = call.args
     for at, word in enumerate(args):
         if word.text in ("-x", "--exec", "-X", "--exec-batch"):
-            inner = [Word(w.text.replace("{}", "./found"), w.source, w.glob) for w in args[at + 1 :] if w.text != ";"]
-            if not any("./found" in w.text for w in inner):
-                inner.append(Word("./found", "{}"))
+            # Without a pattern everything is found, as with an unfiltered `find`.
+            name = "./found" if any(w.text[:1] != "-" for w in args[:at]) else "./" + HOLE
+            inner = [
+                Word(w.text.replace("{}", name), w.source, w.glob) for w in args[at + 1 :] if w.text != ";"
+            ]
+            if not any(name in w.text for w in inner):
+                inner.append(Word(name, "{}"))
             run_for_each(call, inner)
             return False
         if word.text[:1] != "-" and at > 0:
@@ -185,7 +207,10 @@ def fd(call: Call) -> bool:
 def sed(call: Call) -> bool:
     program = Program(takes="efl", long_takes=_long("--expression --file --line-length"))
     # -i takes a suffix only when it stands right behind it.
-    args = [Word("-i", w.source) if re.fullmatch(r"-[nErsuz]*i.*", w.text) and not w.text.startswith("--") else w for w in call.args]
+    args = [
+        Word("-i", w.source) if re.fullmatch(r"-[nErsuz]*i.*", w.text) and not w.text.startswith("--") else w
+        for w in call.args
+    ]
     options, operands = parse(args, program)
     scripts = [o.value for o in options if o.value and stands_for(o.flag, _long("-e --expression"))]
     files = [o.value for o in options if o.value and stands_for(o.flag, _long("-f --file"))]
@@ -204,7 +229,10 @@ def sed(call: Call) -> bool:
 
 def awk(call: Call) -> bool:
     options, operands = call.options(
-        Program(takes="FvfiElbde", long_takes=_long("--field-separator --assign --file --include --exec --load --source"))
+        Program(
+            takes="FvfiElbde",
+            long_takes=_long("--field-separator --assign --file --include --exec --load --source"),
+        )
     )
     reads = True
     programs = [o.value for o in options if o.value and stands_for(o.flag, _long("-e --source"))]
@@ -243,7 +271,7 @@ _TAR_RUNS: Final = _long(
 
 
 def tar(call: Call) -> bool:
-    args = list(call.args)
+    args: list[Word] = [*call.args]
     # Old style: `tar xzf a.tar`, the first word is a bundle and takes its values in order.
     if args and args[0].text[:1] != "-" and re.fullmatch(r"[A-Za-z]+", args[0].text):
         letters = args[0].text
@@ -260,7 +288,9 @@ def tar(call: Call) -> bool:
     lists = bool(flags & {"-t", "--list"})
     extracts = bool(flags & {"-x", "--extract", "--get"})
     for option in options:
-        if stands_for(option.flag, _TAR_RUNS) and not (option.flag in ("-I", "--use-compress-program") and _compressor(option.value)):
+        if stands_for(option.flag, _TAR_RUNS) and not (
+            option.flag in ("-I", "--use-compress-program") and _compressor(option.value)
+        ):
             call.ask(f"tar {option.flag} runs a program")
         if option.flag in ("-P", "--absolute-names") and extracts:
             call.ask("tar -P writes to the absolute paths that stand in the archive")
@@ -287,7 +317,13 @@ def tar(call: Call) -> bool:
 
 
 def _compressor(value: Word | None) -> bool:
-    return value is not None and re.fullmatch(r"(?:gzip|pigz|bzip2|pbzip2|xz|pxz|zstd|zstdmt|lz4|lzip|lzop|brotli)(?: -[\w-]+)*", value.text) is not None
+    return (
+        value is not None
+        and re.fullmatch(
+            r"(?:gzip|pigz|bzip2|pbzip2|xz|pxz|zstd|zstdmt|lz4|lzip|lzop|brotli)(?: -[\w-]+)*", value.text
+        )
+        is not None
+    )
 
 
 def _joined(cwd: str | None, word: Word) -> str | None:
@@ -307,9 +343,13 @@ def rsync(call: Call) -> bool:
     for option in options:
         if stands_for(option.flag, _long("--rsh --rsync-path -e --daemon --server")):
             call.ask(f"rsync {option.flag} runs a program")
-        if option.value and stands_for(option.flag, _long("--log-file --backup-dir --temp-dir -T --partial-dir")):
+        if option.value and stands_for(
+            option.flag, _long("--log-file --backup-dir --temp-dir -T --partial-dir")
+        ):
             call.write(option.value)
-        if option.value and stands_for(option.flag, _long("--exclude-from --include-from --files-from --password-file")):
+        if option.value and stands_for(
+            option.flag, _long("--exclude-from --include-from --files-from --password-file")
+        ):
             call.read(option.value)
     deletes = any(o.flag.startswith("--del") for o in options)
     for at, word in enumerate(operands):
@@ -341,7 +381,9 @@ def tree_writer(call: Call) -> bool:
         if re.fullmatch(r"-\w*T\w*|--test", word.text) and call.has("-TT", "--unzip-command"):
             call.ask("zip -TT runs a program")
     options, operands = call.options(PROGRAMS["zip"])
-    if any(o.flag in ("-TT", "--unzip-command") for o in options) or any("TT" in w.text for w in call.args if w.text[:1] == "-"):
+    if any(o.flag in ("-TT", "--unzip-command") for o in options) or any(
+        "TT" in w.text for w in call.args if w.text[:1] == "-"
+    ):
         call.ask("zip --unzip-command runs a program")
     for word in operands[:1]:
         call.write(word)
@@ -354,7 +396,21 @@ def editor(call: Call) -> bool:
     """`vim` and its like: start-up commands run anything."""
     for at, word in enumerate(call.args):
         text = word.text
-        if (text.startswith("+") and not re.fullmatch(r"\+(?:\d+|/[^!|]*|\$)?", text)) or text in ("-c", "--cmd", "-S", "-s", "-u", "-U", "-W", "-w", "-i", "-es", "-e", "-Es", "-E"):
+        if (text.startswith("+") and not re.fullmatch(r"\+(?:\d+|/[^!|]*|\$)?", text)) or text in (
+            "-c",
+            "--cmd",
+            "-S",
+            "-s",
+            "-u",
+            "-U",
+            "-W",
+            "-w",
+            "-i",
+            "-es",
+            "-e",
+            "-Es",
+            "-E",
+        ):
             call.ask(f"{call.name} {text} runs editor commands")
             return False
         if re.match(r"-(?:c|S|u)\S|--cmd", text):
@@ -374,18 +430,33 @@ def less(call: Call) -> bool:
 
 
 def make(call: Call) -> bool:
-    program = Program(takes="fCIjloW", long_takes=_long("--file --makefile --directory --eval --include-dir --jobs"))
+    program = Program(
+        takes="fCIjloW", long_takes=_long("--file --makefile --directory --eval --include-dir --jobs")
+    )
     options, operands = call.options(program)
     for option in options:
         if option.flag == "--eval" or (option.flag == "-E" and call.name in ("make", "gmake")):
             call.ask("make --eval runs its argument")
         if option.value and option.flag in ("-f", "--file", "--makefile", "-C", "--directory", "-I"):
-            if not option.value.known or option.value.text in ("-", "/dev/stdin") or option.value.text.startswith("/dev/fd"):
+            if (
+                not option.value.known
+                or option.value.text in ("-", "/dev/stdin")
+                or option.value.text.startswith("/dev/fd")
+            ):
                 call.ask(f"{call.name} {option.flag} takes rules that are not known before it runs")
             call.read(option.value)
+            if call.found.places.at(option.value.text, call.cwd).kind not in (
+                Kind.INSIDE,
+                Kind.WORKSPACE,
+                Kind.PUBLIC,
+            ):
+                call.ask(f"{call.name} {option.flag} takes rules from outside the workspace")
     for word in operands:
         name, equals, value = word.text.partition("=")
-        if equals and (name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE") or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)):
+        if equals and (
+            name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE")
+            or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)
+        ):
             call.ask(f"make {name}= decides what runs")
     return False
 
@@ -400,7 +471,10 @@ def sqlite3(call: Call) -> bool:
     acts = re.search(
         r"(?:^|[\s\n])\.(?:shell|system|load|import|output|once|open|save|backup|clone|restore|read|excel|log|cd|archive|ar)\b"
         r"|\b(?:load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\battach\b|\bdrop\s+(?:table|database|schema|view)\b"
-        r"|\bdelete\s+from\s+\w+\s*(?:;|$)|\btruncate\b|\bvacuum\s+into\b", sql, re.IGNORECASE)
+        r"|\bdelete\s+from\s+\w+\s*(?:;|$)|\btruncate\b|\bvacuum\s+into\b",
+        sql,
+        re.IGNORECASE,
+    )
     if acts:
         call.ask(f"the statement holds {acts[0].strip()!r}")
     if call.has("-cmd", "-init"):

@@ -12,6 +12,10 @@ _MAX_EFFECTS: Final = 400
 _RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
+class TooMuch(Exception):
+    """Judging stops here; the command asks. Never leaves the guard."""
+
+
 @dataclass(slots=True)
 class Findings:
     """Collects; `ask` and `deny` speak of the segment at hand, paths and hosts for themselves."""
@@ -53,6 +57,7 @@ class Findings:
             self.effects.append(effect)
         else:
             self._decide("ask", f"the command has more than {_MAX_EFFECTS} effects")
+            raise TooMuch
 
     def _path(self, kind: EffectKind, place: Place, verdict: Verdict, reason: str) -> None:
         effect = Effect(kind, place.target, at_least=verdict, reason=reason if verdict != "allow" else "")
@@ -83,13 +88,16 @@ class Findings:
         self.wrote = True
         if kind is Kind.NETWORK:
             self._path("connect", place, "deny", f"{place.target} opens a network connection")
-        elif kind in _WRITE_DENIES:
-            self._path("write", place, "deny", f"writes {place.target}, {kind.value}")
-        elif kind is Kind.SECRET and place.target.startswith("/"):
+        elif kind in _WRITE_DENIES or (kind is Kind.SECRET and place.target.startswith("/")):
             self._path("write", place, "deny", f"writes {place.target}, {kind.value}")
         elif kind is Kind.OUTSIDE:
             start_up = self._starts_something(place.target)
-            self._path("write", place, "deny" if start_up else "ask", f"writes {place.target}, {start_up or kind.value}")
+            self._path(
+                "write",
+                place,
+                "deny" if start_up else "ask",
+                f"writes {place.target}, {start_up or kind.value}",
+            )
         elif kind is Kind.PROTECTED or kind is Kind.HOME or kind is Kind.ABOVE:
             self._path("write", place, "ask", f"writes {place.target}, {kind.value}")
         elif kind is Kind.UNKNOWN and (text == HOLE or text.startswith((HOLE + "/", "~"))):
@@ -106,8 +114,8 @@ class Findings:
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
         elif kind in (Kind.WORKSPACE, Kind.PROTECTED, Kind.OUTSIDE, Kind.UNKNOWN):
             self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
-        elif recursive and place.target.split("/")[0] == "…":
-            self._path("delete", place, "ask", "deletes a folder that is not known before it runs")
+        elif place.target.split("/")[0] == "…":
+            self._path("delete", place, "ask", "deletes what is not known before it runs")
         elif kind is not Kind.HARMLESS:
             self._path("delete", place, "allow", "")
 
@@ -130,4 +138,6 @@ class Findings:
 
 _READ_ASKS: Final = frozenset({Kind.ABOVE, Kind.SYSTEM, Kind.DEVICE, Kind.HOME, Kind.OUTSIDE})
 _WRITE_DENIES: Final = frozenset({Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE})
-_DELETE_DENIES: Final = frozenset({Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE, Kind.HOME, Kind.ABOVE, Kind.NETWORK})
+_DELETE_DENIES: Final = frozenset(
+    {Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE, Kind.HOME, Kind.ABOVE, Kind.NETWORK}
+)

@@ -9,8 +9,8 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, Call, host_of
-from pegboard.shell.guard.options import Program, stands_for
+from pegboard.shell.guard.calls import URL, Call, Rule, host_of
+from pegboard.shell.guard.options import stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.words import Word
 
@@ -31,7 +31,9 @@ _LOCAL: Final = _names(
     "write-tree commit-tree read-tree hash-object mktree mktag rerere maintenance symbolic-ref update-ref filter-branch replace "
     "checkout-index merge-file merge-base merge-index difftool mergetool subtree lfs flow fast-export fast-import unpack-objects index-pack"
 )
-_NETWORK: Final = _names("push fetch pull clone ls-remote send-email svn p4 fetch-pack send-pack request-pull cvsimport imap-send http-push http-fetch remote-https")
+_NETWORK: Final = _names(
+    "push fetch pull clone ls-remote send-email svn p4 fetch-pack send-pack request-pull cvsimport imap-send http-push http-fetch remote-https"
+)
 _ASKS: Final = _names(
     "filter-branch difftool mergetool daemon instaweb gui citool credential credential-store credential-cache shell upload-pack receive-pack "
     "cvsserver hook fast-import fsmonitor--daemon archimport web--browse bugreport diagnose"
@@ -118,11 +120,26 @@ def _key(call: Call, key: str, value: str) -> None:
     """A configuration key that is set."""
     if HOLE in key:
         call.ask("git sets a key that is not known before it runs")
-    elif HARMLESS_KEYS.match(key) or HARMLESS_KEYS.match(f"{key}={value}"):
-        return
-    elif re.match(r"(?:core\.(?:pager|editor)|sequence\.editor|pager\..*|diff\.external|core\.fsmonitor)$", key, re.IGNORECASE) and value in (
-        "cat", "true", "false", "", ":", "less",
-    ):  # fmt: skip
+    elif (
+        HARMLESS_KEYS.match(key)
+        or HARMLESS_KEYS.match(f"{key}={value}")
+        or (
+            re.match(
+                r"(?:core\.(?:pager|editor)|sequence\.editor|pager\..*|diff\.external|core\.fsmonitor)$",
+                key,
+                re.IGNORECASE,
+            )
+            and value
+            in (
+                "cat",
+                "true",
+                "false",
+                "",
+                ":",
+                "less",
+            )
+        )
+    ):
         return
     else:
         call.ask(f"git sets {key}, which can decide what runs or where it connects")
@@ -136,14 +153,20 @@ def _options(call: Call, command: str) -> None:
         name, equals, value = text.partition("=")
         if not name.startswith("-"):
             continue
-        if name.startswith("--") and stands_for(name, _RUNS) and not (name in ("--template",) and command == "commit"):
+        if (
+            name.startswith("--")
+            and stands_for(name, _RUNS)
+            and not (name in ("--template",) and command == "commit")
+        ):
             if command == "rebase" and name == "--exec":
                 continue
-            if not (name == "--textconv" and command in READ_ONLY) or command in ("cat-file", "grep"):
+            if (
+                not (name == "--textconv" and command in READ_ONLY)
+                or command in ("cat-file", "grep")
+                or name == "--textconv"
+            ):
                 call.ask(f"git {command} {name} runs a program")
-            elif name == "--textconv":
-                call.ask(f"git {command} {name} runs a program")
-        elif name == "-O" and command == "grep" or (command == "grep" and text.startswith("-O")):
+        elif (name == "-O" and command == "grep") or (command == "grep" and text.startswith("-O")):
             call.ask("git grep -O runs a program")
         elif stands_for(name, _WRITES) and name.startswith("--"):
             at = call.args.index(word)
@@ -158,13 +181,27 @@ def _options(call: Call, command: str) -> None:
 
 
 def _operands(call: Call, command: str) -> None:
-    if command in ("commit", "tag", "grep", "log", "stash", "merge", "config", "remote", "branch", "notes", "help", "describe"):
+    if command in (
+        "commit",
+        "tag",
+        "grep",
+        "log",
+        "stash",
+        "merge",
+        "config",
+        "remote",
+        "branch",
+        "notes",
+        "help",
+        "describe",
+    ):
         return
     for word in call.args:
         text = word.text
-        if text[:1] != "-" and (text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")):
-            if not re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text) or text.startswith("../"):
-                call.read(word, plain=False)
+        path = text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")
+        is_range = re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text) and not text.startswith("../")
+        if path and text[:1] != "-" and not is_range:
+            call.read(word, plain=False)
     for at, word in enumerate(call.args[:-1]):
         if word.text in ("-F", "--file", "--pathspec-from-file"):
             call.read(call.args[at + 1], plain=False)
@@ -172,16 +209,24 @@ def _operands(call: Call, command: str) -> None:
 
 def _network(call: Call, command: str) -> None:
     urls = [w.text for w in call.args if URL.match(w.text) or re.match(r"[\w.-]+@[\w.-]+:", w.text)]
-    if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(u.startswith("fd::") for u in urls):
+    if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(
+        u.startswith("fd::") for u in urls
+    ):
         call.ask("git uses a transport that runs a program")
     if urls:
         for url in urls:
             call.found.connect(host_of(url) if URL.match(url) else url.split("@", 1)[1].split(":", 1)[0])
-    elif command == "clone" and call.args and call.found.places.at(call.args[-1].text, call.cwd).kind is Kind.INSIDE:
+    elif (
+        command == "clone"
+        and call.args
+        and call.found.places.at(call.args[-1].text, call.cwd).kind is Kind.INSIDE
+    ):
         call.found.connect("git remote", f"git {command} reaches the repository that it names")
     else:
         call.found.connect("git remote", f"git {command} reaches the repository's remote")
-    if command == "push" and call.has("--force", "-f", "--delete", "-d", "--mirror", "--force-with-lease", "--prune"):
+    if command == "push" and call.has(
+        "--force", "-f", "--delete", "-d", "--mirror", "--force-with-lease", "--prune"
+    ):
         call.ask("git push overwrites or deletes on the remote")
     if call.has("-c", "--config", "-u") and command == "clone":
         call.ask("git clone -c sets configuration")
@@ -193,7 +238,21 @@ def _network(call: Call, command: str) -> None:
 
 def _config(call: Call) -> bool:
     texts = [w.text for w in call.args]
-    if any(t in ("--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list", "--get-urlmatch", "--get-color") for t in texts):
+    if any(
+        t
+        in (
+            "--get",
+            "--get-all",
+            "--get-regexp",
+            "--list",
+            "-l",
+            "get",
+            "list",
+            "--get-urlmatch",
+            "--get-color",
+        )
+        for t in texts
+    ):
         return True
     if any(t in ("--edit", "-e", "edit") for t in texts):
         call.ask("git config --edit runs an editor")
@@ -214,7 +273,9 @@ def _config(call: Call) -> bool:
 
 
 def _reset(call: Call) -> bool:
-    if call.has("--hard", "--merge", "--keep") or any(stands_for(w.text, _names("--hard")) for w in call.args if len(w.text) > 4):
+    if call.has("--hard", "--merge", "--keep") or any(
+        stands_for(w.text, _names("--hard")) for w in call.args if len(w.text) > 4
+    ):
         call.ask("git reset --hard loses work that is not committed")
     return False
 
@@ -242,7 +303,14 @@ def _branch(call: Call) -> bool:
         call.ask("git branch overwrites or deletes work that is not merged")
     if call.has("--edit-description"):
         call.ask("git branch --edit-description runs an editor")
-    return not [w for w in call.args if not re.match(r"-(?:[avrl]+|-(?:list|all|remotes|show-current|contains|merged|no-merged|sort|format|verbose)\b)", w.text)]
+    return not [
+        w
+        for w in call.args
+        if not re.match(
+            r"-(?:[avrl]+|-(?:list|all|remotes|show-current|contains|merged|no-merged|sort|format|verbose)\b)",
+            w.text,
+        )
+    ]
 
 
 def _stash(call: Call) -> bool:
@@ -285,7 +353,9 @@ def _remote(call: Call) -> bool:
         call.found.connect("git remote", f"git remote {texts[0]} reaches the remote")
     if any("ext::" in t for t in texts):
         call.ask("git uses a transport that runs a program")
-    return not [t for t in texts if t not in ("-v", "--verbose", "get-url", "show")] or texts[:1] == ["get-url"]
+    return not [t for t in texts if t not in ("-v", "--verbose", "get-url", "show")] or texts[:1] == [
+        "get-url"
+    ]
 
 
 def _worktree(call: Call) -> bool:
@@ -341,7 +411,7 @@ def _init(call: Call) -> bool:
     return False
 
 
-_SPECIAL: Final = {
+_SPECIAL: Final[dict[str, Rule]] = {
     "config": _config, "reset": _reset, "clean": _clean, "checkout": _checkout, "switch": _checkout, "restore": _checkout, "branch": _branch,
     "stash": _stash, "rebase": _rebase, "bisect": _bisect, "submodule": _submodule, "remote": _remote, "worktree": _worktree, "rm": _rm,
     "reflog": _reflog, "gc": _gc, "prune": _update_ref, "update-ref": _update_ref, "replace": _update_ref, "tag": _tag, "archive": _archive,

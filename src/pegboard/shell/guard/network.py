@@ -26,12 +26,16 @@ _CURL: Final = Program(
         "--socks5-hostname --socks4 --variable --expand-url --stderr --libcurl --etag-save --etag-compare --hsts --alt-svc --engine --quote"
     ),
 )
-_CURL_WRITES: Final = _long("-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii --output-dir --stderr --libcurl --etag-save --hsts --alt-svc")
+_CURL_WRITES: Final = _long(
+    "-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii --output-dir --stderr --libcurl --etag-save --hsts --alt-svc"
+)
 _CURL_ASKS: Final = _long(
     "-K --config -x --proxy --preproxy --socks5 --socks5-hostname --socks4 --resolve --connect-to --unix-socket --abstract-unix-socket "
     "--doh-url --dns-servers -Q --quote --engine --interface -n --netrc --netrc-file"
 )
-_SENDS: Final = _long("-d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string -T --upload-file -X --request -u --user")
+_SENDS: Final = _long(
+    "-d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string -T --upload-file -X --request -u --user"
+)
 
 
 def curl(call: Call) -> bool:
@@ -69,11 +73,18 @@ def _sent(call: Call, value: Word) -> None:
 def _reach(call: Call, words: list[Word]) -> None:
     for word in words:
         if word.text.startswith("file:"):
-            call.read(Word(word.text.removeprefix("file:").removeprefix("//localhost").removeprefix("//") or "/", word.source))
+            call.read(
+                Word(
+                    word.text.removeprefix("file:").removeprefix("//localhost").removeprefix("//") or "/",
+                    word.source,
+                )
+            )
             continue
         host = host_of(word.text)
         loopback = is_loopback(host) and word.known
-        call.found.connect(host, "" if not loopback else f"connects to {host}, this machine", "allow" if loopback else "ask")
+        call.found.connect(
+            host, "" if not loopback else f"connects to {host}, this machine", "allow" if loopback else "ask"
+        )
         if not word.known:
             call.ask(f"{call.name} puts a value into the address that is not known before it runs")
         if re.search(r"(?:^|@)(?:169\.254\.|metadata\.)", host):
@@ -99,11 +110,24 @@ def wget(call: Call) -> bool:
             call.ask(f"wget {flag} decides what runs or where it connects")
         if value is None:
             continue
-        if flag in ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file", "-a", "--append-output", "--save-cookies", "--warc-file"):
+        if flag in (
+            "-O",
+            "--output-document",
+            "-P",
+            "--directory-prefix",
+            "-o",
+            "--output-file",
+            "-a",
+            "--append-output",
+            "--save-cookies",
+            "--warc-file",
+        ):
             call.write(value)
         elif flag in ("--post-file", "--body-file", "-i", "--input-file", "--load-cookies"):
             call.read(value)
-    if any(o.flag in ("--post-file", "--post-data", "--body-file", "--body-data", "--method") for o in options):
+    if any(
+        o.flag in ("--post-file", "--post-data", "--body-file", "--body-data", "--method") for o in options
+    ):
         call.ask("wget sends data")
     _reach(call, operands)
     return False
@@ -134,7 +158,12 @@ def ssh(call: Call) -> bool:
 
 def scp(call: Call) -> bool:
     options, operands = parse(call.args, Program(takes="cFiJloPSDX"))
-    ssh(call.named(call.name, [w for o in options for w in (Word(o.flag, o.flag), o.value) if w is not None] + [Word("", "")]))
+    ssh(
+        call.named(
+            call.name,
+            [w for o in options for w in (Word(o.flag, o.flag), o.value) if w is not None] + [Word("", "")],
+        )
+    )
     for at, word in enumerate(operands):
         if re.match(r"[^/]*:", word.text):
             call.found.connect(word.text.split(":")[0].rpartition("@")[2])
@@ -153,7 +182,10 @@ def openssl(call: Call) -> bool:
             case "-in" | "-inkey" | "-key" | "-CAfile" | "-cert" | "-pass" | "-rand" | "-config":
                 if word.text == "-config":
                     call.ask("openssl -config loads what that file names")
-                call.read(Word(follow.text.removeprefix("file:"), follow.source), plain=word.text in ("-in", "-inkey", "-key"))
+                call.read(
+                    Word(follow.text.removeprefix("file:"), follow.source),
+                    plain=word.text in ("-in", "-inkey", "-key"),
+                )
             case "-out" | "-keyout" | "-writerand":
                 call.write(follow)
             case "-engine" | "-provider" | "-provider-path":
@@ -174,7 +206,12 @@ def openssl(call: Call) -> bool:
 def http_client(call: Call) -> bool:
     """Any other network program: its first host-like operand is reached."""
     texts = [w for w in call.args if not w.text.startswith("-") and w.text]
-    hosts = [w for w in texts if URL.match(w.text) or re.fullmatch(r"(?:[\w.+-]+@)?(?:[\w-]+\.)+[\w-]+(?::\S*)?|localhost(?::\d+)?\S*", w.text)]
+    hosts = [
+        w
+        for w in texts
+        if URL.match(w.text)
+        or re.fullmatch(r"(?:[\w.+-]+@)?(?:[\w-]+\.)+[\w-]+(?::\S*)?|localhost(?::\d+)?\S*", w.text)
+    ]
     for word in call.args:
         text = word.text
         at = text.find("@")
@@ -183,7 +220,13 @@ def http_client(call: Call) -> bool:
         match = re.match(r"(?:FILE|OPEN|CREATE|GOPEN):([^,]+)", text, re.IGNORECASE)
         if match:
             call.found.read(match[1], call.cwd)
-        if re.match(r"(?:EXEC|SYSTEM):", text, re.IGNORECASE) or text in ("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
+        if re.match(r"(?:EXEC|SYSTEM):", text, re.IGNORECASE) or text in (
+            "-e",
+            "--exec",
+            "-c",
+            "--sh-exec",
+            "--lua-exec",
+        ):
             call.ask(f"{call.name} {text.split(':')[0]} runs a program")
         if not text.startswith("-") and word not in hosts:
             call.doubtful(word)

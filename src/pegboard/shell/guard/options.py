@@ -9,7 +9,9 @@ from typing import Literal, TypeAlias
 from pegboard.core.effects import Verdict
 from pegboard.shell.guard.words import Word
 
-Operands: TypeAlias = Literal["read", "write", "text", "pattern-read", "read-write", "look", "delete", "doubtful"]
+Operands: TypeAlias = Literal[
+    "read", "write", "text", "pattern-read", "read-write", "look", "delete", "doubtful"
+]
 """What operands are: files read; files written; text; a pattern, then files; files read and a last one written;
 names that are looked at without their content; files removed; not known."""
 

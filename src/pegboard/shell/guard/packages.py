@@ -53,7 +53,14 @@ _MANAGERS: Final[dict[str, tuple[str, str, str]]] = {
     "flit": ("pypi.org", "build init", "install"),
     "corepack": ("registry.npmjs.org", "enable disable", "prepare use up"),
 }  # fmt: skip
-_ALIASES: Final = {"pip2": "pip", "pip3": "pip", "bundler": "bundle", "micromamba": "mamba", "yarnpkg": "yarn", "npm-cli": "npm"}
+_ALIASES: Final = {
+    "pip2": "pip",
+    "pip3": "pip",
+    "bundler": "bundle",
+    "micromamba": "mamba",
+    "yarnpkg": "yarn",
+    "npm-cli": "npm",
+}
 _FOREIGN: Final = re.compile(
     r"^(?:-i|--index-url|--extra-index-url|--index|--default-index|--trusted-host|--proxy|--registry|--git|--source|--repository-url|-f|--find-links"
     r"|--cert|--script-shell|--node-options|--config-settings|--global-option|--build-option)(?:=|$)"
@@ -63,7 +70,9 @@ _SCRIPT_MANAGERS: Final = frozenset({"yarn", "pnpm", "bun"})
 
 def manager(call: Call) -> bool:
     """A package manager: local work passes, fetching is a connect effect, publishing and settings ask."""
-    name = _ALIASES.get(re.sub(r"[\d.]+$", "", call.name) if call.name.startswith("pip") else call.name, call.name)
+    name = _ALIASES.get(
+        re.sub(r"[\d.]+$", "", call.name) if call.name.startswith("pip") else call.name, call.name
+    )
     name = "pip" if name.startswith("pip") and name not in _MANAGERS else name
     host, local, fetching = _MANAGERS[name]
     at = _subcommand(call, name)
@@ -83,17 +92,33 @@ def manager(call: Call) -> bool:
         _fetch(call, name, command, host, rest)
     elif command in ("config", "c", "set") and _reads_config(rest):
         return True
-    elif command not in local.split() and not (name in _SCRIPT_MANAGERS and re.fullmatch(r"[\w:.-]+", command) and command not in _LEAVES):
+    elif command not in local.split() and not (
+        name in _SCRIPT_MANAGERS and re.fullmatch(r"[\w:.-]+", command) and command not in _LEAVES
+    ):
         call.ask(f"{name} {command} may publish, change settings or run what it fetches")
     for word in call.args:
-        if re.match(r"--(?:script-shell|node-options|toolexec|exec|config|ignore-scripts=false)\b", word.text) or word.text in ("-exec", "-toolexec", "-ldflags-none", "-overlay", "-vettool"):
+        if re.match(
+            r"--(?:script-shell|node-options|toolexec|exec|config|ignore-scripts=false)\b", word.text
+        ) or word.text in ("-exec", "-toolexec", "-ldflags-none", "-overlay", "-vettool"):
             call.ask(f"{name} {word.text} decides what runs")
     if name == "go":
         _go(call, command, rest)
     for word in rest:
         if not URL.match(word.text):
             call.doubtful(word)
-    return command in ("list", "ls", "show", "freeze", "tree", "why", "explain", "version", "--version", "metadata", "graph")
+    return command in (
+        "list",
+        "ls",
+        "show",
+        "freeze",
+        "tree",
+        "why",
+        "explain",
+        "version",
+        "--version",
+        "metadata",
+        "graph",
+    )
 
 
 _LEAVES: Final = _names(
@@ -103,18 +128,35 @@ _LEAVES: Final = _names(
 
 
 def _subcommand(call: Call, name: str) -> int | None:
-    takes = {"-C", "--prefix", "--cwd", "--dir", "--directory", "--project", "-w", "--workspace", "--filter", "-F", "--manifest-path", "-p", "--package", "--python"}
+    takes = {
+        "-C",
+        "--prefix",
+        "--cwd",
+        "--dir",
+        "--directory",
+        "--project",
+        "-w",
+        "--workspace",
+        "--filter",
+        "-F",
+        "--manifest-path",
+        "-p",
+        "--package",
+        "--python",
+    }
     at = 0
     while at < len(call.args):
         word = call.args[at]
         text = word.text
         if text in takes and not (name == "cargo" and text == "-p"):
-            if text in ("-C", "--prefix", "--cwd", "--dir", "--directory", "--project") and at + 1 < len(call.args):
+            if text in ("-C", "--prefix", "--cwd", "--dir", "--directory", "--project") and at + 1 < len(
+                call.args
+            ):
                 call.write(call.args[at + 1])
             at += 2
-        elif text.startswith("+") and name == "cargo":
-            at += 1
-        elif text.startswith("-") and text not in ("-r",) and text != "--version":
+        elif (text.startswith("+") and name == "cargo") or (
+            text.startswith("-") and text not in ("-r",) and text != "--version"
+        ):
             at += 1
         else:
             return at
@@ -127,14 +169,24 @@ def _reads_config(rest: list[Word]) -> bool:
 
 def _fetch(call: Call, name: str, command: str, host: str, rest: list[Word]) -> None:
     texts = [w.text for w in rest]
-    if (name == "uv" and command in ("pip", "tool", "python") and texts[:1] and texts[0] in ("list", "show", "freeze", "tree", "check", "dir", "find", "uninstall")) or (
-        name == "go" and command == "mod" and texts[:1] and texts[0] in ("init", "edit", "graph", "verify", "why")
+    if (
+        name == "uv"
+        and command in ("pip", "tool", "python")
+        and texts[:1]
+        and texts[0] in ("list", "show", "freeze", "tree", "check", "dir", "find", "uninstall")
+    ) or (
+        name == "go"
+        and command == "mod"
+        and texts[:1]
+        and texts[0] in ("init", "edit", "graph", "verify", "why")
     ):
         return
     for text in texts:
         if _FOREIGN.match(text):
             call.ask(f"{name} {command} {text.partition('=')[0]} takes packages or programs from elsewhere")
-        if re.match(r"(?:git\+|hg\+|svn\+|bzr\+|git@|git:|github:|gitlab:|bitbucket:|https?:|ftp:|file:|ssh:)", text) or re.search(r"@\s*(?:git\+|https?:)", text):
+        if re.match(
+            r"(?:git\+|hg\+|svn\+|bzr\+|git@|git:|github:|gitlab:|bitbucket:|https?:|ftp:|file:|ssh:)", text
+        ) or re.search(r"@\s*(?:git\+|https?:)", text):
             call.ask(f"{name} {command} installs from {text.replace(HOLE, '…')}")
             if URL.match(text.split("+", 1)[-1]):
                 call.found.connect(host_of(text.split("+", 1)[-1]))
@@ -169,9 +221,35 @@ def _run_inner(call: Call, rest: list[Word]) -> None:
         if text == "--":
             at += 1
             break
-        if text in ("--with", "--with-requirements", "--index-url", "--extra-index-url", "--index", "--from", "--with-editable"):
+        if text in (
+            "--with",
+            "--with-requirements",
+            "--index-url",
+            "--extra-index-url",
+            "--index",
+            "--from",
+            "--with-editable",
+        ):
             call.found.connect("pypi.org", f"{call.name} run {text} fetches packages")
-        takes = ("--with", "--with-requirements", "--python", "-p", "--project", "--directory", "--extra", "--group", "--env-file", "-n", "--name", "--from", "--package", "--index", "--index-url", "-m", "--module")
+        takes = (
+            "--with",
+            "--with-requirements",
+            "--python",
+            "-p",
+            "--project",
+            "--directory",
+            "--extra",
+            "--group",
+            "--env-file",
+            "-n",
+            "--name",
+            "--from",
+            "--package",
+            "--index",
+            "--index-url",
+            "-m",
+            "--module",
+        )
         if text in ("-m", "--module"):
             call.judge.inner(call, [Word("python", "python"), Word("-m", "-m"), *rest[at + 1 :]])
             return
@@ -179,7 +257,7 @@ def _run_inner(call: Call, rest: list[Word]) -> None:
             break
         at += 2 if text in takes else 1
     inner = rest[at:]
-    if inner and re.search(r"\.py$", inner[0].text) or (inner and inner[0].text == "-"):
+    if (inner and re.search(r"\.py$", inner[0].text)) or (inner and inner[0].text == "-"):
         inner = [Word("python", "python"), *inner]
     if inner:
         call.judge.inner(call, inner, stdin=call.stdin)
@@ -192,8 +270,14 @@ def _run_fetched(call: Call, rest: list[Word]) -> None:
     for at, word in enumerate(rest):
         if word.text in ("-c", "--call", "--shell-auto-fallback") and at + 1 < len(rest):
             call.judge.script(call, rest[at + 1].text)
-    own = list(dict.fromkeys(flags[: len(flags) if not plain else [w.text for w in rest].index(plain[0].text)]))
-    if any(f in ("-y", "--yes", "-p", "--package", "--from", "--spec", "--with", "--registry", "-c", "--call") or f.startswith("--package=") for f in own):
+    own = list(
+        dict.fromkeys(flags[: len(flags) if not plain else [w.text for w in rest].index(plain[0].text)])
+    )
+    if any(
+        f in ("-y", "--yes", "-p", "--package", "--from", "--spec", "--with", "--registry", "-c", "--call")
+        or f.startswith("--package=")
+        for f in own
+    ):
         call.ask(f"{call.name} fetches a program and runs it")
         call.found.connect("package registry", f"{call.name} fetches a program and runs it")
     elif plain and not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", plain[0].text):
@@ -246,22 +330,37 @@ def bun(call: Call) -> bool:
     return manager(call)
 
 
-_QUERIES: Final = _names("ps images version info logs top stats history port diff events inspect search-none --version -v")
+_QUERIES: Final = _names(
+    "ps images version info logs top stats history port diff events inspect search-none --version -v"
+)
 
 
 def docker(call: Call) -> bool:
     """Containers: queries pass, everything else asks, since the daemon acts outside the sandbox."""
     plain = [w.text for w in call.args if not w.text.startswith("-")]
-    risky = any(w.text in ("-H", "--host", "--context", "-c", "--config") or w.text.startswith(("--host=", "--context=", "--config=")) for w in call.args[:2])
+    risky = any(
+        w.text in ("-H", "--host", "--context", "-c", "--config")
+        or w.text.startswith(("--host=", "--context=", "--config="))
+        for w in call.args[:2]
+    )
     if plain[:1] and plain[0] in _QUERIES and not risky:
         return False
-    if plain[:1] and plain[0] in ("compose", "container", "image", "volume", "network", "system") and plain[1:2] and plain[1] in (*_QUERIES, "ls", "df", "config"):
+    if (
+        plain[:1]
+        and plain[0] in ("compose", "container", "image", "volume", "network", "system")
+        and plain[1:2]
+        and plain[1] in (*_QUERIES, "ls", "df", "config")
+    ):
         return False
     if not plain and not call.args:
         return True
     for at, word in enumerate(call.args):
         text = word.text
-        value = call.args[at + 1].text if text in ("-v", "--volume", "--mount") and at + 1 < len(call.args) else text.partition("=")[2]
+        value = (
+            call.args[at + 1].text
+            if text in ("-v", "--volume", "--mount") and at + 1 < len(call.args)
+            else text.partition("=")[2]
+        )
         source = re.sub(r"^.*?(?:source|src)=", "", value).split(":")[0].split(",")[0]
         if text.split("=")[0] in ("-v", "--volume", "--mount") and source.startswith(("/", "~")):
             call.found.write(source, call.cwd)
@@ -272,9 +371,13 @@ def docker(call: Call) -> bool:
 def publishes(call: Call) -> bool:
     """Build tools that mostly work here: deploying or publishing targets ask."""
     for word in call.args:
-        if re.fullmatch(r"(?::?[\w:-]*:)?(?:deploy|publish\w*|release\w*|upload\w*|push)|site:deploy", word.text):
+        if re.fullmatch(
+            r"(?::?[\w:-]*:)?(?:deploy|publish\w*|release\w*|upload\w*|push)|site:deploy", word.text
+        ):
             call.ask(f"{call.name} {word.text} publishes")
-        if word.text in ("-I", "--init-script", "-s", "--settings", "--exec") or word.text.startswith(("-Dexec.executable", "--init-script=", "-Dmaven.ext.class.path")):
+        if word.text in ("-I", "--init-script", "-s", "--settings", "--exec") or word.text.startswith(
+            ("-Dexec.executable", "--init-script=", "-Dmaven.ext.class.path")
+        ):
             call.ask(f"{call.name} {word.text} decides what runs")
         call.doubtful(word)
     return False

@@ -99,10 +99,15 @@ class Places:
         return None
 
     def _outside(self, path: str, glob: bool, typed_plainly: bool) -> Place:
-        kind = _system_kind(path)
+        # `/*` names every top folder, the workspace's own among them.
+        kind = Kind.ABOVE if glob and posixpath.dirname(path) == "/" else _system_kind(path)
         if kind is Kind.TEMPORARY:
             near = self._near_temporary
-            if not typed_plainly or path == "/tmp" or (near and (path == near or path.startswith(near + "/"))):
+            if (
+                not typed_plainly
+                or path == "/tmp"
+                or (near and (path == near or path.startswith(near + "/")))
+            ):
                 kind = Kind.OUTSIDE
         elif kind is Kind.OUTSIDE or path.startswith(self.home + "/"):
             if path == self.home or (glob and posixpath.dirname(path) == self.home):
@@ -206,7 +211,17 @@ def is_secret(path: str, glob: bool = False) -> bool:
 
 
 _HARMLESS: Final = frozenset(
-    "/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty".split()
+    [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/random",
+        "/dev/urandom",
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/tty",
+    ]
 )
 _PUBLIC: Final = re.compile(
     r"/(?:usr|lib|lib32|lib64|bin|sbin|opt|nix|snap)(?:/|$)"

@@ -8,14 +8,35 @@ from typing import Final
 from pegboard.shell.guard.calls import Call, Rule, by_table
 from pegboard.shell.guard.options import Program, stands_for
 from pegboard.shell.guard.places import HOLE
-from pegboard.shell.guard.tables import ENV_PREFIXES, HARMLESS_ENV, HARMLESS_PROGRAM_VALUES, PROGRAMS, UNFETTERED_ENV
+from pegboard.shell.guard.tables import (
+    ENV_PREFIXES,
+    HARMLESS_ENV,
+    HARMLESS_PROGRAM_VALUES,
+    PROGRAMS,
+    UNFETTERED_ENV,
+)
 from pegboard.shell.guard.walk import SECRET_NAME
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
 
-_PATH_LISTS: Final = frozenset({"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"})
-_LOADS: Final = re.compile(r"--(?:require|import|loader|experimental-loader|inspect|env-file|eval)|(?:^|\s)-r\b|-javaagent|-agent(?:lib|path)|-XX:On|@|data:")
-_OPTION_LISTS: Final = frozenset({"NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS", "MAKEFLAGS", "GOFLAGS"})
+_PATH_LISTS: Final = frozenset(
+    {"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"}
+)
+_LOADS: Final = re.compile(
+    r"--(?:require|import|loader|experimental-loader|inspect|env-file|eval)|(?:^|\s)-r\b|-javaagent|-agent(?:lib|path)|-XX:On|@|data:"
+)
+_OPTION_LISTS: Final = frozenset(
+    {
+        "NODE_OPTIONS",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "JDK_JAVA_OPTIONS",
+        "MAVEN_OPTS",
+        "GRADLE_OPTS",
+        "MAKEFLAGS",
+        "GOFLAGS",
+    }
+)
 _COUNTS: Final = re.compile(r"[\w.,:+-]*")
 
 
@@ -25,20 +46,32 @@ def judge_assignment(call: Call, name: str, value: Word) -> None:
     if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)) or upper in HARMLESS_ENV:
         return
     text = value.text
-    if upper in ("HOME", "CDPATH", "LESS", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
-        if upper not in ("HOME",) or value.known and not text.startswith(("~", HOLE)):
-            if upper == "HOME":
-                call.doubtful(value)
-            return
+    if upper == "HOME":
+        # The sandbox has its own; programs that read start-up files there are asked about by path.
+        call.doubtful(value)
+        return
+    if upper in ("CDPATH", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
+        return
+    if upper == "LESS" and re.fullmatch(r"-?[A-Za-z0-9]*", text):
+        return
     if upper in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTFILE"):
         call.ask(f"{name} decides whether the shell keeps its history")
-    elif upper in _PATH_LISTS and value.known and _stays_inside(call, text):
-        return
-    elif upper in _OPTION_LISTS and value.known and not _LOADS.search(text) and not re.search(r"exec|overlay|eval", text):
-        return
-    elif value.known and text in HARMLESS_PROGRAM_VALUES and not upper.startswith(("LD_", "DYLD_", "BASH_")) and "PATH" not in upper:
-        return
-    elif value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"):
+    elif (
+        (upper in _PATH_LISTS and value.known and _stays_inside(call, text))
+        or (
+            upper in _OPTION_LISTS
+            and value.known
+            and not _LOADS.search(text)
+            and not re.search(r"exec|overlay|eval", text)
+        )
+        or (
+            value.known
+            and text in HARMLESS_PROGRAM_VALUES
+            and not upper.startswith(("LD_", "DYLD_", "BASH_"))
+            and "PATH" not in upper
+        )
+        or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"))
+    ):
         return
     elif upper.startswith(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")) and value.known:
         call.read(value)
@@ -94,10 +127,14 @@ def declare(call: Call) -> bool:
     texts = [w.text for w in call.args]
     if "HISTFILE" in texts and call.name == "unset":
         call.ask("the shell would stop keeping its history")
-    if any(re.fullmatch(r"-\w*p\w*|-x|-f", t) for t in texts) and len([t for t in texts if t[:1] != "-"]) == 0 and "-f" not in texts:
+    if (
+        any(re.fullmatch(r"-\w*p\w*|-x|-f", t) for t in texts)
+        and len([t for t in texts if t[:1] != "-"]) == 0
+        and "-f" not in texts
+    ):
         call.ask(f"{call.name} prints the environment")
-    if not texts and call.name in ("export", "declare", "typeset") and not call.program.secret:
-        call.found.why = call.found.why
+    if not texts and call.name in ("export", "declare", "typeset"):
+        call.ask(f"{call.name} prints the environment")
     if "-n" in texts and any(HOLE in t for t in texts):
         call.ask("a name reference that is not known before it runs")
     return True
@@ -117,9 +154,14 @@ def env_printed(call: Call) -> bool:
 def jq(call: Call) -> bool:
     reads = by_table(call, PROGRAMS[call.name])
     for word in call.args:
-        if re.search(r"(?<![.\w\"'-])(?:env|\$ENV|strenv|envsubst|input_filename|load_str|load)\b(?!\s*[:\"'])", word.text) and not word.text.startswith(("-", "/")) and "." != word.text[:1]:
-            call.ask(f"{call.name} prints the environment")
-        elif re.search(r"[|(]\s*(?:env|\$ENV)\b|\$ENV\b", word.text):
+        if (
+            re.search(
+                r"(?<![.\w\"'-])(?:env|\$ENV|strenv|envsubst|input_filename|load_str|load)\b(?!\s*[:\"'])",
+                word.text,
+            )
+            and not word.text.startswith(("-", "/"))
+            and word.text[:1] != "."
+        ) or re.search(r"[|(]\s*(?:env|\$ENV)\b|\$ENV\b", word.text):
             call.ask(f"{call.name} prints the environment")
     in_place = call.name == "yq" and any(re.fullmatch(r"-\w*i\w*|--in-?place", w.text) for w in call.args)
     if in_place:
@@ -129,7 +171,12 @@ def jq(call: Call) -> bool:
 
 
 def date(call: Call) -> bool:
-    options, operands = call.options(Program(takes="dfrsI" if False else "dfrs", long_takes=frozenset({"--date", "--file", "--reference", "--set"})))
+    options, operands = call.options(
+        Program(
+            takes="dfrs",
+            long_takes=frozenset({"--date", "--file", "--reference", "--set"}),
+        )
+    )
     for option in options:
         if stands_for(option.flag, frozenset({"-s", "--set"})):
             call.ask("date sets the clock")
@@ -158,16 +205,49 @@ def kill(call: Call) -> bool:
 
 
 def pkill(call: Call) -> bool:
-    operands = call.options(Program(takes="gGPstuUFR", long_takes=frozenset({"--signal", "--user", "--euid", "--parent"})))
-    if any(o.flag in ("-u", "-U", "-g", "-G", "-P", "-s", "-t", "-v", "--user", "--euid") for o in operands[0]) or any(
-        len(re.sub(r"[.*^$]", "", w.text)) < 3 or not w.known for w in operands[1]
-    ):
+    operands = call.options(
+        Program(takes="gGPstuUFR", long_takes=frozenset({"--signal", "--user", "--euid", "--parent"}))
+    )
+    if any(
+        o.flag in ("-u", "-U", "-g", "-G", "-P", "-s", "-t", "-v", "--user", "--euid") for o in operands[0]
+    ) or any(len(re.sub(r"[.*^$]", "", w.text)) < 3 or not w.known for w in operands[1]):
         call.ask("pkill may end processes that are not meant")
     return False
 
 
-_STATUS: Final = frozenset("status is-active is-enabled is-failed list-units list-unit-files list-timers list-dependencies show cat get-default help".split())
-_POWER: Final = frozenset("poweroff reboot halt kexec rescue emergency suspend hibernate hybrid-sleep exit soft-reboot isolate default".split())
+_STATUS: Final = frozenset(
+    [
+        "status",
+        "is-active",
+        "is-enabled",
+        "is-failed",
+        "list-units",
+        "list-unit-files",
+        "list-timers",
+        "list-dependencies",
+        "show",
+        "cat",
+        "get-default",
+        "help",
+    ]
+)
+_POWER: Final = frozenset(
+    [
+        "poweroff",
+        "reboot",
+        "halt",
+        "kexec",
+        "rescue",
+        "emergency",
+        "suspend",
+        "hibernate",
+        "hybrid-sleep",
+        "exit",
+        "soft-reboot",
+        "isolate",
+        "default",
+    ]
+)
 
 
 def systemctl(call: Call) -> bool:
@@ -239,12 +319,21 @@ def parallel(call: Call) -> bool:
     stop = next((i for i, t in enumerate(texts) if re.fullmatch(r":::+\+?", t)), len(texts))
     rest = call.args[:stop]
     while rest and rest[0].text.startswith("-"):
-        rest = rest[2:] if rest[0].text in ("-j", "--jobs", "-a", "--arg-file", "-I", "-N", "-n", "--colsep", "-C", "-S", "--sshlogin") else rest[1:]
+        rest = (
+            rest[2:]
+            if rest[0].text
+            in ("-j", "--jobs", "-a", "--arg-file", "-I", "-N", "-n", "--colsep", "-C", "-S", "--sshlogin")
+            else rest[1:]
+        )
     before = len(call.found.effects)
     if rest:
         script_words(call, rest)
     made = call.found.effects[before:]
-    if not made or any(e.kind == "exec" and not e.read_only for e in made) or call.has("-S", "--sshlogin", "--sshloginfile"):
+    if (
+        not made
+        or any(e.kind == "exec" and not e.read_only for e in made)
+        or call.has("-S", "--sshlogin", "--sshloginfile")
+    ):
         call.ask(f"{call.name} runs a command for each of its inputs")
     return False
 
@@ -283,19 +372,33 @@ def ip(call: Call) -> bool:
 def few(call: Call) -> bool:
     """Programs that show with no argument and change with one: `hostname`, `mount`, `sysctl`, `timedatectl` …"""
     plain = [w.text for w in call.args if not w.text.startswith("-")]
-    shows = {"timedatectl": ("status", "show", "list-timezones"), "hostnamectl": ("status",), "localectl": ("status",), "ifconfig": (), "route": ()}
+    shows = {
+        "timedatectl": ("status", "show", "list-timezones"),
+        "hostnamectl": ("status",),
+        "localectl": ("status",),
+        "ifconfig": (),
+        "route": (),
+    }
     if call.name == "sysctl":
         if any("=" in t for t in plain) or call.has("-w", "-p", "--load", "--system", "--write"):
             call.deny("sysctl changes the kernel's settings")
-    elif call.name in ("hostname", "mount", "domainname") and call.has("-F", "-b", "--file", "-a", "--all", "-o", "--bind"):
-        call.ask(f"{call.name} changes the system")
-    elif plain and not (plain[0] in shows.get(call.name, ()) or (call.name == "ifconfig" and len(plain) == 1)):
+    elif (
+        call.name in ("hostname", "mount", "domainname")
+        and call.has("-F", "-b", "--file", "-a", "--all", "-o", "--bind")
+    ) or (
+        plain and not (plain[0] in shows.get(call.name, ()) or (call.name == "ifconfig" and len(plain) == 1))
+    ):
         call.ask(f"{call.name} changes the system")
     return True
 
 
 def journalctl(call: Call) -> bool:
-    if any(w.text.startswith(("--vacuum", "--rotate", "--flush", "--setup-keys", "--file", "--directory", "-D", "--root")) for w in call.args):
+    if any(
+        w.text.startswith(
+            ("--vacuum", "--rotate", "--flush", "--setup-keys", "--file", "--directory", "-D", "--root")
+        )
+        for w in call.args
+    ):
         call.ask("journalctl removes or reads other logs")
     return True
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 12
 _MAX_VALUES: Final = 16
-_MAX_NESTING: Final = 150
+_MAX_NESTING: Final = 60
 SECRET_NAME: Final = re.compile(
-    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD_?|CREDENTIALS?|AUTH|APIKEY|PAT)(?:$|_|\d)", re.IGNORECASE
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD_?|CREDENTIALS?|AUTH|APIKEY|PAT)(?:$|_|\d)",
+    re.IGNORECASE,
 )
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 
@@ -113,8 +114,12 @@ class Walk:
         assigned: list[tuple[str, Word]] = []
         moved = list(redirects)
         stdin = stdin or self.stdin
+        end = -1
         for child in node.named_children:
             kind = child.type
+            if child.start_byte == end and argv and kind not in _REDIRECTS and not self.quiet:
+                self.on_problem("the words of the command cannot be told apart", False)
+            end = child.end_byte if kind in _WORDS or kind == "command_name" else -1
             if kind == "variable_assignment":
                 assigned.append(self.assignment(child))
             elif kind in _REDIRECTS:
@@ -128,7 +133,12 @@ class Walk:
         self.emit(node, argv, assigned, moved, stdin)
 
     def emit(
-        self, node: Node, argv: list[Word], assigned: list[tuple[str, Word]], moved: list[Redirect], stdin: Source | None
+        self,
+        node: Node,
+        argv: list[Word],
+        assigned: list[tuple[str, Word]],
+        moved: list[Redirect],
+        stdin: Source | None,
     ) -> None:
         """Hand one segment on, and follow its `cd`."""
         self.last = tuple(argv)
@@ -155,7 +165,9 @@ class Walk:
         assigned: list[tuple[str, Word]] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                assigned.append(self.assignment(child))
+                key, value = self.assignment(child)
+                assigned.append((key, value))
+                argv.append(Word(f"{key}={value.text}", self.text(child), False, value.secret))
             else:
                 argv.extend(self.words(child))
         self.emit(node, argv, assigned, [], None)
@@ -213,6 +225,13 @@ class Walk:
             self.visit(child)
         self.stdin = before
 
+    def bare_redirect(self, node: Node) -> None:
+        """A redirection without a command, as in `$(< file)`."""
+        moved: list[Redirect] = []
+        self.redirect(node, moved)
+        if moved and not self.quiet:
+            self.emit(node, [], [], moved, None)
+
     def redirect(self, node: Node, moved: list[Redirect], later: list[Node] | None = None) -> Source | None:
         """Record one redirection; returns what it feeds to standard input, if it does."""
         if node.type == "herestring_redirect":
@@ -260,6 +279,21 @@ class Walk:
             self.stdin = Source(None, self.last)
             self.cwd, self.other_cwds = cwd, others
         self.stdin, self.piped_on = before, on
+
+    def sequence(self, node: Node) -> None:
+        """`a && b || c`: the grammar nests to the left, so the left spine is walked without recursion."""
+        parts: list[Node] = []
+        at: Node | None = node
+        while at is not None:
+            inner: Node | None = None
+            for child in reversed(at.named_children):
+                if child.type == "list" and inner is None:
+                    inner = child
+                else:
+                    parts.append(child)
+            at = inner
+        for part in reversed(parts):
+            self.visit(part)
 
     def subshell(self, node: Node) -> None:
         """Its `cd` ends with it."""
@@ -310,7 +344,14 @@ class Walk:
     def built(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
         """The node's possible values with marks, and whether a secret variable went in."""
         kind = node.type
-        if kind in ("word", "number", "variable_name", "file_descriptor", "test_operator", "special_variable_name"):
+        if kind in (
+            "word",
+            "number",
+            "variable_name",
+            "file_descriptor",
+            "test_operator",
+            "special_variable_name",
+        ):
             if not node.named_child_count:
                 text = self.text(node)
                 return [w.double_quoted(text) if quoted else w.unquoted(text)], False
@@ -381,7 +422,9 @@ class Walk:
         if "@P" in text and not self.quiet:
             self.on_problem("a prompt expansion runs what its value says", False)
         name = re.match(r"[!#]?(\w+)", text)
-        secret = bool(name and not text.startswith("#") and SECRET_NAME.search(name[1]) and name[1] not in _NOT_SECRET)
+        secret = bool(
+            name and not text.startswith("#") and SECRET_NAME.search(name[1]) and name[1] not in _NOT_SECRET
+        )
         return [HOLE], secret and ":+" not in text and "+" not in text[:1]
 
     def substitution(self, node: Node) -> str:
@@ -430,7 +473,7 @@ class Walk:
                 name, word = self.assignment(node)
                 appended = b"+=" in self.source[node.start_byte : node.end_byte]
                 values = [HOLE if appended else word.text]
-            if any(HOLE in value for value in values):
+            if any(value.startswith(HOLE) for value in values):
                 spoilt.add(name)
             seen.setdefault(name, []).extend(values)
             if name not in spoilt and len(seen[name]) <= _MAX_VALUES:
@@ -446,7 +489,11 @@ class Walk:
     def _read_names(self, node: Node) -> list[str]:
         """Names that `read`, `mapfile`, `printf -v` or `getopts` set to what nobody knows."""
         parts = self.text(node).split()
-        return parts[1:] if parts and parts[0] in ("read", "mapfile", "readarray", "printf", "getopts", "let") else []
+        return (
+            parts[1:]
+            if parts and parts[0] in ("read", "mapfile", "readarray", "printf", "getopts", "let")
+            else []
+        )
 
 
 def _multiplies(name: str, body: str) -> bool:
@@ -477,6 +524,7 @@ _HANDLERS: Final[dict[str, Callable[[Walk, Node], None]]] = {
     "command": Walk.command,
     "redirected_statement": Walk.redirected,
     "pipeline": Walk.pipeline,
+    "list": Walk.sequence,
     "subshell": Walk.subshell,
     "function_definition": Walk.function,
     "declaration_command": Walk.declaration,
@@ -484,6 +532,9 @@ _HANDLERS: Final[dict[str, Callable[[Walk, Node], None]]] = {
     "variable_assignment": Walk.assignments,
     "variable_assignments": Walk.assignments,
     "test_command": Walk.test,
+    "file_redirect": Walk.bare_redirect,
+    "herestring_redirect": Walk.bare_redirect,
+    "heredoc_redirect": Walk.bare_redirect,
 }
 
 

@@ -103,7 +103,9 @@ def ansi_c(text: str) -> str:
     return _ANSI.sub(value, text)
 
 
-_ANSI: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_ANSI: Final = re.compile(
+    r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
+)
 _ANSI_LETTERS: Final = {
     "n": "\n", "t": "\t", "r": "\r", "a": " ", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "?": "?",
@@ -143,7 +145,9 @@ def _braces(text: str) -> list[str]:
         if not found:
             done.append(now)
         else:
-            todo.extend(now[: found.start()] + part + now[found.end() :] for part in reversed(found[1].split(COMMA)))
+            todo.extend(
+                now[: found.start()] + part + now[found.end() :] for part in reversed(found[1].split(COMMA))
+            )
         if len(done) + len(todo) > _MAX_WORDS:
             return [HOLE]
     return done

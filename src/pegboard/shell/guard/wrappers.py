@@ -120,7 +120,8 @@ def env(call: Call) -> tuple[list[tuple[str, Word]], list[Word]]:
 
 
 _XARGS: Final = Program(
-    takes="aEILnPsdJRS", long_takes=frozenset({"--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace"})
+    takes="aEILnPsdJRS",
+    long_takes=frozenset({"--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace"}),
 )
 
 
@@ -146,7 +147,9 @@ def xargs(call: Call) -> bool:
         if letter in "Ii":
             mark = text[2:] or (args[at + 1].text if letter == "I" and at + 1 < len(args) else "{}")
         if letter == "a":
-            call.read(Word(text[2:], text) if text[2:] else (args[at + 1] if at + 1 < len(args) else args[at]))
+            call.read(
+                Word(text[2:], text) if text[2:] else (args[at + 1] if at + 1 < len(args) else args[at])
+            )
         at += 2 if letter in _XARGS.takes and len(text) == 2 else 1
     inner = list(args[at:]) or [Word("echo", "echo")]
     given = fed_words(call)
@@ -188,7 +191,11 @@ def fed_words(call: Call) -> list[Word]:
         return [Word(f"{root}/found" if filtered else root, "found files") for root in roots]
     if names[:2] == ["git", "ls-files"] or names[:2] == ["git", "diff"]:
         return [Word("found", "listed files")]
-    if names and names[0] in ("grep", "rg", "egrep") and any(re.fullmatch(r"-\w*[lL]\w*|--files.*", n) for n in names):
+    if (
+        names
+        and names[0] in ("grep", "rg", "egrep")
+        and any(re.fullmatch(r"-\w*[lL]\w*|--files.*", n) for n in names)
+    ):
         return [Word("found", "found files")]
     return [Word(HOLE, "words on standard input")]
 
@@ -242,6 +249,9 @@ def shell(call: Call) -> bool:
         if text.startswith("-") and not text.startswith("--"):
             if "c" in text or text.lower() in ("-command", "-encodedcommand", "-enc"):
                 _script_argument(call, at)
+                return True
+            if "n" in text:
+                # The script is parsed and not run.
                 return True
             reads_stdin = reads_stdin or "s" in text
             if "i" in text:
@@ -350,15 +360,23 @@ def interpreter(call: Call) -> bool:
             coded = True
             at += 1 if equals else 2
         elif name in ("--require", "--import", "--loader", "--experimental-loader", "--env-file"):
-            call.doubtful(Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word))
-            if "data:" in text or (not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")):
+            call.doubtful(
+                Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
+            )
+            if "data:" in text or (
+                not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")
+            ):
                 call.ask(f"{call.name} {name} loads code from its argument")
             at += 1 if equals else 2
         elif text.startswith("--"):
             at += 1
         elif language == "python" and (module := re.match(r"-[A-Za-ln-z]*m(.*)", text)):
             rest = args[at + 1 :]
-            return _module(call, module[1], rest) if module[1] else _module(call, rest[0].text if rest else "", rest[1:])
+            return (
+                _module(call, module[1], rest)
+                if module[1]
+                else _module(call, rest[0].text if rest else "", rest[1:])
+            )
         else:
             step, code_word, opens_in_place = _short(call, args, at, code_flags, takes)
             in_place = in_place or opens_in_place
@@ -385,14 +403,20 @@ def _short(call: Call, args: list[Word], at: int, code: str, takes: str) -> tupl
         letter = text[index]
         rest = text[index + 1 :]
         if letter in code:
-            value = Word(rest, args[at].source) if rest else (args[at + 1] if at + 1 < len(args) else Word("", ""))
+            value = (
+                Word(rest, args[at].source)
+                if rest
+                else (args[at + 1] if at + 1 < len(args) else Word("", ""))
+            )
             return (1 if rest else 2), value, in_place
         if letter == "i":
             in_place = True
             # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
             return 1, None, True
         if letter in takes:
-            if letter in "rMm" and not _SAFE_LOADS.match(rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")):
+            if letter in "rMm" and not _SAFE_LOADS.match(
+                rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
+            ):
                 call.doubtful(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
             return (1 if rest or letter in "CFD" else 2), None, in_place
     return 1, None, in_place
@@ -429,12 +453,34 @@ def _module(call: Call, name: str, rest: list[Word]) -> bool:
     """`python -m NAME`."""
     if HOLE in name:
         call.ask(f"{call.name} -m runs a module that is not known before it runs")
-    elif name in ("pip", "pipx", "uv", "poetry", "twine", "hatch", "build", "flit", "pdm", "ansible", "awscli"):
+    elif name in (
+        "pip",
+        "pipx",
+        "uv",
+        "poetry",
+        "twine",
+        "hatch",
+        "build",
+        "flit",
+        "pdm",
+        "ansible",
+        "awscli",
+    ):
         call.judge.inner(call, [Word(name, name), *rest])
     elif name == "timeit":
         for word in rest:
             judge_code(call, word.text, "python")
-    elif name in ("smtplib", "ftplib", "telnetlib", "webbrowser", "code", "asyncio", "poplib", "imaplib", "nntplib"):
+    elif name in (
+        "smtplib",
+        "ftplib",
+        "telnetlib",
+        "webbrowser",
+        "code",
+        "asyncio",
+        "poplib",
+        "imaplib",
+        "nntplib",
+    ):
         call.ask(f"{call.name} -m {name} reaches other machines or runs typed code")
     else:
         for word in rest:

@@ -1,0 +1,9 @@
+"""Stop early, with what to do, where Python is too old."""
+
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit(
+        f"Pegboard needs Python 3.11 or newer; this is {sys.version.split()[0]}. "
+        "Name another one: make PYTHON=python3.12 …"
+    )

@@ -1,0 +1,177 @@
+"""Stored artifacts: every write is a new version, nothing is ever overwritten (ledger U-05)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Final
+from urllib.parse import quote
+
+from pegboard.artifacts.replace import replace_once
+from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.context import current_context
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge
+from pegboard.ports.artifacts import Hit, Updated, UpdateType, Version
+from pegboard.ports.store import Store
+from pegboard.textedit.diff import unified
+
+HEADS: Final = "artifacts"
+VERSIONS: Final = "artifact_versions"
+MAX_BYTES: Final = 4 * 1024 * 1024
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_MAX_LINE: Final = 500
+
+
+def _session() -> str:
+    return current_context().session
+
+
+class StoredArtifacts:
+    """Artifacts in a Store.
+
+    Writes of one process take turns; a version that another process wrote is seen before
+    the next write, because nothing is cached.
+
+    Args:
+        store: where they are kept.
+        session: gives the session whose artifacts are meant; default is that of the current call.
+        clock: for the time of each version.
+        max_bytes: the largest content, UTF-8.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        session: Callable[[], str] = _session,
+        clock: Clock | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._clock = clock or SystemClock()
+        self._max_bytes = max_bytes
+        self._turn = asyncio.Lock()
+
+    async def create(self, id: str, *, title: str, content: str, content_type: str = "markdown") -> Version:
+        """See Artifacts."""
+        if not _ID.match(id):
+            raise InvalidArguments(
+                f"{id!r} is no artifact id", hint="Use letters, digits, '.', '_' and '-', at most 128."
+            )
+        async with self._turn:
+            if self._newest(id):
+                raise Conflict(
+                    f"Artifact '{id}' already exists",
+                    hint="Use update_artifact or rewrite_artifact, or another id.",
+                )
+            return self._put(id, 1, title, content_type, content, "create")
+
+    async def read(self, id: str, version: int | None = None) -> Version:
+        """See Artifacts."""
+        return self._get(id, version)
+
+    async def update(self, id: str, *, old: str, new: str, expected_version: int | None = None) -> Updated:
+        """See Artifacts."""
+        async with self._turn:
+            now = self._expected(id, expected_version)
+            done = replace_once(now.content, old, new, id)
+            saved = self._put(id, now.version + 1, now.title, now.content_type, done.text, done.update_type)
+        return Updated(version=saved, similarity=done.similarity, matched=done.matched)
+
+    async def rewrite(
+        self, id: str, *, content: str, title: str | None = None, expected_version: int | None = None
+    ) -> Version:
+        """See Artifacts."""
+        async with self._turn:
+            now = self._expected(id, expected_version)
+            return self._put(id, now.version + 1, title or now.title, now.content_type, content, "rewrite")
+
+    async def list(self) -> list[Version]:
+        """See Artifacts."""
+        heads = self._store.list(HEADS, prefix=self._prefix())
+        return sorted((self._at(key, int(value)) for key, value in heads), key=lambda version: version.id)
+
+    async def grep(
+        self, pattern: str, *, id: str | None = None, ignore_case: bool = False, limit: int = 100
+    ) -> list[Hit]:
+        """See Artifacts."""
+        wanted = pattern.casefold() if ignore_case else pattern
+        if not wanted:
+            raise InvalidArguments("the pattern is empty")
+        found: list[Hit] = []
+        for artifact in [self._get(id, None)] if id is not None else await self.list():
+            for number, line in enumerate(artifact.content.split("\n"), 1):
+                if wanted in (line.casefold() if ignore_case else line):
+                    found.append(Hit(id=artifact.id, line=number, text=line[:_MAX_LINE]))
+                    if len(found) >= limit:
+                        return found
+        return found
+
+    async def diff(self, id: str, old: int, new: int) -> str:
+        """See Artifacts."""
+        one, two = self._get(id, old), self._get(id, new)
+        return unified(id, one.content.encode("utf-8"), two.content.encode("utf-8"))
+
+    def _prefix(self) -> str:
+        # Quoted, so that no session key reaches into another's.
+        return quote(self._session(), safe="") + "/"
+
+    def _newest(self, id: str) -> int:
+        """The number of the newest version, 0 where there is no such artifact."""
+        return int(self._store.get(HEADS, self._prefix() + id) or b"0")
+
+    def _get(self, id: str, version: int | None) -> Version:
+        newest = self._newest(id)
+        if not newest:
+            raise NotFound(f"Artifact '{id}' not found", hint="list_artifacts names those that there are.")
+        if version is not None and not 1 <= version <= newest:
+            raise NotFound(
+                f"Version {version} not found", hint=f"Artifact '{id}' has versions 1 to {newest}."
+            )
+        return self._at(self._prefix() + id, version or newest)
+
+    def _at(self, key: str, version: int) -> Version:
+        value = self._store.get(VERSIONS, f"{key}/{version:08d}")
+        if value is None:
+            raise NotFound(f"Version {version} not found", hint="It was purged from the store.")
+        return Version(**json.loads(value))
+
+    def _expected(self, id: str, version: int | None) -> Version:
+        now = self._get(id, None)
+        if version is not None and version != now.version:
+            then = self._get(id, version)
+            changed = unified(id, then.content.encode("utf-8"), now.content.encode("utf-8"), max_chars=2000)
+            raise Conflict(
+                f"Artifact '{id}' is at version {now.version}, not {version}; since then:\n{changed}",
+                hint="Read it again and repeat the change on the newest version.",
+                details={"version": now.version, "expected": version},
+            )
+        return now
+
+    def _put(
+        self, id: str, version: int, title: str, content_type: str, content: str, update_type: UpdateType
+    ) -> Version:
+        try:
+            size = len(content.encode("utf-8"))
+        except UnicodeEncodeError as error:
+            raise InvalidArguments(f"the content holds half a character at {error.start}") from None
+        if size > self._max_bytes:
+            raise TooLarge(f"the content is {size} bytes; an artifact may hold {self._max_bytes}")
+        made = Version(
+            id=id,
+            version=version,
+            title=title,
+            content_type=content_type,
+            content=content,
+            update_type=update_type,
+            created_at=self._clock.now(),
+        )
+        key = self._prefix() + id
+        # The version before the number that names it: a crash in between leaves the old state whole.
+        self._store.put(VERSIONS, f"{key}/{version:08d}", json.dumps(asdict(made)).encode("ascii"))
+        self._store.put(HEADS, key, str(version).encode("ascii"))
+        return made

@@ -1,0 +1,213 @@
+"""openai-responses: OpenAI's Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pegboard.core.call import ToolCall
+from pegboard.core.content import Block, File, Image, Text
+from pegboard.core.errors import ModelError
+from pegboard.core.transcript import (
+    AssistantMessage,
+    Message,
+    Opaque,
+    StopReason,
+    Thinking,
+    Usage,
+    UserMessage,
+)
+from pegboard.dialects import media, wire
+from pegboard.dialects.names import OPENAI, wire_name
+from pegboard.dialects.protocol import ToolkitView
+from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.schemas import sendable
+from pegboard.dialects.strict import strict_or_plain
+
+PROVIDER: Final = "Responses"
+INCOMPLETE: Final[Mapping[str, StopReason]] = {
+    "max_output_tokens": "length",
+    "content_filter": "filtered",
+}
+
+
+class OpenAIResponses:
+    """Responses.
+
+    Reasoning items, and items of the provider's own tools, are kept whole as Opaque and sent back
+    verbatim at their place; their summaries are Thinking besides, for people.
+
+    Args:
+        strict: send tools with `strict: true` where their schema can be said so.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.name = "openai-responses-strict" if strict else "openai-responses"
+        self._catalogue = ToolCatalogue(self.name, OPENAI, _render_strict if strict else _render)
+
+    def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
+        """`[{type: function, name, description, parameters, strict}]`."""
+        return self._catalogue.tools(toolkit)
+
+    def notes(self, toolkit: ToolkitView) -> tuple[str, ...]:
+        """Which tools could not be sent strict, and why."""
+        return self._catalogue.notes(toolkit)
+
+    def encode(self, message: Message) -> list[dict[str, Any]]:
+        """Input items; images and PDF files of results stay in their result."""
+        if isinstance(message, UserMessage):
+            parts = [_part(b) for b in message.content]
+            return [{"type": "message", "role": "user", "content": parts or [_input_text("")]}]
+        if isinstance(message, AssistantMessage):
+            return [item for block in message.content for item in _items(block)]
+        return [
+            {
+                "type": "function_call_output",
+                "call_id": wire.clean_text(r.call_id),
+                "output": _output(r.content),
+            }
+            for r in message.results
+        ]
+
+    def decode(self, reply: Any, toolkit: ToolkitView | None = None) -> list[ToolCall]:
+        """The calls of a response.
+
+        Raises:
+            ModelError: no response, or a failed one.
+        """
+        return list(self.decode_message(reply, toolkit).calls)
+
+    def decode_message(self, reply: Any, toolkit: ToolkitView | None = None) -> AssistantMessage:
+        """The response's output items in order.
+
+        Raises:
+            ModelError: no response, or a failed one.
+        """
+        body = wire.reply_dict(reply, PROVIDER)
+        error = wire.record(body.get("error"))
+        if error or not isinstance(body.get("output"), list):
+            said = wire.string(error.get("message")) or "it has no output"
+            raise ModelError(f"the reply is no {PROVIDER} response: {said}")
+        content: list[Text | Thinking | Opaque | ToolCall] = []
+        refused = False
+        for item in wire.records(body["output"]):
+            kind = item.get("type")
+            if kind == "function_call":
+                call = wire.call_of(item.get("call_id"), item.get("name"), item.get("arguments"))
+                own = self._catalogue.own_name(call.name, toolkit)
+                content.append(ToolCall(call.id, own, call.arguments))
+            elif kind == "message":
+                for part in wire.records(item.get("content")):
+                    refused = refused or part.get("type") == "refusal"
+                    if text := wire.string(part.get("text")) or wire.string(part.get("refusal")):
+                        content.append(Text(text))
+            else:
+                if kind == "reasoning" and (thought := _thought(item)):
+                    content.append(Thinking(thought))
+                content.append(Opaque("openai-responses", item))
+        return AssistantMessage(
+            content=tuple(content),
+            stop=_stop(body, refused, content),
+            usage=_usage(body.get("usage")),
+            model=wire.string(body.get("model")),
+        )
+
+    def stream(self, toolkit: ToolkitView | None = None) -> Any:
+        """A reader for `response.*` events."""
+        from pegboard.dialects.openai_responses_stream import OpenAIResponsesStream
+
+        return OpenAIResponsesStream(self, toolkit)
+
+
+def strict() -> OpenAIResponses:
+    """The dialect with `strict: true` tools."""
+    return OpenAIResponses(strict=True)
+
+
+def _render(toolkit: ToolkitView) -> Rendered:
+    # The API takes a missing `strict` for true.
+    return Rendered([_tool(t.name, t.description, sendable(t.schema), strict=False) for t in toolkit])
+
+
+def _render_strict(toolkit: ToolkitView) -> Rendered:
+    tools: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for tool in toolkit:
+        parameters, note = strict_or_plain(tool)
+        notes += [note] if note else []
+        tools.append(_tool(tool.name, tool.description, parameters, strict=not note))
+    return Rendered(tools, tuple(notes))
+
+
+def _tool(name: str, description: str, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": wire_name(name, OPENAI),
+        "description": description,
+        "parameters": parameters,
+        "strict": strict,
+    }
+
+
+def _items(block: Text | Thinking | Opaque | ToolCall) -> list[dict[str, Any]]:
+    match block:
+        case Text(text):
+            part: dict[str, Any] = {"type": "output_text", "text": wire.clean_text(text), "annotations": []}
+            return [{"type": "message", "role": "assistant", "content": [part]}] if text else []
+        case ToolCall():
+            return [
+                {
+                    "type": "function_call",
+                    "call_id": wire.clean_text(block.id or ""),
+                    "name": wire_name(block.name, OPENAI),
+                    "arguments": wire.arguments_text(block.arguments),
+                }
+            ]
+        case Opaque(dialect, value) if dialect == "openai-responses":
+            return [wire.clean_value(value)]
+        case _:
+            return []
+
+
+def _output(blocks: tuple[Block, ...]) -> str | list[dict[str, Any]]:
+    if all(isinstance(b, Text) for b in blocks):
+        return media.blocks_text(blocks) or media.EMPTY
+    return [_part(b) for b in blocks]
+
+
+def _part(block: Block) -> dict[str, Any]:
+    if isinstance(block, Image) and media.is_sendable_image(block):
+        return {"type": "input_image", "image_url": media.data_uri(block.data, block.mime_type)}
+    if isinstance(block, File) and block.data is not None and media.is_pdf(block):
+        uri = media.data_uri(block.data, block.mime_type)
+        return {"type": "input_file", "filename": wire.clean_text(block.name), "file_data": uri}
+    return _input_text(media.block_text(block))
+
+
+def _input_text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _thought(item: dict[str, Any]) -> str:
+    parts = [*wire.records(item.get("summary")), *wire.records(item.get("content"))]
+    return "\n".join(text for p in parts if (text := wire.string(p.get("text"))))
+
+
+def _stop(body: dict[str, Any], refused: bool, content: list[Any]) -> StopReason:
+    if refused:
+        return "refusal"
+    if body.get("status") == "incomplete":
+        reason = wire.string(wire.record(body.get("incomplete_details")).get("reason"))
+        return INCOMPLETE.get(reason, "length")
+    return "tools" if any(isinstance(b, ToolCall) for b in content) else "end"
+
+
+def _usage(value: Any) -> Usage:
+    body = wire.record(value)
+    cached = wire.count(wire.record(body.get("input_tokens_details")).get("cached_tokens"))
+    return Usage(
+        input_tokens=max(0, wire.count(body.get("input_tokens")) - cached),
+        output_tokens=wire.count(body.get("output_tokens")),
+        cache_read_tokens=cached,
+        requests=1,
+    )

@@ -1,0 +1,90 @@
+"""The streamed form of Responses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pegboard.core.errors import ModelError
+from pegboard.core.transcript import AssistantMessage
+from pegboard.dialects import wire
+from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta, ToolkitView
+
+if TYPE_CHECKING:
+    from pegboard.dialects.openai_responses import OpenAIResponses
+
+_TEXT: Final = ("response.output_text.delta", "response.refusal.delta")
+_THINKING: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_LAST: Final = ("response.completed", "response.incomplete", "response.failed")
+
+
+class OpenAIResponsesStream:
+    """Reads `response.*` events; the last one holds the whole response and wins.
+
+    A stream that ends without it is put together from its pieces.
+    """
+
+    def __init__(self, dialect: OpenAIResponses, toolkit: ToolkitView | None) -> None:
+        self._dialect = dialect
+        self._toolkit = toolkit
+        self._whole: dict[str, Any] | None = None
+        self._items: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._calls: dict[int, int] = {}
+
+    def feed(self, chunk: Any) -> list[Delta]:
+        """What this event adds.
+
+        Raises:
+            ModelError: an error event, or no object.
+        """
+        event = wire.reply_dict(chunk, "Responses")
+        kind, place = event.get("type"), wire.count(event.get("output_index"))
+        piece = event.get("delta")
+        if kind == "error":
+            said = wire.string(event.get("message")) or "no message"
+            raise ModelError(f"the model's stream ended in an error: {said}")
+        if kind in _LAST:
+            self._whole = wire.record(event.get("response"))
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            return self._item(place, wire.record(event.get("item")))
+        elif isinstance(piece, str) and piece:
+            if kind in _THINKING:
+                return [ThinkingDelta(piece)]
+            if kind in _TEXT:
+                self._pieces.setdefault(place, []).append(piece)
+                return [TextDelta(piece)]
+            if kind == "response.function_call_arguments.delta" and place in self._calls:
+                self._pieces.setdefault(place, []).append(piece)
+                return [CallDelta(self._calls[place], piece)]
+        return []
+
+    def flush(self) -> list[Delta]:
+        """Nothing: no piece is held back."""
+        return []
+
+    def finish(self) -> AssistantMessage:
+        """The whole message.
+
+        Raises:
+            ModelError: the response failed.
+        """
+        whole = self._whole or {
+            "output": [self._put_together(n, item) for n, item in sorted(self._items.items())],
+            "status": "incomplete",
+        }
+        return self._dialect.decode_message(whole, self._toolkit)
+
+    def _item(self, place: int, item: dict[str, Any]) -> list[Delta]:
+        self._items[place] = item
+        if item.get("type") != "function_call" or place in self._calls:
+            return []
+        index = self._calls[place] = len(self._calls)
+        return [CallStarted(index, wire.string(item.get("call_id")), wire.string(item.get("name")))]
+
+    def _put_together(self, place: int, item: dict[str, Any]) -> dict[str, Any]:
+        text = "".join(self._pieces.get(place, ()))
+        if not text:
+            return item
+        if item.get("type") == "function_call":
+            return {**item, "arguments": text}
+        return {**item, "content": [{"type": "output_text", "text": text}]}

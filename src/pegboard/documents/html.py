@@ -1,0 +1,34 @@
+"""HTML to Markdown: what a reader of the page would see."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+_CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_UNSEEN = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+)
+
+
+def read_html(data: bytes, pages: str | None) -> dict[str, Any]:
+    """`{text, pages, note}`; scripts, styles and comments are left out."""
+    module: Any = import_module("html_to_markdown")
+    converted: Any = module.convert(_UNSEEN.sub("", decoded(data)))
+    text = getattr(converted, "content", converted)
+    return {"text": str(text or "").strip(), "pages": None, "note": ""}
+
+
+def decoded(data: bytes) -> str:
+    """The text: byte order mark, UTF-8, the declared encoding, cp1252."""
+    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, "replace")
+    declared = _CHARSET.search(data[:4096])
+    for name in ("utf-8", declared[1].decode("ascii") if declared else "cp1252"):
+        try:
+            return data.decode(name)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return data.decode("cp1252", "replace")

@@ -1,0 +1,65 @@
+"""PPTX to Markdown: each slide's text, tables and notes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, Final
+
+from pegboard.documents.archive import check_archive
+from pegboard.documents.markdown import table
+from pegboard.documents.pages import chosen
+from pegboard.documents.refusal import Refused
+
+MAX_SLIDES: Final = 200
+
+
+def read_pptx(data: bytes, pages: str | None) -> dict[str, Any]:
+    """`{text, pages, note}` of the chosen slides."""
+    check_archive(data)
+    pptx: Any = import_module("pptx")
+
+    try:
+        deck: Any = pptx.Presentation(io.BytesIO(data))
+    except (KeyError, ValueError) as error:
+        raise Refused("unsupported", f"the file is no PowerPoint presentation: {error}") from None
+    slides = list(deck.slides)
+    numbers, note = chosen(pages, len(slides), most=MAX_SLIDES, noun="slide")
+    text = "\n\n".join(_slide(number, slides[number - 1]) for number in numbers)
+    return {"text": text, "pages": len(slides), "note": note}
+
+
+def _slide(number: int, slide: Any) -> str:
+    title = slide.shapes.title
+    name = title.text_frame.text.strip() if title is not None and title.has_text_frame else ""
+    parts = [f"## Slide {number}{': ' + ' '.join(name.split()) if name else ''}"]
+    skip = None if title is None else title.shape_id
+    parts += [text for text in _shapes(slide.shapes, skip) if text]
+    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+        notes = slide.notes_slide.notes_text_frame.text.strip()
+        if notes:
+            parts.append(f"Notes: {notes}")
+    return "\n\n".join(parts)
+
+
+def _shapes(shapes: Iterable[Any], skip: int | None) -> Iterable[str]:
+    for shape in shapes:
+        if shape.shape_id == skip:
+            continue
+        if hasattr(shape, "shapes"):
+            yield from _shapes(shape.shapes, None)
+        elif getattr(shape, "has_table", False) and shape.has_table:
+            yield table([[cell.text for cell in row.cells] for row in shape.table.rows])
+        elif shape.has_text_frame:
+            yield _bullets(shape.text_frame)
+        elif hasattr(shape, "image"):
+            alternative = shape._element.xpath("string(.//p:cNvPr/@descr)")
+            yield f"[picture: {alternative or shape.name}]"
+
+
+def _bullets(frame: Any) -> str:
+    paragraphs = [p for p in frame.paragraphs if p.text.strip()]
+    if len(paragraphs) == 1:
+        return str(paragraphs[0].text).strip()
+    return "\n".join(f"{'  ' * p.level}- {p.text.strip()}" for p in paragraphs)

@@ -1,0 +1,92 @@
+"""XLSX to Markdown: one table a sheet, values with their formulas."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+from importlib import import_module
+from typing import Any, Final
+
+from pegboard.documents.archive import check_archive
+from pegboard.documents.markdown import table
+from pegboard.documents.pages import chosen
+from pegboard.documents.refusal import Refused
+
+MAX_ROWS: Final = 2000
+MAX_COLUMNS: Final = 200
+MAX_SHEETS: Final = 50
+
+
+def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
+    """`{text, pages, note}`; columns by letter and rows by number, so that cells can be named."""
+    check_archive(data)
+    openpyxl: Any = import_module("openpyxl")
+
+    try:
+        formulas: Any = openpyxl.load_workbook(io.BytesIO(data), read_only=True)
+        values: Any = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    except (KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise Refused("unsupported", f"the file is no Excel workbook: {error}") from None
+    names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
+    numbers, note = chosen(pages, len(names), most=MAX_SHEETS, noun="sheet")
+    parts: list[str] = []
+    notes = [note] if note else []
+    for number in numbers:
+        name = names[number - 1]
+        text, cut = _sheet(formulas[name], values[name])
+        parts.append(f"## Sheet {number}: {name}\n\n{text or '(empty)'}")
+        if cut:
+            notes.append(f"Sheet {name!r} is shown up to row {MAX_ROWS} and column {MAX_COLUMNS} only.")
+    return {"text": "\n\n".join(parts), "pages": len(names), "note": " ".join(notes)}
+
+
+def _sheet(formulas: Any, values: Any) -> tuple[str, bool]:
+    """The table and whether it was cut."""
+    get_column_letter: Any = import_module("openpyxl.utils").get_column_letter
+
+    formulas.reset_dimensions()
+    values.reset_dimensions()
+    rows: list[tuple[int, list[str]]] = []
+    cut = False
+    pairs = zip(formulas.iter_rows(values_only=True), values.iter_rows(values_only=True), strict=False)
+    for number, (written, counted) in enumerate(pairs, 1):
+        if number > MAX_ROWS:
+            cut = True
+            break
+        cut = cut or any(v is not None for v in written[MAX_COLUMNS:])
+        texts = [_cell(f, v) for f, v in zip(written[:MAX_COLUMNS], counted[:MAX_COLUMNS], strict=False)]
+        while texts and not texts[-1]:
+            texts.pop()
+        if texts:
+            rows.append((number, texts))
+    if not rows:
+        return "", cut
+    width = max(len(texts) for _, texts in rows)
+    head = ["", *(get_column_letter(i) for i in range(1, width + 1))]
+    return table([head, *([str(number), *texts] for number, texts in rows)]), cut
+
+
+def _cell(written: Any, counted: Any) -> str:
+    """The value; for a formula `value (=FORMULA)`, or the formula alone where no value was stored."""
+    formula = getattr(written, "text", written)
+    if isinstance(formula, str) and formula.startswith("="):
+        value = _text(counted)
+        return f"{value} ({formula})" if value else formula
+    return _text(written)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float():
+            return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+        case datetime.datetime() if value.time() == datetime.time():
+            return value.date().isoformat()
+        case datetime.datetime():
+            return value.isoformat(" ")
+        case _:
+            return str(value)

@@ -1,0 +1,164 @@
+"""AnthropicModel: Claude through the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from pegboard.core.errors import ModelError
+from pegboard.core.toolkit import Toolkit
+from pegboard.dialects.anthropic import Anthropic
+from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.failures import Endpoint
+from pegboard.models.sdk import sdk
+
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
+ANSWER_TOKENS: Final = 16_000
+"""The API wants a limit for every answer."""
+
+_CACHED: Final = {"cache_control": {"type": "ephemeral"}}
+
+
+class AnthropicModel:
+    """A model behind the Messages API.
+
+    The end of the tools and instructions and the last two user messages carry prompt-cache
+    markers: what is before them is the same in the next request, byte for byte.
+
+    Args:
+        model: the model's name.
+        api_key: the key of this very server (decisions 11).
+        base_url: another server that speaks Messages; None = Anthropic.
+        options: further request fields (`max_tokens`, `thinking`, `temperature` …).
+        timeout_s: seconds without a byte after which a request has failed.
+        waiting: retry policy, clock and sleep.
+
+    Raises:
+        ModelError: no key for Anthropic itself.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout_s: float = 600.0,
+        waiting: Waiting | None = None,
+    ) -> None:
+        if not api_key and base_url is None:
+            raise ModelError(f"no key for anthropic:{model}", hint="Set ANTHROPIC_API_KEY.")
+        self.dialect = Anthropic()
+        self.endpoint = Endpoint(
+            provider="anthropic",
+            model=model,
+            # The SDK adds /v1 itself; users write the URL as for the other families.
+            url=(base_url or ANTHROPIC_URL).removesuffix("/v1"),
+            key_hint="Check ANTHROPIC_API_KEY."
+            if base_url is None
+            else "This server needs its own key: PEGBOARD_MODEL_KEY.",
+            key=api_key or "",
+        )
+        self._named = model if base_url is None else f"{model}@{base_url}"
+        self._options = {"max_tokens": ANSWER_TOKENS, **(options or {})}
+        self._timeout_s = timeout_s
+        self._waiting = waiting or Waiting()
+
+    @property
+    def name(self) -> str:
+        """`anthropic:NAME`, with `@URL` where it is another server."""
+        return f"anthropic:{self._named}"
+
+    @property
+    def destination(self) -> str:
+        """Where the data goes."""
+        return self.endpoint.destination
+
+    def converse(
+        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
+    ) -> ProviderConversation:
+        """Open a conversation; no request is made yet."""
+        return ProviderConversation(_Wire(self, instructions, output_schema), tools, self._waiting)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if "client" in self.__dict__:
+            await self.client.close()
+
+    @cached_property
+    def client(self) -> Any:
+        """The SDK's client, bound to one origin, made on first use.
+
+        Raises:
+            ModelError: the SDK is not installed.
+        """
+        anthropic = sdk("anthropic", "anthropic")
+        return anthropic.AsyncAnthropic(
+            # Always given: else the SDK would look for keys, profiles and addresses of its own.
+            api_key=self.endpoint.key or "none",
+            base_url=self.endpoint.url,
+            max_retries=0,
+            timeout=self._timeout_s,
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                follow_redirects=False, timeout=self._timeout_s, trust_env=not self.endpoint.is_local
+            ),
+        )
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Request fields that every request has."""
+        return self._options
+
+
+class _Wire:
+    def __init__(
+        self, model: AnthropicModel, instructions: str, output_schema: Mapping[str, Any] | None
+    ) -> None:
+        self._model = model
+        self._head: dict[str, Any] = {}
+        if instructions:
+            self._head["system"] = [{"type": "text", "text": instructions, **_CACHED}]
+        if output_schema is not None:
+            self._head["output_config"] = {"format": {"type": "json_schema", "schema": dict(output_schema)}}
+        self.endpoint = model.endpoint
+        self.dialect = model.dialect
+
+    async def send(
+        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        request: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "messages": marked(messages),
+            **self._model.options,
+            **self._head,
+        }
+        rendered = self.dialect.render_tools(tools)
+        if rendered:
+            # Without instructions the tools are the end of the standing prefix.
+            last = rendered[-1] if "system" in request else {**rendered[-1], **_CACHED}
+            request["tools"] = [*rendered[:-1], last]
+            if not allow_tools:
+                request["tool_choice"] = {"type": "none"}
+        async with await self._model.client.messages.create(**request, stream=True) as stream:
+            async for event in stream:
+                yield event.to_dict(warnings=False)
+
+    def ends(self, chunk: Mapping[str, Any]) -> bool:
+        return chunk.get("type") == "message_stop"
+
+
+def marked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with cache markers on the last two of the user's; only those are copied."""
+    out = list(messages)
+    left = 2
+    for place in range(len(out) - 1, -1, -1):
+        message = out[place]
+        if message["role"] == "user" and message["content"]:
+            *before, last = message["content"]
+            out[place] = {**message, "content": [*before, {**last, **_CACHED}]}
+            left -= 1
+            if left == 0:
+                break
+    return out

@@ -1,0 +1,140 @@
+"""OpenAIResponsesModel: OpenAI's Responses API, nothing kept at the provider."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from functools import cached_property
+from typing import Any
+
+from pegboard.core.errors import ModelError
+from pegboard.core.toolkit import Toolkit
+from pegboard.dialects.openai_responses import OpenAIResponses
+from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.openai import endpoint_of, make_client
+
+_LAST = ("response.completed", "response.incomplete", "response.failed")
+
+
+class OpenAIResponsesModel:
+    """A model behind the Responses API.
+
+    Requests say `store: false` and ask for encrypted reasoning, so that the transcript is ours
+    alone and reasoning items go back as they came.
+
+    Args:
+        model: the model's name.
+        api_key: the key of this very server (decisions 11).
+        base_url: another server that speaks Responses; None = OpenAI.
+        strict: send tools with `strict: true` where their schema allows.
+        options: further request fields (`reasoning`, `max_output_tokens` …).
+        timeout_s: seconds without a byte after which a request has failed.
+        waiting: retry policy, clock and sleep.
+
+    Raises:
+        ModelError: no key for OpenAI itself.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        strict: bool = False,
+        options: Mapping[str, Any] | None = None,
+        timeout_s: float = 600.0,
+        waiting: Waiting | None = None,
+    ) -> None:
+        if not api_key and base_url is None:
+            raise ModelError(f"no key for openai-responses:{model}", hint="Set OPENAI_API_KEY.")
+        self.dialect = OpenAIResponses(strict=strict)
+        self.endpoint = endpoint_of("openai-responses", model, api_key, base_url)
+        self._named = model if base_url is None else f"{model}@{base_url}"
+        self._options = dict(options or {})
+        self._timeout_s = timeout_s
+        self._waiting = waiting or Waiting()
+
+    @property
+    def name(self) -> str:
+        """`openai-responses:NAME`, with `@URL` where it is another server."""
+        return f"openai-responses:{self._named}"
+
+    @property
+    def destination(self) -> str:
+        """Where the data goes."""
+        return self.endpoint.destination
+
+    def converse(
+        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
+    ) -> ProviderConversation:
+        """Open a conversation; no request is made yet."""
+        return ProviderConversation(_Wire(self, instructions, output_schema), tools, self._waiting)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if "client" in self.__dict__:
+            await self.client.close()
+
+    @cached_property
+    def client(self) -> Any:
+        """The SDK's client, made on first use.
+
+        Raises:
+            ModelError: the SDK is not installed.
+        """
+        return make_client(self.endpoint, self._timeout_s)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Request fields that every request has."""
+        return self._options
+
+
+class _Wire:
+    def __init__(
+        self, model: OpenAIResponsesModel, instructions: str, output_schema: Mapping[str, Any] | None
+    ) -> None:
+        self._model = model
+        self._head: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
+        if instructions:
+            self._head["instructions"] = instructions
+        if output_schema is not None:
+            form = {"type": "json_schema", "name": "answer", "schema": dict(output_schema), "strict": False}
+            self._head["text"] = {"format": form}
+        self.endpoint = model.endpoint
+        self.dialect = model.dialect
+
+    async def send(
+        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        # The list is given as it is: the SDK only reads it.
+        request: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "input": messages,
+            **self._head,
+            **self._model.options,
+        }
+        rendered = self.dialect.render_tools(tools)
+        if rendered:
+            request["tools"] = rendered
+            if not allow_tools:
+                request["tool_choice"] = "none"
+        async with await self._model.client.responses.create(**request, stream=True) as stream:
+            async for event in stream:
+                chunk: dict[str, Any] = event.to_dict(warnings=False)
+                if chunk.get("type") == "response.failed":
+                    raise _failed(chunk, self.endpoint.host)
+                yield chunk
+
+    def ends(self, chunk: Mapping[str, Any]) -> bool:
+        return chunk.get("type") in _LAST
+
+
+def _failed(chunk: Mapping[str, Any], host: str) -> ModelError:
+    response: Mapping[str, Any] = chunk.get("response") or {}
+    error: Mapping[str, Any] = response.get("error") or {}
+    code = str(error.get("code") or "unknown")
+    return ModelError(
+        f"{host} broke off: {error.get('message') or 'no reason given'} ({code})",
+        retryable=code in ("server_error", "rate_limit_exceeded", "unknown"),
+    )

@@ -1,0 +1,112 @@
+"""Artifacts: versioned texts that a session makes, apart from the workspace (ledger A-49..A-53)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+UpdateType: TypeAlias = Literal["create", "update", "update_fuzzy", "rewrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One version of an artifact.
+
+    Attributes:
+        id: the artifact's id, unique in its session.
+        version: 1 for the first, one more for each write (ledger U-05).
+        title: for people.
+        content_type: `markdown`, `python`, `text/html` …
+        content: the whole text.
+        update_type: how this version came about.
+        created_at: seconds since the epoch.
+    """
+
+    id: str
+    version: int
+    title: str
+    content_type: str
+    content: str
+    update_type: UpdateType
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """What an update did.
+
+    Attributes:
+        version: the new version.
+        similarity: 1.0 for an exact match, else how alike the matched text was.
+        matched: the text that was replaced.
+    """
+
+    version: Version
+    similarity: float
+    matched: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One line of one artifact."""
+
+    id: str
+    line: int
+    text: str
+
+
+class Artifacts(Protocol):
+    """The artifacts of the session that the current call runs in."""
+
+    async def create(self, id: str, *, title: str, content: str, content_type: str = "markdown") -> Version:
+        """A new artifact, version 1.
+
+        Raises:
+            Conflict: the id is taken (ledger U-01).
+            InvalidArguments: the id is none.
+            TooLarge: the content is over the limit.
+        """
+        ...
+
+    async def read(self, id: str, version: int | None = None) -> Version:
+        """One version, the newest by default.
+
+        Raises:
+            NotFound: no such artifact, or `Version {n} not found` (ledger U-07).
+        """
+        ...
+
+    async def update(self, id: str, *, old: str, new: str, expected_version: int | None = None) -> Updated:
+        """A new version with one text replaced: exactly, else approximately (ledger U-02, U-03).
+
+        Raises:
+            NotFound: no such artifact, or nothing near enough; the closest text is shown.
+            NotUnique: several places fit.
+            Conflict: `expected_version` is not the newest (ledger U-06); what changed is shown.
+        """
+        ...
+
+    async def rewrite(
+        self, id: str, *, content: str, title: str | None = None, expected_version: int | None = None
+    ) -> Version:
+        """A new version with other content.
+
+        Raises:
+            NotFound, Conflict, TooLarge: as above.
+        """
+        ...
+
+    async def list(self) -> Sequence[Version]:
+        """The newest version of each artifact, by id."""
+        ...
+
+    async def grep(
+        self, pattern: str, *, id: str | None = None, ignore_case: bool = False, limit: int = 100
+    ) -> Sequence[Hit]:
+        """Lines of the newest versions that hold a plain text, at most `limit`."""
+        ...
+
+    async def diff(self, id: str, old: int, new: int) -> str:
+        """The unified diff between two versions; empty where they are equal."""
+        ...

@@ -1,0 +1,144 @@
+"""grep: search in file contents."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from pegboard.core.errors import InvalidArguments, Unavailable
+from pegboard.core.params import Alias, EffectMarker, Inject
+from pegboard.core.result import ToolResult
+from pegboard.core.shaping import Spills
+from pegboard.core.tool import tool
+from pegboard.ports.files import Files, Found, Match, SearchQuery
+
+_PLACE: Final = EffectMarker(
+    "read", "Folder or file to search, relative to the workspace.", ("file_path", "dir", "directory", "file")
+)
+
+
+@tool(
+    idempotent=True,
+    hints=("search in files", "find text", "find in code", "rg", "搜索内容"),
+    example={"pattern": "def main", "type": "py"},
+)
+async def grep(
+    pattern: Annotated[str, Alias("query", "regex", "search")],
+    path: Annotated[str, _PLACE] = ".",
+    glob: Annotated[str | None, Alias("include", "file_pattern")] = None,
+    type: Annotated[str | None, Alias("file_type")] = None,
+    mode: Annotated[Literal["content", "files", "count"], Alias("output_mode", "outputMode")] = "content",
+    context: Annotated[int, Field(ge=0, le=50), Alias("C", "-C")] = 0,
+    ignore_case: Annotated[bool, Alias("i", "-i", "case_insensitive")] = False,
+    fixed_strings: Annotated[bool, Alias("fixed", "literal", "F", "-F")] = False,
+    multiline: bool = False,
+    limit: Annotated[int, Field(ge=1, le=10_000), Alias("head_limit", "max", "max_results")] = 100,
+    offset: Annotated[int, Field(ge=0)] = 0,
+    hidden: bool = False,
+    no_ignore: bool = False,
+    *,
+    files: Inject[Files],
+    spills: Inject[Spills | None] = None,
+) -> ToolResult:
+    """Search file contents with a regular expression; gives `path:line:text`.
+
+    `a|b` finds either, `\\(` a literal bracket; set fixed_strings for plain text. What git ignores,
+    hidden and binary files are left out; the answer says so where it found nothing.
+
+    Args:
+        pattern: Regular expression, matched within each line.
+        path: Folder or file to search, relative to the workspace, or `spill:ID` of a cut result.
+        glob: Only files that match, for example `*.ts` or `!*.min.js`.
+        type: Only files of a type, for example py, js, md.
+        mode: content shows lines, files the paths, count the matching lines of each file.
+        context: Lines to show before and after each match.
+        ignore_case: Ignore case.
+        fixed_strings: Take the pattern as plain text.
+        multiline: Let the pattern span lines; `.` then matches line ends.
+        limit: How many lines (or files) at most.
+        offset: How many to leave out first, to page.
+        hidden: Search hidden files too.
+        no_ignore: Search what .gitignore and .ignore leave out too.
+    """
+    if path.startswith("spill:"):
+        if spills is None:
+            raise Unavailable(
+                "no spilled results are kept here", hint="Run the call again with a narrower question."
+            )
+        found = _in_text(path, spills.read(path), pattern, fixed_strings, ignore_case, offset, limit)
+    else:
+        query = SearchQuery(
+            pattern=pattern, path=path, glob=glob, type=type, fixed_strings=fixed_strings,
+            ignore_case=ignore_case, multiline=multiline, context=context, mode=mode, offset=offset,
+            limit=limit, hidden=hidden, no_ignore=no_ignore,
+        )  # fmt: skip
+        found = await files.search(query)
+    return ToolResult.from_text(
+        "\n".join(_text(found, pattern, path, mode, offset, limit)), data=_data(found)
+    )
+
+
+def _text(found: Found, pattern: str, path: str, mode: str, offset: int, limit: int) -> list[str]:
+    lines: list[str] = []
+    before: Match | None = None
+    for match in found.matches:
+        if before is not None and (match.path != before.path or match.line > before.line + 1):
+            # Groups are divided only where context makes them groups.
+            lines += ["--"] if any(not m.is_match for m in found.matches) else []
+        mark = ":" if match.is_match else "-"
+        lines.append(f"{match.path}{mark}{match.line}{mark}{match.text}")
+        before = match
+    lines += [path if mode == "files" else f"{path}:{count}" for path, count in found.counts]
+    if not lines:
+        looked = f" in {found.searched} files" if found.searched else ""
+        lines.append(
+            f"Nothing beyond {offset}." if offset else f"No matches for {pattern!r} in {path}{looked}."
+        )
+    if found.note:
+        lines.insert(0, f"[{found.note}]")
+    if found.truncated:
+        shown = f"{offset + 1}-{offset + limit}"
+        lines.append(
+            f"[{'matches' if mode == 'content' else 'files'} {shown}; more exist: offset={offset + limit} goes on]"
+        )
+    return [*lines, *(f"[{sentence}]" for sentence in found.skipped)]
+
+
+def _data(found: Found) -> dict[str, object]:
+    return {
+        "matches": [
+            {"path": m.path, "line": m.line, "text": m.text, "is_match": m.is_match} for m in found.matches
+        ],
+        "counts": [{"path": path, "count": count} for path, count in found.counts],
+        "total": found.total,
+        "truncated": found.truncated,
+        "skipped": list(found.skipped),
+        "searched": found.searched,
+        "note": found.note,
+    }
+
+
+def _in_text(
+    name: str, text: str, pattern: str, fixed: bool, ignore_case: bool, offset: int, limit: int
+) -> Found:
+    """The same in a spilled result, which is text in our own hands and no file of the workspace."""
+    try:
+        regex = re.compile(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        raise InvalidArguments(
+            f"the pattern {pattern!r} is no valid regular expression: {error}",
+            hint="Set fixed_strings=true to search for it as it stands.",
+        ) from None
+    hits = [
+        Match(path=name, line=number, text=line[:500])
+        for number, line in enumerate(text.split("\n"), 1)
+        if regex.search(line)
+    ]
+    return Found(
+        matches=tuple(hits[offset : offset + limit]),
+        total=len(hits),
+        truncated=len(hits) > offset + limit,
+        searched=1,
+    )

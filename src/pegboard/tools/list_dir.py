@@ -1,0 +1,78 @@
+"""list_dir: what a folder holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from pegboard.core.params import Alias, EffectMarker, Inject
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import tool
+from pegboard.ports.files import Entry, Files, Listing
+
+_FOLDER: Final = EffectMarker(
+    "read", "Path of the folder, relative to the workspace.", ("dir", "directory", "dir_path", "folder")
+)
+_DEEPEST: Final = 50
+
+
+@tool(
+    idempotent=True,
+    hints=("list a folder", "what files are there", "ls", "列出目录"),
+    example={"path": "src", "depth": 2},
+)
+async def list_dir(
+    path: Annotated[str, _FOLDER] = ".",
+    recursive: bool = False,
+    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST)] = None,
+    max_entries: Annotated[int, Field(ge=1, le=10_000), Alias("limit", "maxEntries")] = 1000,
+    style: Literal["default", "plain", "emoji"] = "default",
+    *,
+    files: Inject[Files],
+) -> ToolResult:
+    """List the entries of a folder, hidden and ignored ones too, folders first.
+
+    Use glob to find files by name in a whole tree; it leaves out what git ignores.
+
+    Args:
+        path: Path of the folder, relative to the workspace.
+        recursive: List what is in the subfolders too.
+        depth: How many levels, 1 is the folder alone; recursive without depth means all.
+        max_entries: How many entries at most.
+        style: `[DIR] name/` and `[FILE] name` by default; plain names; or emoji.
+    """
+    levels = depth or (_DEEPEST if recursive else 1)
+    found = await files.list(path, depth=levels, limit=max_entries)
+    if style == "emoji":
+        # The order of the document that this style comes from: by name alone (ledger N-43).
+        entries = sorted(found.entries, key=lambda e: e.path.split("/"))
+    else:
+        entries = list(found.entries)
+    lines = [_line(entry, style) for entry in entries] or [f"[{path} is empty]"]
+    if found.truncated:
+        lines.append(f"[only the first {max_entries} entries; raise max_entries or list a subfolder]")
+    lines += [f"[{sentence}]" for sentence in found.skipped]
+    return ToolResult.from_text("\n".join(lines), data=_data(path, found))
+
+
+def _line(entry: Entry, style: str) -> str:
+    folder = entry.kind == "dir"
+    if style == "emoji":
+        return f"{'📁' if folder else '📄'} {entry.path}"
+    name = f"{entry.path}/" if folder else entry.path
+    if style == "plain":
+        return name
+    word = {"dir": "DIR", "file": "FILE", "link": "LINK", "other": "OTHER"}[entry.kind]
+    return f"[{word}] {name}"
+
+
+def _data(path: str, found: Listing) -> dict[str, object]:
+    return {
+        "path": path,
+        "entries": [
+            {"path": e.path, "kind": e.kind, "size": e.size, "mtime_ns": e.mtime_ns} for e in found.entries
+        ],
+        "truncated": found.truncated,
+        "skipped": list(found.skipped),
+    }

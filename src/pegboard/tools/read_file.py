@@ -1,0 +1,190 @@
+"""read_file: some lines of a text file, or a document as Markdown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from pegboard.core.content import Text
+from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
+from pegboard.core.lines import Lines, page, slice_text
+from pegboard.core.params import Alias, Inject, ReadPath
+from pegboard.core.result import ToolResult
+from pegboard.core.shaping import Spills
+from pegboard.core.tool import tool
+from pegboard.ports.documents import Document, DocumentKind, Documents
+from pegboard.ports.files import Files
+
+#: Kinds whose files are text too: lines are what an edit needs, Markdown is what a reader needs.
+_ALSO_TEXT: Final = ("html", "csv", "notebook")
+
+_PAGE_CHARS: Final = 9_500
+_LONG_PAGE_CHARS: Final = 40_000
+
+
+@tool(
+    idempotent=True,
+    max_chars=_LONG_PAGE_CHARS + 2_000,
+    hints=("read a file", "show a file", "open a document", "look at an image", "cat", "读取文件"),
+    example={"path": "src/app.py", "offset": 1, "limit": 200},
+)
+async def read_file(
+    path: ReadPath,
+    offset: Annotated[int | None, Alias("start_line", "startLine")] = None,
+    limit: Annotated[int | None, Field(ge=1)] = None,
+    end_line: Annotated[int | None, Field(ge=1), Alias("endLine")] = None,
+    numbered: bool = True,
+    pages: str | None = None,
+    encoding: str | None = None,
+    format: Literal["auto", "text", "markdown"] = "auto",
+    force: bool = False,
+    *,
+    files: Inject[Files],
+    documents: Inject[Documents | None] = None,
+    spills: Inject[Spills | None] = None,
+) -> ToolResult:
+    """Read a file of the workspace: text by lines, PDF, Word, Excel, PowerPoint, HTML, notebooks and
+    CSV as Markdown, images as images.
+
+    Long files come in pages of whole lines; the last line of the answer says how to go on. Use grep
+    to find a place in a large file first.
+
+    Args:
+        path: Path of the file, relative to the workspace, or `spill:ID` of a cut result.
+        offset: First line, counted from 1; -N starts at the N-th last line.
+        limit: How many lines at most.
+        end_line: Last line, instead of limit.
+        numbered: Put the line number before each line; false gives the bare text.
+        pages: Pages of a PDF, slides or sheets, for example `1-5` or `2,7-9`.
+        encoding: Encoding of the text; found out by itself where left out.
+        format: `text` shows the source of HTML, CSV and notebooks with line numbers, as an edit needs it.
+        force: Show the lines again although they were shown before and have not changed.
+    """
+    start, count = _range(offset, limit, end_line)
+    most = _PAGE_CHARS if limit is None and end_line is None else _LONG_PAGE_CHARS
+    if path.startswith("spill:"):
+        if spills is None:
+            raise Unavailable(
+                "no spilled results are kept here", hint="Run the call again with a narrower question."
+            )
+        return _lines(path, slice_text(spills.read(path), start, count), numbered, most, {})
+    plain = (
+        any(v is not None for v in (offset, limit, end_line, encoding)) or not numbered or format == "text"
+    )
+    kind = documents.kind_of(path) if documents is not None else None
+    if kind is not None and (format == "markdown" or kind not in _ALSO_TEXT or not plain):
+        return await _document(path, kind, pages, files, documents)
+    if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "auto"):
+        text = _decoded(path, await files.read_bytes(path), encoding)
+        return _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
+    try:
+        found = await files.read_slice(path, offset=start, limit=count)
+    except Unsupported as refusal:
+        return await _binary(path, refusal, pages, files, documents)
+    facts = {"encoding": found.encoding, "newline": found.newline, "size": found.size, "sha256": found.sha256}
+    if found.repeated and numbered and not force and found.last:
+        note = (
+            f"[{path} lines {found.first}-{found.last}: unchanged since you read them above. "
+            "force=true shows them again.]"
+        )
+        return ToolResult.from_text(note, data={"path": path, "unchanged": True, **facts})
+    lines = Lines(found.text, found.first, found.last, found.total, found.cut)
+    return _lines(path, lines, numbered, most, facts, start)
+
+
+def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple[int, int | None]:
+    """First line and number of lines (None = as many as fit)."""
+    start = 1 if offset is None else offset
+    if start == 0:
+        raise InvalidArguments("offset is 0, but lines count from 1", hint="Use offset=1 for the first line.")
+    if end_line is None:
+        return start, limit
+    if start < 0 or end_line < start:
+        raise InvalidArguments(
+            f"end_line {end_line} lies before the first line {start}",
+            hint="Give offset (the first line) and end_line (the last) with offset <= end_line.",
+        )
+    wanted = end_line - start + 1
+    return start, wanted if limit is None else min(limit, wanted)
+
+
+def _lines(
+    path: str, lines: Lines, numbered: bool, most: int, facts: dict[str, Any], start: int = 1
+) -> ToolResult:
+    shown = page(lines, numbered=numbered, most=most)
+    data = {
+        "path": path,
+        "text": shown.text,
+        "first": shown.first,
+        "last": shown.last,
+        "total": lines.total,
+        "more": shown.more,
+        **facts,
+    }
+    if not shown.last:
+        if lines.total and abs(start) > 1:
+            raise InvalidArguments(
+                f"line {start} lies beyond the end: {path} has {lines.total} lines",
+                hint=f"Use an offset between 1 and {lines.total}.",
+            )
+        return ToolResult.from_text("[empty file]" if numbered else "", data=data)
+    return ToolResult.from_text(shown.view, data=data)
+
+
+async def _document(
+    path: str, kind: DocumentKind, pages: str | None, files: Files, documents: Documents | None
+) -> ToolResult:
+    assert documents is not None
+    data = await files.read_bytes(path)
+    try:
+        found = await documents.read(kind, data, pages=pages)
+    except Unsupported as refusal:
+        if kind != "image":
+            raise
+        # What only looks like an image is named, not dumped.
+        return _named(path, "image", len(data), refusal.message)
+    return _rendered(path, found, len(data))
+
+
+def _rendered(path: str, found: Document, size: int) -> ToolResult:
+    facts = {"path": path, "kind": found.kind, "pages": found.pages, "size": size, "note": found.note}
+    if found.image is not None:
+        return ToolResult(content=(Text(f"[{found.text}]"), found.image), data={**facts, "text": found.text})
+    notes = [f"[{found.note}]"] if found.note else []
+    if found.kind in _ALSO_TEXT:
+        notes.append("[Shown as Markdown; format='text' shows the source, as edit_file needs it.]")
+    text = "\n\n".join([found.text or f"[the {found.kind} holds no text]", *notes])
+    return ToolResult.from_text(text, data={**facts, "text": found.text})
+
+
+async def _binary(
+    path: str, refusal: Unsupported, pages: str | None, files: Files, documents: Documents | None
+) -> ToolResult:
+    """A file that turned out to be no text: read it by its type, else say what it is."""
+    if not refusal.details.get("binary"):
+        raise refusal
+    mime, size = str(refusal.details["mime_type"]), int(refusal.details["size"])
+    kind = documents.kind_of(path, mime) if documents is not None else None
+    if kind is not None:
+        return await _document(path, kind, pages, files, documents)
+    return _named(path, mime, size, "")
+
+
+def _named(path: str, mime: str, size: int, why: str) -> ToolResult:
+    text = f"[binary, {size} bytes, {mime}]" + (f" {why}" if why else "")
+    return ToolResult.from_text(text, data={"path": path, "binary": True, "mime_type": mime, "size": size})
+
+
+def _decoded(path: str, data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        raise InvalidArguments(
+            f"there is no encoding {encoding!r}", hint="Leave encoding out; it is found out by itself."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InvalidArguments(
+            f"{path} is not in {encoding}: byte {error.start} does not fit",
+            hint="Leave encoding out; it is found out by itself.",
+        ) from None

@@ -1,0 +1,253 @@
+"""Artifacts: every write a new version, nothing lost, nothing shared between sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard.artifacts.replace import replace_once
+from pegboard.artifacts.versions import StoredArtifacts
+from pegboard.core.call import ToolCall
+from pegboard.core.context import Context
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge
+from pegboard.core.pipeline import Pipeline
+from pegboard.core.result import ToolResult
+from pegboard.core.toolkit import Toolkit
+from pegboard.ports.artifacts import Artifacts
+from pegboard.ports.files import Files
+from pegboard.ports.store import Store
+from pegboard.store.memory import MemoryStore
+from pegboard.store.sqlite import SqliteStore
+from pegboard.tools.create_artifact import create_artifact
+from pegboard.tools.export_artifact import export_artifact
+from pegboard.tools.grep_artifact import grep_artifact
+from pegboard.tools.list_artifacts import list_artifacts
+from pegboard.tools.read_artifact import read_artifact
+from pegboard.tools.rewrite_artifact import rewrite_artifact
+from pegboard.tools.update_artifact import update_artifact
+from tests.fakes.memory_files import MemoryFiles
+from tests.ledger import owes
+
+KIT = Toolkit(
+    [
+        create_artifact, read_artifact, update_artifact, rewrite_artifact, list_artifacts, grep_artifact,
+        export_artifact,
+    ]
+)  # fmt: skip
+
+TEXT = "# Plan\n\nThe quick brown fox jumps over the lazy dog.\nThe end.\n"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    opened: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def artifacts(store: Store) -> StoredArtifacts:
+    return StoredArtifacts(store, session=lambda: "s")
+
+
+async def call(artifacts: StoredArtifacts, name: str, session: str = "s", **arguments: Any) -> ToolResult:
+    door = Pipeline(KIT, provide={Artifacts: artifacts, Files: MemoryFiles()})
+    return await door.call(ToolCall("1", name, arguments), Context(session=session))
+
+
+@owes("U-05", "A-49", "A-52")
+async def test_every_write_is_a_new_version_and_old_ones_stay(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("plan", title="Plan", content=TEXT)
+    await artifacts.update("plan", old="The end.", new="To be continued.")
+    await artifacts.rewrite("plan", content="new", title="Other")
+
+    newest = await artifacts.read("plan")
+
+    assert (newest.version, newest.update_type, newest.title, newest.content) == (
+        3,
+        "rewrite",
+        "Other",
+        "new",
+    )
+    assert (await artifacts.read("plan", 1)).content == TEXT
+    assert (await artifacts.read("plan", 2)).update_type == "update"
+    assert "-The end.\n+To be continued.\n" in await artifacts.diff("plan", 1, 2)
+
+
+@owes("U-01")
+async def test_an_id_is_taken_once(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("plan", title="Plan", content=TEXT)
+
+    with pytest.raises(Conflict, match="already exists"):
+        await artifacts.create("plan", title="Plan", content="x")
+    with pytest.raises(InvalidArguments, match="no artifact id"):
+        await artifacts.create("../x", title="", content="")
+    assert (await artifacts.read("plan")).content_type == "markdown"
+
+
+@owes("U-07", "A-50")
+async def test_what_is_not_there_is_named(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("plan", title="Plan", content=TEXT)
+
+    with pytest.raises(NotFound, match="Version 9 not found"):
+        await artifacts.read("plan", 9)
+    with pytest.raises(NotFound, match="Artifact 'other' not found"):
+        await artifacts.read("other")
+
+
+@owes("U-06")
+async def test_a_write_on_an_outdated_version_is_refused_with_what_changed(
+    artifacts: StoredArtifacts,
+) -> None:
+    await artifacts.create("plan", title="Plan", content=TEXT)
+    await artifacts.update("plan", old="The end.", new="More.", expected_version=1)
+
+    with pytest.raises(Conflict, match="at version 2, not 1") as caught:
+        await artifacts.rewrite("plan", content="x", expected_version=1)
+
+    assert "+More." in caught.value.message
+    assert (await artifacts.read("plan")).version == 2
+
+
+async def test_writes_at_the_same_time_take_turns(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("log", title="Log", content="start")
+
+    await asyncio.gather(*(artifacts.rewrite("log", content=f"{n}") for n in range(20)))
+
+    assert (await artifacts.read("log")).version == 21
+
+
+async def test_sessions_do_not_see_each_other(store: Store) -> None:
+    one, two = (StoredArtifacts(store, session=lambda name=name: name) for name in ("a", "a/b"))
+    await one.create("x", title="One", content="1")
+
+    assert await two.list() == []
+    await two.create("x", title="Two", content="2")
+    assert [a.title for a in await one.list()] == ["One"]
+
+
+async def test_limits_hold(store: Store) -> None:
+    small = StoredArtifacts(store, session=lambda: "s", max_bytes=10)
+
+    with pytest.raises(TooLarge, match="11 bytes"):
+        await small.create("x", title="", content="12345678901")
+    with pytest.raises(InvalidArguments, match="half a character"):
+        await small.create("x", title="", content="\ud83d")
+
+
+async def test_a_purged_version_is_said_to_be_gone(store: Store) -> None:
+    artifacts = StoredArtifacts(store, session=lambda: "s")
+    await artifacts.create("x", title="", content="1")
+    store.delete("artifact_versions", "s/x/00000001")
+
+    with pytest.raises(NotFound, match="Version 1 not found"):
+        await artifacts.read("x")
+
+
+@owes("K-76")
+async def test_grep_names_artifact_and_line(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("a", title="", content="one\nTwo\nthree two")
+    await artifacts.create("b", title="", content="two")
+
+    assert [(h.id, h.line) for h in await artifacts.grep("two")] == [("a", 3), ("b", 1)]
+    assert [(h.id, h.line) for h in await artifacts.grep("two", id="a", ignore_case=True)] == [
+        ("a", 2),
+        ("a", 3),
+    ]
+    assert len(await artifacts.grep("two", limit=1)) == 1
+    with pytest.raises(InvalidArguments):
+        await artifacts.grep("")
+
+
+# ---- replacing ---------------------------------------------------------------------------------
+
+
+@owes("U-02", "A-51")
+def test_an_exact_text_must_be_unique() -> None:
+    assert replace_once(TEXT, "The end.", "X", "p").text == TEXT.replace("The end.", "X")
+    with pytest.raises(NotUnique, match="occurs 2 times"):
+        replace_once(TEXT, "The ", "X", "p")
+    for old, new in (("", "x"), ("a", "a")):
+        with pytest.raises(InvalidArguments):
+            replace_once(TEXT, old, new, "p")
+
+
+@owes("U-03")
+def test_a_text_with_a_slip_matches_and_one_too_far_is_refused() -> None:
+    done = replace_once(TEXT, "The quik brown fox jumped over the lazy dog.", "Done.", "p")
+
+    assert done.text == "# Plan\n\nDone.\nThe end.\n"
+    assert done.update_type == "update_fuzzy"
+    # 'quik' lacks one letter and 'jumped' has two other ones: 3 edits in 44 characters.
+    assert done.similarity == pytest.approx(1 - 3 / 44)
+    with pytest.raises(NotFound, match="nothing is near enough"):
+        replace_once(TEXT, "A slow red hen sits under the busy cat.", "x", "p")
+    with pytest.raises(NotUnique, match="2 places"):
+        replace_once("alpha beta one. " + "-" * 30 + " alpha beta two.", "alpha beta six.", "x", "p")
+
+
+# ---- tools -------------------------------------------------------------------------------------
+
+
+@owes("A-49", "A-50", "A-51", "A-52", "A-53", "U-04")
+async def test_the_tools_do_it_all_without_asking(store: Store) -> None:
+    artifacts = StoredArtifacts(store)
+
+    made = await call(artifacts, "create_artifact", artifact_id="p", title="Plan", content=TEXT)
+    fuzzy = await call(
+        artifacts, "update_artifact", id="p", old_str="The quikc brown fox jumps", new_str="A fox sits"
+    )
+    exact = await call(artifacts, "update_artifact", id="p", oldText="The end.", newText="End.")
+    whole = await call(artifacts, "rewrite_artifact", id="p", content="all\nnew")
+    shown = await call(artifacts, "read_artifact", id="p", version=1, limit=1)
+    past = await call(artifacts, "read_artifact", id="p", offset=9)
+    diff = await call(artifacts, "read_artifact", id="p", compare_with=3)
+    same = await call(artifacts, "read_artifact", id="p", compare_with=4)
+    listed = await call(artifacts, "list_artifacts")
+    found = await call(artifacts, "grep_artifact", pattern="new")
+    nothing = await call(artifacts, "grep_artifact", pattern="zzz")
+    elsewhere = await call(artifacts, "list_artifacts", session="other")
+
+    assert str(made) == "Created artifact 'p' (version 1)"
+    assert "matched approximately (92% similar)" in str(fuzzy)
+    assert "Expected: The quikc brown fox jumps\nMatched: The quick brown fox jumps" in str(fuzzy)
+    assert exact.data["version"] == 3
+    assert str(whole) == "Rewrote artifact 'p' (version 4)"
+    assert str(shown) == "# Plan\n\n[lines 1-1 of 5; go on with offset=2]"
+    assert str(past) == "(the artifact has 2 lines)"
+    assert "+new" in str(diff)
+    assert str(same) == "(no difference)"
+    assert str(listed) == "p (version 4, markdown): Plan"
+    assert str(found) == "p:2: new"
+    assert str(nothing) == "No line contains 'zzz'."
+    assert str(elsewhere) == "There are no artifacts."
+
+
+async def test_a_long_text_is_quoted_by_its_first_200_characters(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("p", title="", content="x" * 150 + "y" * 150)
+
+    result = await call(
+        artifacts, "update_artifact", id="p", old_str="x" * 149 + "y" * 150 + "z", new_str="-"
+    )
+
+    assert "…\nMatched: " in str(result)
+
+
+@owes("K-77")
+async def test_an_artifact_becomes_a_file_by_a_plan_that_can_be_shown(store: Store) -> None:
+    artifacts, files = StoredArtifacts(store), MemoryFiles()
+    await call(artifacts, "create_artifact", id="p", title="Plan", content=TEXT)
+    door = Pipeline(KIT, provide={Artifacts: artifacts, Files: files})
+    asked = ToolCall("1", "export_artifact", {"id": "p", "path": "plan.md"})
+
+    shown = await door.preview(asked, Context(session="s"))
+    done = await door.call(asked, Context(session="s"))
+    again = await door.call(asked, Context(session="s"))
+
+    assert [str(effect) for effect in shown.effects] == ["write plan.md"]
+    assert files == {"plan.md": TEXT.encode()}
+    assert str(done) == f"Exported artifact 'p' (version 1) to plan.md: {len(TEXT)} bytes"
+    assert again.ok

@@ -1,0 +1,188 @@
+"""What a command changed becomes a ChangeSet that can be undone (decisions 19)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pegboard.core.errors import NotFound
+from pegboard.files.jail import Jail
+from pegboard.files.journal import Journal, Origin
+from pegboard.files.snapshot import Snapshot, SnapshotDiff, SnapshotLimits
+from pegboard.files.undo import Last, OfRun, undo
+from tests.files.test_commit import tree
+from tests.ledger import owes
+
+
+def run(root: Path, journal: Journal, command: str, **how: object) -> SnapshotDiff:
+    snapshot = Snapshot.take(root, journal=journal, **how)  # type: ignore[arg-type]
+    subprocess.run(["bash", "-c", command], cwd=root, check=True)
+    diff = snapshot.diff_after()
+    diff.record(journal, root, Origin(call_id="exec-1", run="r"))
+    return diff
+
+
+def lay_out(root: Path) -> None:
+    (root / "d/e").mkdir(parents=True)
+    (root / "a").write_text("one\ntwo\n")
+    (root / "d/b").write_text("b")
+    (root / "d/e/c").write_bytes(b"\x00binary")
+    (root / "l").symlink_to("a")
+    (root / "big").write_bytes(os.urandom(2_000_000))
+
+
+@owes("G-02")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo three >> a", "rm -r d", "mv a z", "chmod 755 a", "rm l && ln -s d/b l", "rm l && echo file > l",
+        "mkdir -p n/m && echo x > n/m/f && ln -s f n/m/k", "printf X | dd of=big bs=1 seek=5 conv=notrunc 2>/dev/null",
+        "rm -r d && echo now-a-file > d", "rm a && mkdir a && echo x > a/x", "sed -i s/one/ONE/ a", "true",
+        "touch -d 2001-01-01 a", "printf 'eno\\ntwo\\n' > a && touch -r d/b a", "truncate -s 0 big",
+    ],
+)  # fmt: skip
+def test_what_a_command_did_is_undone_exactly(root: Path, journal: Journal, command: str) -> None:
+    lay_out(root)
+    before = tree(root)
+
+    diff = run(root, journal, command)
+    after = tree(root)
+
+    assert bool(diff.changes) == (before != after)
+    assert diff.missed == ()
+    if diff.changes:
+        undo(Jail(root), journal, Last())
+        assert tree(root) == before
+        undo(Jail(root), journal, Last(), redo=True)
+        assert tree(root) == after
+
+
+def test_a_made_folder_goes_with_its_files(root: Path, journal: Journal) -> None:
+    diff = run(root, journal, "mkdir -p n/m && echo x > n/m/f")
+
+    assert diff.made_dirs == ("n", "n/m")
+    undo(Jail(root), journal, OfRun(id="r"))
+    assert list(root.iterdir()) == []
+
+
+def test_the_second_snapshot_reads_only_what_changed(
+    root: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay_out(root)
+    for path in (root / "a", root / "d/b", root / "d/e/c", root / "big"):
+        os.utime(path, (1, 1))
+    later = Journal(journal.folder, clock=Later())
+    Snapshot.take(root, journal=later)
+    reads: list[str] = []
+    monkeypatch.setattr("pegboard.files.snapshot._read", lambda root, path, there: reads.append(path) or b"")
+    monkeypatch.setattr(
+        "pegboard.files.snapshot._clone", lambda root, path, journal: reads.append(path) or ""
+    )
+
+    Snapshot.take(root, journal=later)
+    assert reads == []
+    (root / "a").write_text("changed")
+    Snapshot.take(root, journal=later)
+    assert reads == ["a"]
+
+
+class Later:
+    """An hour from now, so that no file counts as just written."""
+
+    def now(self) -> float:
+        import time
+
+        return time.time() + 3600
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def test_ignored_folders_are_left_out_and_named(root: Path, journal: Journal) -> None:
+    for name in ("node_modules/x", "sub/.venv/y", ".git/objects/ab", ".git/refs/heads"):
+        (root / name).mkdir(parents=True)
+    snapshot = Snapshot.take(root, journal=journal)
+    (root / "node_modules/x/f").write_text("")
+    (root / ".git/objects/ab/f").write_text("")
+    (root / ".git/refs/heads/main").write_text("123")
+
+    assert sorted(snapshot.left_out) == [".git/objects", "node_modules", "sub/.venv"]
+    assert [c.path for c in snapshot.diff_after().changes.changes] == [".git/refs/heads/main"]
+
+
+def test_what_is_too_large_or_too_many_is_named_as_not_undoable(root: Path, journal: Journal) -> None:
+    (root / "large").write_bytes(b"x" * 100)
+    (root / "small").write_text("s")
+    (root / "same").write_bytes(b"x" * 100)
+    diff = run(
+        root, journal, "echo more >> large; echo more >> small; head -c 100 /dev/zero > new; rm same; touch gone",
+        limits=SnapshotLimits(max_file_bytes=50),
+    )  # fmt: skip
+
+    assert [c.path for c in diff.changes.changes] == ["gone", "small"]
+    assert diff.missed == (
+        "large was changed and is not undoable: its content was not kept.",
+        "new was created and is not undoable: its content was not kept.",
+        "same was removed and is not undoable: its content was not kept.",
+    )
+    report = undo(Jail(root), journal, Last())
+    assert report.missed == diff.missed
+    few = run(root, journal, "true", limits=SnapshotLimits(max_files=2))
+    assert few.missed == ("The workspace has over 2 files; the rest was not looked at.",)
+    total = run(root, journal, "true", limits=SnapshotLimits(max_total_bytes=1))
+    assert total.missed == ()
+
+
+def test_special_and_unreadable_things_do_not_stop_it(root: Path, journal: Journal) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "l").symlink_to("nowhere")
+    (root / "loop").symlink_to(".")
+    diff = run(root, journal, "rm pipe; mkfifo pipe2; echo x > f")
+
+    assert [c.path for c in diff.changes.changes] == ["f"]
+    with pytest.raises(NotFound):
+        Snapshot.take(root / "f", journal=journal)
+
+
+def test_a_command_that_changed_protected_files_is_undone_for_a_person(root: Path, journal: Journal) -> None:
+    (root / ".git").mkdir()
+    (root / ".git/config").write_text("[core]\n")
+    run(root, journal, "echo '[remote]' >> .git/config")
+
+    undo(Jail(root, protected=()), journal, Last())
+
+    assert (root / ".git/config").read_text() == "[core]\n"
+
+
+def test_a_damaged_index_or_store_is_read_anew(root: Path, journal: Journal) -> None:
+    (root / "a").write_text("one")
+    Snapshot.take(root, journal=journal)
+    (index,) = journal.snapshots.glob("*.json")
+    index.write_text("{")
+    snapshot = Snapshot.take(root, journal=journal)
+    for blob in (journal.folder / "blobs").glob("*/*"):
+        blob.unlink()
+    (root / "a").write_text("two")
+
+    assert snapshot.diff_after().missed == ("a was changed and is not undoable: its old content is gone.",)
+    index.write_text('{"version": 99}')
+    assert not Snapshot.take(root, journal=journal).diff_after().changes
+
+
+def test_pruning_keeps_what_the_last_snapshot_needs_until_the_size_is_reached(
+    root: Path, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path / "j")
+    (root / "a").write_bytes(os.urandom(1000))
+    before = (root / "a").read_bytes()
+    snapshot = Snapshot.take(root, journal=journal)
+    with journal.lock():
+        assert journal.prune() == 0
+    (root / "a").write_text("x")
+    assert snapshot.diff_after().changes.changes[0].before == before
+    small = Journal(tmp_path / "j", max_bytes=10)
+    with small.lock():
+        assert small.prune() > 0

@@ -1,0 +1,154 @@
+"""Bytes to text and back, exactly."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pegboard.core.errors import Unsupported
+from pegboard.textedit.encoding import (
+    LEGACY,
+    UTF8,
+    NotText,
+    codec_with,
+    decode,
+    detect,
+    is_utf8,
+    newline_of,
+)
+from tests.ledger import owes
+
+SENTENCES = [
+    ("gb18030", "这是一个比较长的中文文本文件，用来测试编码检测。\n第二行也有内容。\n"),
+    ("gb18030", "标题=旧\r\n路径=值\r\n"),
+    ("cp932", "これは日本語のテキストです。\nテスト\n"),
+    ("cp949", "한국어 텍스트 파일입니다\n"),
+    ("big5", "繁體中文測試檔案\n第二行\n"),
+    ("cp1251", "Привет мир, это тест кодировки\n"),
+    ("koi8-r", "Привет мир, это тест кодировки\n"),
+    ("cp1252", "naïve “quoted” café déjà vu — ok\n"),
+    ("cp1252", "limit = 10\n# garçon list\n"),
+    ("cp1250", "Zażółć gęślą jaźń\n"),
+]
+
+
+@pytest.mark.parametrize(("codec", "text"), SENTENCES)
+def test_a_sentence_in_a_legacy_encoding_is_read_as_it_was_written(codec: str, text: str) -> None:
+    decoded = decode(text.encode(codec))
+
+    assert decoded.text == text
+    assert decoded.encode(decoded.text) == text.encode(codec)
+    assert not decoded.encoding.certain
+
+
+@pytest.mark.parametrize(
+    ("mark", "codec", "label"),
+    [
+        (b"\xef\xbb\xbf", "utf-8", "utf-8-sig"),
+        (b"\xff\xfe", "utf-16-le", "utf-16-le"),
+        (b"\xfe\xff", "utf-16-be", "utf-16-be"),
+        (b"\xff\xfe\x00\x00", "utf-32-le", "utf-32-le"),
+        (b"\x00\x00\xfe\xff", "utf-32-be", "utf-32-be"),
+    ],
+)
+def test_a_byte_order_mark_decides_and_stays(mark: bytes, codec: str, label: str) -> None:
+    data = mark + "key=é\r\n".encode(codec)
+
+    decoded = decode(data)
+
+    assert (decoded.text, decoded.label, decoded.newline) == ("key=é\r\n", label, "\r\n")
+    assert decoded.encode(decoded.text) == data
+
+
+def test_a_mark_that_lies_is_refused() -> None:
+    with pytest.raises(NotText, match="not valid utf-16-le"):
+        decode(b"\xff\xfea")
+    with pytest.raises(NotText, match="not valid utf-8-sig"):
+        decode(b"\xef\xbb\xbf\xff")
+
+
+@owes("edit-30")
+def test_binary_content_is_refused_with_its_size() -> None:
+    with pytest.raises(NotText, match=r"binary content \(12 bytes"):
+        decode(bytes.fromhex("89504e470d0a1a0a0000000d"))
+    with pytest.raises(NotText, match="mostly control characters"):
+        decode(b"\x01\x02\xff\x03\x04\xfe" * 9)
+
+
+def test_a_large_file_is_judged_by_its_lines_that_are_not_ascii() -> None:
+    data = b"plain line\n" * 50_000 + "Größe der Straße\n".encode("cp1252") * 3
+
+    assert decode(data).text.endswith("Größe der Straße\n")
+
+
+def test_a_large_legacy_file_is_sampled_and_still_round_trips() -> None:
+    data = "Привет мир, это тест кодировки\n".encode("cp1251") * 2000
+
+    assert decode(data).encode(decode(data).text) == data
+
+
+def test_utf8_split_over_two_pieces_is_valid_and_a_cut_sequence_is_not() -> None:
+    piece = b"a" * ((1 << 20) - 1)
+
+    assert is_utf8(piece + "é".encode() + piece)
+    assert not is_utf8(piece + b"\xc3")
+
+
+def test_a_character_that_the_encoding_lacks_is_named() -> None:
+    with pytest.raises(Unsupported, match=r"cp1252, which has no character '新' \(U\+65B0\)"):
+        decode("café\n".encode("cp1252")).encode("新")
+    with pytest.raises(Unsupported):
+        UTF8.encode("\ud83d")
+
+
+@pytest.mark.parametrize(
+    ("text", "newline"),
+    [
+        ("", "\n"),
+        ("a", "\n"),
+        ("a\nb\n", "\n"),
+        ("a\r\nb\r\n", "\r\n"),
+        ("a\rb\r", "\r"),
+        ("a\r\nb\n", "mixed"),
+    ],
+)
+def test_the_line_ending_in_use(text: str, newline: str) -> None:
+    assert newline_of(text) == newline
+
+
+def test_text_that_was_sent_is_evidence_of_the_encoding() -> None:
+    found = codec_with("标题=旧\r\n".encode("gb18030"), "标题")
+
+    assert found is not None
+    assert found.codec == "gb18030"
+    assert codec_with(b"abc", "abc") is None
+    assert codec_with(b"abc", "新") is None
+
+
+@given(st.binary(max_size=200))
+def test_whatever_decodes_encodes_back_to_the_same_bytes(data: bytes) -> None:
+    try:
+        decoded = decode(data)
+    except NotText:
+        return
+
+    assert decoded.encode(decoded.text) == data
+    assert "\ufffd" not in decoded.text or "\ufffd".encode() in data or not decoded.encoding.certain
+
+
+@given(st.sampled_from(LEGACY), st.text(max_size=60))
+def test_text_in_any_supported_encoding_round_trips(codec: str, text: str) -> None:
+    try:
+        data = text.encode(codec)
+        assume(b"\0" not in data)
+        decoded = decode(data)
+    except (UnicodeEncodeError, NotText):
+        return
+
+    assert decoded.encode(decoded.text) == data
+
+
+def test_plain_utf8_is_certain() -> None:
+    assert detect("é\n".encode()) == UTF8
+    assert detect(b"") == UTF8

@@ -1,0 +1,594 @@
+"""Patches: all files or none, every kept line byte for byte."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
+from pegboard.ports.files import Delete, Move, Write
+from pegboard.textedit.patch import AddFile, BadPatch, UpdateFile, paths_of, read_patch
+from pegboard.textedit.patch_apply import CODEX, STRICT, Patched, PatchRules, apply_patch
+from tests.ledger import owes
+from tests.textedit.cases import cases, patch_corpus
+
+CASES = cases("4-patch")
+CORPUS = patch_corpus()
+Tree = dict[str, bytes]
+
+
+def patched(tree: Tree, patch: str, rules: PatchRules = STRICT) -> Patched:
+    return apply_patch(patch, tree.get, rules=rules)
+
+
+def result(tree: Tree, done: Patched) -> Tree:
+    """The files after carrying out what is wanted."""
+    out = dict(tree)
+    for want in done.wanted:
+        match want:
+            case Write():
+                out[want.path] = want.data
+            case Delete():
+                del out[want.path]
+            case Move():
+                data = out.pop(want.path)
+                assert want.to not in out
+                out[want.to] = data if want.data is None else want.data
+    return out
+
+
+def apply(tree: dict[str, str] | Tree, patch: str, rules: PatchRules = STRICT) -> Tree:
+    raw = {name: text.encode() if isinstance(text, str) else text for name, text in tree.items()}
+    return result(raw, patched(raw, patch, rules))
+
+
+def texts(tree: Tree) -> dict[str, str]:
+    return {name: data.decode() for name, data in tree.items()}
+
+
+def envelope(*rows: str) -> str:
+    return "\n".join(["*** Begin Patch", *rows, "*** End Patch"]) + "\n"
+
+
+@owes("M-56", "K-39")
+@pytest.mark.parametrize("row", CORPUS.values(), ids=lambda row: row["id"])
+def test_a_scenario_of_the_program_that_the_form_comes_from(row: dict[str, Any]) -> None:
+    before = {name: text.encode() for name, text in row["files_before"].items()}
+    try:
+        after = result(before, patched(before, row["patch"], CODEX))
+    except ToolError:
+        after = before
+
+    assert texts(after) == row["files_after"]
+
+
+OVERRULED = {"010_move_overwrites_existing_destination", "011_add_overwrites_existing_file"}
+
+
+@owes("M-56", "patch-01", "patch-05", "patch-06")
+@pytest.mark.parametrize("row", CORPUS.values(), ids=lambda row: row["id"])
+def test_a_scenario_by_our_own_rules_differs_only_where_files_would_be_lost_or_half_done(
+    row: dict[str, Any],
+) -> None:
+    before = {name: text.encode() for name, text in row["files_before"].items()}
+    try:
+        after = result(before, patched(before, row["patch"]))
+    except Conflict:
+        # Something would be replaced unsaid: with leave to overwrite it is as theirs.
+        assert (
+            texts(result(before, patched(before, row["patch"], PatchRules(overwrite=True))))
+            == row["files_after"]
+        )
+        return
+    except ToolError:
+        if row["files_after"] == row["files_before"]:
+            return
+        # They keep the half that was done before the failing file.
+        assert patched(before, row["patch"], CODEX).error is not None
+        return
+
+    assert texts(after) == row["files_after"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES.values() if "files" in c["input"] and "patch" in c["input"]],
+    ids=lambda c: c["id"],
+)
+@owes("patch-01", "patch-02", "patch-03", "patch-05", "patch-06", "patch-07", "patch-08", "patch-09")
+def test_a_failure_of_another_project(case: dict[str, Any]) -> None:
+    before, expect = case["input"]["files"], case["expect"]
+
+    if expect.get("error"):
+        with pytest.raises(ToolError):
+            apply(before, case["input"]["patch"])
+    else:
+        assert texts(apply(before, case["input"]["patch"])) == expect["files"]
+
+
+@owes("patch-02")
+def test_the_error_names_the_file_the_hunk_and_the_closest_lines() -> None:
+    patch = envelope("*** Update File: b", "@@", "-alpha = 1", "+alpha = 3")
+
+    with pytest.raises(NotFound) as caught:
+        apply({"b": "x\nalpha = 2\n"}, patch)
+
+    assert caught.value.message.startswith(
+        "b: hunk 1 does not fit; expected 'alpha = 1'. Nothing was changed."
+    )
+    assert "line 2" in caught.value.message
+    assert "+alpha = 2" in caught.value.message
+
+
+@owes("patch-12")
+def test_lookalike_blocks_need_a_context_line() -> None:
+    given = CASES["patch-12"]["input"]
+
+    with pytest.raises(NotUnique, match="ambiguous"):
+        apply({"h.py": given["file"]}, given["patch"])
+
+    done = apply({"h.py": given["file"]}, given["patch"].replace("@@", "@@ def shut_gate(g):"))
+    head, tail = given["file"].split("def shut_gate(g):\n")
+    assert done["h.py"].decode() == head + "def shut_gate(g):\n" + tail.replace("\tlog(g)\n", "", 1)
+
+
+@owes("patch-13")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "```\n{}```\n",
+        "```diff\n{}\n```",
+        "apply_patch <<'EOF'\n{}EOF\n",
+        "apply_patch <<EOF\n{}EOF",
+        "<<'PATCH'\n{}PATCH",
+        "\n\n{}\n\n",
+        'apply_patch "\n{}"',
+        "apply_patch\n{}",
+    ],
+)
+def test_wrappers_that_models_add_are_no_part_of_the_patch(form: str) -> None:
+    patch = form.format(envelope("*** Update File: f", "@@", "-a", "+b"))
+
+    assert apply({"f": "a\n"}, patch) == {"f": b"b\n"}
+
+
+@owes("patch-13")
+def test_a_quote_behind_the_end_mark_is_no_part_of_the_patch() -> None:
+    assert apply({"f": "a\n"}, envelope("*** Update File: f", "@@", "-a", "+b").strip() + "'") == {
+        "f": b"b\n"
+    }
+
+
+@owes("patch-13")
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ("", "expected '\\*\\*\\* Begin Patch'"),
+        ("*** Update File: f\n@@\n-a\n+b\n*** End Patch", "line 1: expected '\\*\\*\\* Begin Patch'"),
+        ("cd x && apply_patch <<EOF\n" + envelope("*** Delete File: f"), "line 1: 'cd x"),
+        (envelope("*** Delete File: f") + "Done!", "line 4: 'Done!' stands after"),
+        ("*** Begin Patch\n*** Update File: f\n@@\n-a\n+b", "End Patch' is missing"),
+        (envelope("*** Add File:"), "names no file"),
+        (envelope("*** Update File: f", "*** Move to: ", "@@", "+b"), "names no file"),
+        (envelope("*** Frobnicate File: f"), "line 2: .* is no file header"),
+        (envelope("*** Update File: f"), "has no hunk"),
+        (envelope("*** Update File: f", "@@", " a"), "changes nothing"),
+        (envelope("*** Update File: f", "@@", "a"), "begins with none of"),
+        (envelope("*** Add File: f", "a"), "does not begin with"),
+        (envelope(), "changes no file"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_error_that_names_the_line(patch: str, why: str) -> None:
+    with pytest.raises(BadPatch, match=why):
+        apply({"f": "a\n"}, patch)
+
+
+@owes("patch-15")
+def test_a_blank_context_line_may_have_lost_its_space() -> None:
+    given = CASES["patch-15"]["input"]
+
+    assert apply({"f": given["file"]}, given["patch"])["f"].decode() == CASES["patch-15"]["expect"]["after"]
+
+
+def test_blank_lines_at_the_end_of_a_hunk_or_section_mean_nothing() -> None:
+    patch = envelope(
+        "*** Update File: f", "@@", " a", "-b", "+c", "", "", "*** Add File: g", "+x", "", "+y", ""
+    )
+
+    assert apply({"f": "a\nb\n"}, patch) == {"f": b"a\nc\n", "g": b"x\n\ny\n"}
+    moved = envelope("*** Update File: f", "*** Move to: g", "", "*** Delete File: h")
+    assert apply({"f": "a\n", "h": ""}, moved) == {"g": b"a\n"}
+
+
+@owes("patch-17", "edit-08")
+def test_a_latin_1_file_is_patched_byte_for_byte() -> None:
+    data = bytes.fromhex(CASES["patch-17"]["input"]["before_hex"])
+
+    assert apply({"f": data}, envelope("*** Update File: f", "@@", "-x", "+y")) == {
+        "f": data.replace(b"x", b"y")
+    }
+
+
+@owes("patch-18")
+def test_deleting_what_is_not_there_stops_the_whole_patch() -> None:
+    with pytest.raises(NotFound, match="File not found: d"):
+        apply({"a": "1\n"}, envelope("*** Delete File: a", "*** Delete File: d"))
+
+
+def test_binary_files_are_refused() -> None:
+    with pytest.raises(Unsupported, match="binary"):
+        apply({"f": b"\x89PNG\0"}, envelope("*** Update File: f", "@@", "-x", "+y"))
+
+
+@owes("edit-01", "edit-06")
+def test_endings_marks_and_invisible_characters_of_kept_lines_stay() -> None:
+    data = b"\xef\xbb\xbfone\r\ntw\x0co\r\nthree\nfour"
+
+    done = apply(
+        {"f": data}, envelope("*** Update File: f", "@@", " one", " two", "-three", "+3", "+3b", " four")
+    )
+
+    assert done["f"] == b"\xef\xbb\xbfone\r\ntw\x0co\r\n3\n3b\nfour"
+
+
+def test_added_lines_in_a_crlf_file_end_as_their_neighbours() -> None:
+    assert (
+        apply({"f": b"a\r\nb\r\n"}, envelope("*** Update File: f", "@@", " a", "+x"))["f"]
+        == b"a\r\nx\r\nb\r\n"
+    )
+    assert (
+        apply({"f": b"a\r\nb"}, envelope("*** Update File: f", "@@", " b", "+x"))["f"] == b"a\r\nb\r\nx\r\n"
+    )
+    assert apply({"f": b"a\rb\r"}, envelope("*** Update File: f", "@@", "-a", "+x"))["f"] == b"x\rb\r"
+
+
+def test_a_last_line_without_ending_stays_so_unless_it_is_replaced() -> None:
+    assert apply({"f": "a\nb"}, envelope("*** Update File: f", "@@", "-a", "+x"))["f"] == b"x\nb"
+    assert apply({"f": "a\nb"}, envelope("*** Update File: f", "@@", "-b", "+x"))["f"] == b"a\nx\n"
+    assert apply({"f": "a\nb"}, envelope("*** Update File: f", "@@", " a", "-b"))["f"] == b"a\n"
+
+
+def test_indentation_and_quotes_follow_the_file_where_the_match_was_tolerant() -> None:
+    before = "def f():\n\tsay(“a”)\n\treturn 1\n"
+    patch = envelope(
+        "*** Update File: f",
+        "@@",
+        " def f():",
+        '-    say("a")',
+        '+    say("b")',
+        "+    log()",
+        "     return 1",
+    )
+
+    done = patched({"f": before.encode()}, patch)
+
+    assert result({"f": before.encode()}, done)["f"].decode() == 'def f():\n\tsay("b")\n\tlog()\n\treturn 1\n'
+    assert done.notes == ("f: hunk 1 was placed at line 1 ignoring quote style and kinds of spaces",)
+
+
+def test_seek_lines_narrow_down_one_after_the_other() -> None:
+    before = "class A:\n  def f():\n    x\nclass B:\n  def f():\n    x\n  def g():\n    x\n"
+    rows = ("*** Update File: f", "@@ class B", "@@   def g():", "-    x", "+    y")
+
+    assert apply({"f": before}, envelope(*rows))["f"].decode() == before[:-2] + "y\n"
+
+
+def test_a_seek_line_may_be_the_first_line_of_its_hunk() -> None:
+    patch = envelope("*** Update File: f", "@@ def g():", " def g():", "-  x", "+  y")
+
+    assert apply({"f": "def f():\n  x\ndef g():\n  x\n"}, patch)["f"] == b"def f():\n  x\ndef g():\n  y\n"
+
+
+def test_a_seek_line_that_is_not_there_is_named() -> None:
+    with pytest.raises(NotFound, match="hunk 1: no line 'class Q:' after line 0"):
+        apply({"f": "class A:\n"}, envelope("*** Update File: f", "@@ class Q:", "+x"))
+
+
+def test_the_end_of_file_mark_picks_the_last_of_several_places() -> None:
+    patch = envelope("*** Update File: f", "@@", "-x", "+y", "*** End of File")
+
+    assert apply({"f": "x\na\nx\n"}, patch)["f"] == b"x\na\ny\n"
+    with pytest.raises(NotFound, match="at the end of the file"):
+        apply({"f": "x\na\n"}, patch)
+
+
+def test_as_many_equal_hunks_as_places_go_one_to_each() -> None:
+    patch = envelope("*** Update File: f", "@@", "-x", "+1", "@@", "-x", "+2")
+
+    assert apply({"f": "x\na\nx\n"}, patch)["f"] == b"1\na\n2\n"
+
+
+def test_hunks_may_come_in_another_order_than_their_places() -> None:
+    patch = envelope("*** Update File: f", "@@", "-c", "+C", "@@", "-a", "+A")
+
+    assert apply({"f": "a\nb\nc\n"}, patch)["f"] == b"A\nb\nC\n"
+
+
+def test_a_removal_behind_an_addition_keeps_its_place() -> None:
+    patch = envelope("*** Update File: f", "@@", "-a", "+A", "-b", "+B")
+
+    assert apply({"f": "a\nb\n"}, patch)["f"] == b"A\nB\n"
+
+
+def test_one_file_may_be_updated_twice_and_dot_paths_are_one() -> None:
+    patch = envelope("*** Update File: f", "@@", "-a", "+b", "*** Update File: ./f", "@@", "-b", "+c")
+
+    assert apply({"f": "a\n", "./f": "a\n"}, patch)["f"] == b"c\n"
+
+
+@owes("patch-06")
+def test_a_pure_move_is_a_move_and_its_bytes_are_not_touched() -> None:
+    done = patched({"f": b"\x00\x01"}, envelope("*** Update File: f", "*** Move to: g"))
+
+    assert done.wanted == (Move(path="f", to="g", data=None),)
+    assert done.summary == ("R f -> g",)
+
+
+def test_moving_onto_a_file_with_leave_replaces_it() -> None:
+    done = patched(
+        {"a": b"1\n", "b": b"2\n"},
+        envelope("*** Update File: a", "*** Move to: b"),
+        PatchRules(overwrite=True),
+    )
+
+    assert result({"a": b"1\n", "b": b"2\n"}, done) == {"b": b"1\n"}
+
+
+def test_adding_and_deleting_the_same_file_comes_to_nothing() -> None:
+    assert patched({}, envelope("*** Add File: x", "+1", "*** Delete File: x")).wanted == ()
+
+
+def test_an_added_file_may_be_empty() -> None:
+    assert apply({}, envelope("*** Add File: x", "*** Add File: y", "+1", "*** End of File")) == {
+        "x": b"",
+        "y": b"1\n",
+    }
+
+
+def test_the_paths_of_a_patch_are_known_before_anything_is_read() -> None:
+    patches = read_patch(
+        envelope("*** Add File: a", "+1", "*** Update File: b", "*** Move to: c", "*** Delete File: a")
+    )
+
+    assert paths_of(patches) == ["a", "b", "c"]
+
+
+def test_line_numbers_inside_the_form_are_a_hint() -> None:
+    patch = envelope("*** Update File: f", "@@ -3,1 +3,1 @@", "-x", "+y")
+
+    assert apply({"f": "x\na\nx\n"}, patch)["f"] == b"x\na\ny\n"
+
+
+# ---- hidden text ---------------------------------------------------------------------------------
+
+SECRET = 'a = 1\nkey = "sk-1"  # x\nb = 2\n'
+
+
+@owes("N-40")
+def test_a_hidden_secret_stays_in_kept_and_in_replaced_lines() -> None:
+    kept = envelope("*** Update File: f", "@@", ' key = "[redacted:k]"  # x', "-b = 2", "+b = 3")
+    moved = envelope("*** Update File: f", "@@", '-key = "[redacted:k]"  # x', '+KEY = "[redacted:k]"')
+
+    assert apply({"f": SECRET}, kept)["f"].decode() == SECRET.replace("b = 2", "b = 3")
+    assert apply({"f": SECRET}, moved)["f"].decode() == SECRET.replace('key = "sk-1"  # x', 'KEY = "sk-1"')
+
+
+def test_a_mark_is_never_written() -> None:
+    for patch in (
+        envelope("*** Add File: g", "+[redacted:k]"),
+        envelope("*** Update File: f", "@@", "-b = 2", "+b = [redacted:k]"),
+        envelope("*** Update File: f", "@@", ' key = "[redacted:k]"  # x', "-b = 2", "+b = [redacted:j]"),
+    ):
+        with pytest.raises(InvalidArguments, match="hidden"):
+            apply({"f": SECRET}, patch)
+    twice = 'p = "one"\nq = "two"\n'
+    with pytest.raises(InvalidArguments):
+        apply(
+            {"f": twice},
+            envelope(
+                "*** Update File: f",
+                "@@",
+                '-p = "[redacted:k]"',
+                '-q = "[redacted:k]"',
+                '+r = "[redacted:k]"',
+            ),
+        )
+
+
+# ---- unified diffs -------------------------------------------------------------------------------
+
+
+def test_a_git_diff_with_every_kind_of_file() -> None:
+    patch = """diff --git a/old.txt b/new name.txt
+similarity index 80%
+rename from old.txt
+rename to new name.txt
+index 1..2 100644
+--- a/old.txt
++++ b/new name.txt\t
+@@ -1,2 +1,2 @@
+ keep
+-x
++y
+diff --git a/gone b/gone
+deleted file mode 100644
+--- a/gone
++++ /dev/null
+@@ -1 +0,0 @@
+-bye
+diff --git a/run.sh b/run.sh
+new file mode 100755
+--- /dev/null
++++ b/run.sh
+@@ -0,0 +1,2 @@
++#!/bin/sh
++echo
+\\ No newline at end of file
+diff --git a/m b/m
+old mode 100644
+new mode 100755
+"""
+    before = {"old.txt": b"keep\nx\n", "gone": b"bye\n", "m": b"1\n"}
+
+    done = patched(before, patch)
+
+    assert result(before, done) == {"new name.txt": b"keep\ny\n", "run.sh": b"#!/bin/sh\necho", "m": b"1\n"}
+    assert {w.path: w.mode for w in done.wanted if isinstance(w, Write)} == {"run.sh": 0o755, "m": 0o755}
+
+
+def test_quoted_paths_are_read_as_git_writes_them() -> None:
+    patch = 'diff --git "a/\\303\\251 \\"q\\".txt" "b/\\303\\251 \\"q\\".txt"\n@@ -1 +1 @@\n-a\n+b\n'
+
+    assert apply({'é "q".txt': "a\n"}, patch) == {'é "q".txt': b"b\n"}
+
+
+def test_paths_without_prefixes_and_with_times_are_read() -> None:
+    patch = "--- f\t2024-01-01 00:00:00\n+++ f\t2024-01-02 00:00:00\n@@ -1 +1 @@\n-a\n+b\n"
+
+    assert apply({"f": "a\n"}, patch) == {"f": b"b\n"}
+
+
+def test_the_file_ends_as_the_diff_says() -> None:
+    bare = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n"
+    both = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+b\n z\n\\ No newline at end of file\n"
+
+    assert apply({"f": "a\n"}, bare) == {"f": b"b"}
+    assert apply({"f": "a\nz"}, both) == {"f": b"b\nz"}
+    grown = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"
+    assert apply({"f": "a"}, grown) == {"f": b"a\n"}
+
+
+def test_wrong_counts_prose_and_blank_lines_do_not_confuse() -> None:
+    patch = "Here it is:\n--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n a\n\n-b\n+c\n--- a/g\n+++ b/g\n@@ ... @@\n-x\n+y\n\nDone.\n"
+
+    assert apply({"f": "a\n\nb\n", "g": "x\n"}, patch) == {"f": b"a\n\nc\n", "g": b"y\n"}
+
+
+def test_a_removed_line_that_looks_like_a_header_is_a_line() -> None:
+    patch = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n--- old\n-x\n+++ new\n+y\n"
+
+    assert apply({"f": "-- old\nx\n"}, patch) == {"f": b"++ new\ny\n"}
+
+
+def test_the_nearest_place_to_the_line_number_is_taken_and_the_shift_carries_on() -> None:
+    before = "".join(f"{n}\nx\n" for n in range(1, 9))
+    patch = "--- a/f\n+++ b/f\n@@ -3 +3 @@\n-x\n+A\n@@ -11 +11 @@\n-x\n+B\n"
+
+    done = apply({"f": before}, patch)["f"].decode().split("\n")
+
+    assert (done[1], done[9]) == ("A", "B")
+
+
+def test_context_that_has_changed_at_the_ends_is_left_out_and_said() -> None:
+    patch = "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n one\n two\n-three\n+3\n four\n five\n"
+
+    done = patched({"f": b"ONE\ntwo\nthree\nfour\nFIVE\n"}, patch)
+
+    assert result({}, Patched(wanted=done.wanted, summary=()))["f"] == b"ONE\ntwo\n3\nfour\nFIVE\n"
+    assert done.notes == ("f: hunk 1 was placed at line 2 leaving out 1 context lines",)
+    with pytest.raises(NotFound):
+        apply({"f": "nothing\n"}, patch)
+    with pytest.raises(NotFound):
+        apply({"f": "q\n"}, "--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n a\n+x\n b\n")
+
+
+def test_lines_put_into_an_empty_place_go_where_the_number_says() -> None:
+    assert apply({"f": "a\nb\n"}, "--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+x\n")["f"] == b"a\nx\nb\n"
+
+
+def test_text_behind_the_numbers_is_decoration() -> None:
+    patch = "--- a/f\n+++ b/f\n@@ -2 +2 @@ def elsewhere():\n-b\n+c\n"
+
+    assert apply({"f": "a\nb\n"}, patch)["f"] == b"a\nc\n"
+    inside = envelope("*** Update File: f", "@@ -2 +2 @@ def elsewhere():", "-b", "+c")
+    assert apply({"f": "a\nb\n"}, inside)["f"] == b"a\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "error", "why"),
+    [
+        ("diff --git a/f b/f\ncopy from f\ncopy to g\n", Unsupported, "copies"),
+        ("diff --git a/f b/f\nGIT binary patch\n", Unsupported, "binary"),
+        ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", Unsupported, "binary"),
+        ("diff --git a/f b/f\nindex 1..2\n", BadPatch, "has no hunk"),
+        ("@@ -1 +1 @@\n-a\n+b\n--- a/f\n", BadPatch, "before any file name"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n a\n", BadPatch, "changes nothing"),
+        ("--- a/f\n+++ b/f\n@@@ -1 +1 @@@\n a\n", BadPatch, "no hunk header"),
+        ("--- /dev/null\n+++ /dev/null\n@@ -0,0 +1 @@\n+a\n", BadPatch, "no file is named"),
+        ("diff --git x y z\n@@ -1 +1 @@\n-a\n+b\n", BadPatch, "no file is named"),
+        ("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n", Conflict, "content differs"),
+        ("--- a/f\n+++ b/f\nnothing else\n", BadPatch, "has no hunk"),
+    ],
+)
+def test_what_a_diff_cannot_mean_is_refused(patch: str, error: type[ToolError], why: str) -> None:
+    with pytest.raises(error, match=why):
+        apply({"f": "a\n"}, patch)
+
+
+_LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d e", "-x", "+y", "-- z", "é"]), max_size=12)
+
+
+def text_of(lines: list[str], bare: bool) -> bytes:
+    text = "".join(line + "\n" for line in lines)
+    return (text[:-1] if bare and lines and lines[-1] else text).encode()
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(_LINES, _LINES, st.booleans(), st.booleans())
+def test_what_git_diff_writes_gives_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, old: list[str], new: list[str], bare: bool, bare_new: bool
+) -> None:
+    before, after = text_of(old, bare), text_of(new, bare_new)
+    assume(before and after and before != after)
+    folder: Path = tmp_path_factory.mktemp("git")
+    for name, data in (("one", before), ("two", after)):
+        (folder / name).write_bytes(data)
+    diff = subprocess.run(
+        ["git", "diff", "--no-index", "--no-color", "one", "two"],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+    ).stdout.decode()
+    diff = diff.replace("b/two", "b/one").replace("a/two", "a/one")
+
+    assert apply({"one": before}, diff) == {"one": after}
+
+
+@given(_LINES, _LINES)
+def test_the_same_change_in_the_begin_end_form_gives_the_same_lines(old: list[str], new: list[str]) -> None:
+    assume(old != new and old)
+    rows = [
+        {"  ": " ", "- ": "-", "+ ": "+"}[row[:2]] + row[2:]
+        for row in difflib.ndiff(old, new)
+        if row[0] != "?"
+    ]
+
+    done = apply({"f": text_of(old, False)}, envelope("*** Update File: f", "@@", *rows, "*** End of File"))
+
+    assert done["f"] == text_of(new, False)
+
+
+@given(st.text(max_size=80))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    for patch in (text, envelope(text), f"--- a/f\n+++ b/f\n{text}"):
+        try:
+            apply({"f": "a\nb\n"}, patch)
+        except ToolError:
+            continue
+
+
+def test_the_two_forms_read_to_the_same_values() -> None:
+    (one,) = read_patch("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
+    (two,) = read_patch(envelope("*** Update File: f", "@@ -1,1 +1,1 @@", "-a", "+b"))
+
+    assert isinstance(one, UpdateFile)
+    assert isinstance(two, UpdateFile)
+    assert one.hunks[0].lines == two.hunks[0].lines
+    assert read_patch(envelope("*** Add File: f", "+a")) == (AddFile(path="f", text="a\n"),)

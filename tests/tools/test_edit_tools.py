@@ -1,0 +1,313 @@
+"""write_file, edit_file, delete_file, apply_patch: one plan, shown and then carried out."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from pegboard.core.approval import AllowOnce
+from pegboard.core.call import ToolCall
+from pegboard.core.context import Context
+from pegboard.core.effects import Effect
+from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, OutsideWorkspace
+from pegboard.core.pipeline import Pipeline
+from pegboard.core.policy import Policy
+from pegboard.core.result import ToolResult
+from pegboard.core.rules import Rule
+from pegboard.core.toolkit import Toolkit
+from pegboard.ports.files import Files
+from pegboard.tools.apply_patch import apply_patch
+from pegboard.tools.delete_file import delete_file
+from pegboard.tools.edit_file import Replacement, edit_file
+from pegboard.tools.write_file import write_file
+from tests.fakes.memory_files import MemoryFiles
+from tests.ledger import owes
+
+KIT = Toolkit([write_file, edit_file, delete_file, apply_patch])
+
+
+def door(files: MemoryFiles, **options: Any) -> Pipeline:
+    return Pipeline(KIT, provide={Files: files}, **options)
+
+
+async def call(files: MemoryFiles, name: str, arguments: dict[str, Any], **options: Any) -> ToolResult:
+    return await door(files, **options).call(ToolCall("1", name, arguments), Context())
+
+
+@owes("N-37", "N-38", "D-19", "C-12", "X-15")
+async def test_a_write_says_the_true_number_of_bytes() -> None:
+    files = MemoryFiles()
+
+    result = await call(files, "write_file", {"path": "a/b.txt", "content": "é\n"})
+
+    assert str(result) == "Successfully wrote 3 bytes to a/b.txt"
+    assert files == {"a/b.txt": "é\n".encode()}
+    assert result.data == {
+        "path": "a/b.txt",
+        "bytes": 3,
+        "created": True,
+        "sha256": hashlib.sha256("é\n".encode()).hexdigest(),
+    }
+
+
+@owes("M-04", "X-11")
+@pytest.mark.parametrize("name", ["path", "file_path", "filePath", "filename"])
+async def test_every_documents_name_of_the_path_is_taken(name: str) -> None:
+    files = MemoryFiles({"f": "old"})
+
+    result = await call(files, "write_file", {name: "f", "content": "new"})
+
+    assert result.ok
+    assert result.data["created"] is False
+    assert files == {"f": b"new"}
+
+
+@owes("N-39", "D-20", "C-13", "M-05", "X-10")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("old_string", "new_string"),
+        ("old_text", "new_text"),
+        ("oldText", "newText"),
+        ("old_str", "new_str"),
+        ("oldStr", "newStr"),
+    ],
+)
+async def test_every_documents_names_of_an_edit_are_taken(old: str, new: str) -> None:
+    files = MemoryFiles({"f": "a = 1\n"})
+
+    result = await call(files, "edit_file", {"path": "f", old: "1", new: "2"})
+
+    assert result.ok
+    assert files == {"f": b"a = 2\n"}
+
+
+@owes("C-15", "N-40")
+async def test_an_edit_says_where_and_shows_what_changed() -> None:
+    files = MemoryFiles({"f": "x\na = 1\n"})
+
+    result = await call(files, "edit_file", {"path": "f", "old_string": "a = 1", "new_string": "a = 2"})
+
+    assert str(result).startswith("Successfully edited f (line 2)\n")
+    assert "-a = 1\n+a = 2\n" in str(result)
+    assert result.data["strategies"] == ["exact"]
+    assert result.data["lines"] == [2]
+    assert result.data["sha256"] == hashlib.sha256(files["f"]).hexdigest()
+
+
+@owes("K-38")
+async def test_a_tolerant_edit_says_how_it_matched() -> None:
+    files = MemoryFiles({"f": "if x:\n\ta()\n"})
+
+    result = await call(
+        files, "edit_file", {"path": "f", "old_string": "if x:\n    a()", "new_string": "if x:\n    b()"}
+    )
+
+    assert "Note: matched ignoring indentation" in str(result)
+    assert files == {"f": b"if x:\n\tb()\n"}
+
+
+@owes("M-05", "X-12")
+async def test_an_ambiguous_edit_changes_nothing_and_names_both_lines() -> None:
+    files = MemoryFiles({"f": "x = 1\ny = 2\nx = 1\n"})
+
+    result = await call(files, "edit_file", {"path": "f", "old_string": "x = 1", "new_string": "x = 3"})
+
+    assert result.error is not None
+    assert result.error.code == "not_unique"
+    assert "lines 1, 3" in result.error.message
+    assert files.commits == []
+    again = await call(
+        files, "edit_file", {"path": "f", "old_string": "x = 1", "new_string": "x = 3", "replace_all": True}
+    )
+    assert again.data["replacements"] == 2
+
+
+@owes("edit-33")
+async def test_further_edits_are_made_after_the_first_or_none_is() -> None:
+    files = MemoryFiles({"f": "a\nb\n"})
+    edits = [{"old_string": "A", "new_string": "AA"}, {"old_string": "b", "new_string": "B"}]
+
+    result = await call(
+        files, "edit_file", {"path": "f", "old_string": "a", "new_string": "A", "edits": edits}
+    )
+
+    assert result.ok, result
+    assert files == {"f": b"AA\nB\n"}
+    failed = await call(
+        files,
+        "edit_file",
+        {
+            "path": "f",
+            "old_string": "AA",
+            "new_string": "A",
+            "more_edits": [{"old_string": "zz", "new_string": "Z"}],
+        },
+    )
+    assert "edit 2 of 2" in str(failed)
+    assert files == {"f": b"AA\nB\n"}
+
+
+async def test_an_empty_old_text_creates_a_missing_file_and_fills_an_empty_one() -> None:
+    files = MemoryFiles({"empty": ""})
+
+    made = await call(files, "edit_file", {"path": "new", "old_string": "", "new_string": "hi\n"})
+    filled = await call(files, "edit_file", {"path": "empty", "old_string": "", "new_string": "hi\n"})
+
+    assert made.data["created"] is True
+    assert filled.ok
+    assert files == {"new": b"hi\n", "empty": b"hi\n"}
+
+
+@owes("N-40")
+async def test_a_missing_file_is_named() -> None:
+    result = await call(MemoryFiles(), "edit_file", {"path": "nope", "old_string": "a", "new_string": "b"})
+
+    assert str(result).startswith("Error: File not found: nope")
+
+
+@owes("D-22", "X-54")
+async def test_a_deletion_asks_first() -> None:
+    files = MemoryFiles({"f": "abc"})
+
+    refused = await call(files, "delete_file", {"path": "f"})
+    done = await call(files, "delete_file", {"path": "f"}, approver=AllowOnce())
+
+    assert refused.error is not None
+    assert refused.error.code == "permission_denied"
+    assert str(done) == "Successfully deleted f (3 bytes)"
+    assert files == {}
+
+
+@owes("M-56", "K-39")
+async def test_a_patch_changes_all_its_files_at_once() -> None:
+    files = MemoryFiles({"m": "1\n", "d": "x"})
+    patch = "*** Begin Patch\n*** Update File: m\n@@\n-1\n+2\n*** Add File: n\n+new\n*** Delete File: d\n*** End Patch"
+
+    result = await call(files, "apply_patch", {"input": patch}, approver=AllowOnce())
+
+    assert str(result) == "Successfully applied the patch to 3 files:\nM m\nA n\nD d"
+    assert files == {"m": b"2\n", "n": b"new\n"}
+    assert len(files.commits) == 1
+
+
+async def test_a_patch_may_overwrite_only_with_leave() -> None:
+    files = MemoryFiles({"m": "1\n"})
+    patch = "*** Begin Patch\n*** Add File: m\n+2\n*** End Patch"
+
+    refused = await call(files, "apply_patch", {"patch": patch})
+    done = await call(files, "apply_patch", {"patch": patch, "overwrite": True})
+
+    assert refused.error is not None
+    assert refused.error.code == "conflict"
+    assert done.ok
+    assert files == {"m": b"2\n"}
+
+
+async def test_a_patch_that_did_not_fit_exactly_says_so() -> None:
+    files = MemoryFiles({"m": "\tx\n"})
+
+    result = await call(
+        files, "apply_patch", {"patch": "*** Begin Patch\n*** Update File: m\n@@\n-  x\n+  y\n*** End Patch"}
+    )
+
+    assert str(result).endswith(
+        "Note: m: hunk 1 was placed at line 1 ignoring indentation and trailing spaces"
+    )
+
+
+@owes("K-40", "G-01")
+@pytest.mark.parametrize(
+    ("name", "arguments", "effects"),
+    [
+        ("write_file", {"path": "n", "content": "x"}, [Effect("write", "n")]),
+        ("edit_file", {"path": "f", "old_string": "1", "new_string": "2"}, [Effect("write", "f")]),
+        ("delete_file", {"path": "f"}, [Effect("delete", "f")]),
+        (
+            "apply_patch",
+            {"patch": "*** Begin Patch\n*** Update File: f\n*** Move to: g\n*** End Patch"},
+            [Effect("delete", "f"), Effect("write", "g")],
+        ),
+    ],
+)
+async def test_a_preview_shows_the_exact_change_and_makes_none(
+    name: str, arguments: dict[str, Any], effects: list[Effect]
+) -> None:
+    files = MemoryFiles({"f": "1\n"})
+
+    shown = await door(files).preview(ToolCall("1", name, arguments), Context())
+
+    assert list(shown.effects) == effects
+    assert shown.changes[0].diff
+    assert files == {"f": b"1\n"}
+
+
+async def test_what_runs_is_the_very_plan_that_was_shown() -> None:
+    files = MemoryFiles({"f": "a = 1\n"})
+
+    class Meddler:
+        async def decide(self, request: Any) -> str:
+            files["f"] = b"a = 1 # changed meanwhile\n"
+            return "allow"
+
+    policy = Policy(rules=[Rule.parse("ask write:**")])
+    result = await call(
+        files,
+        "edit_file",
+        {"path": "f", "old_string": "1", "new_string": "2"},
+        approver=Meddler(),
+        policy=policy,
+    )
+
+    assert result.error is not None
+    assert result.error.code == "conflict"
+    assert files == {"f": b"a = 1 # changed meanwhile\n"}
+
+
+@owes("N-40")
+async def test_a_redaction_mark_is_never_written_to_a_file() -> None:
+    files = MemoryFiles({"f": "k = secret\n", "doc": "see [redacted:x]\n"})
+
+    for name, arguments in (
+        ("write_file", {"path": "f", "content": "k = [redacted:x]\n"}),
+        ("write_file", {"path": "new", "content": "[redacted:x]"}),
+        ("edit_file", {"path": "new", "old_string": "", "new_string": "[redacted:x]"}),
+    ):
+        result = await call(files, name, arguments)
+        assert result.error is not None
+        assert result.error.code == "invalid_arguments"
+    assert (await call(files, "write_file", {"path": "doc", "content": "see [redacted:x] twice\n"})).ok
+
+
+async def test_called_directly_each_tool_does_the_same_without_a_runtime() -> None:
+    files = MemoryFiles()
+
+    await write_file("f", "a\nb\n", files=files)
+    await edit_file("f", "a", "A", more_edits=[Replacement("b", "B")], files=files)
+    same = await write_file("f", "A\nB\n", files=files)
+    await apply_patch("*** Begin Patch\n*** Update File: f\n@@\n-B\n+C\n*** End Patch", files=files)
+
+    assert files == {"f": b"A\nC\n"}
+    assert "already" in str(same)
+    await delete_file("f", files=files)
+    assert files == {}
+    with pytest.raises(NotFound):
+        await delete_file("f", files=files)
+    with pytest.raises(OutsideWorkspace):
+        await write_file("../f", "x", files=files)
+    await write_file("f", "x\nx\n", files=files)
+    with pytest.raises(NotUnique):
+        await edit_file("f", "x", "y", files=files)
+    with pytest.raises(InvalidArguments):
+        await apply_patch("nothing", files=files)
+
+
+@owes("N-37", "N-39", "D-19", "D-20", "D-22")
+def test_the_advertised_parameters_are_the_canonical_ones() -> None:
+    assert write_file.schema["required"] == ["path", "content"]
+    assert edit_file.schema["required"] == ["path", "old_string", "new_string"]
+    assert delete_file.schema["required"] == ["path"]
+    assert apply_patch.schema["required"] == ["patch"]
+    assert delete_file.level == "confirm"
