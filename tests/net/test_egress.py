@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -96,7 +96,10 @@ def test_rules_may_name_a_port() -> None:
 
 @owes("G-18")
 async def test_an_http_request_reaches_a_granted_host_with_its_own_head() -> None:
-    async with site() as (port, seen), proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (p, at):
+    async with (
+        site() as (port, seen),
+        proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (p, at),
+    ):
         answer = await talk(
             at,
             f"GET http://user:pw@ok.example:{port}/x?y=1 HTTP/1.1\r\nHost: elsewhere\r\nProxy-Connection: close\r\n"
@@ -113,8 +116,13 @@ async def test_an_http_request_reaches_a_granted_host_with_its_own_head() -> Non
 
 
 async def test_connect_makes_a_tunnel() -> None:
-    async with site() as (port, _), proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_p, at):
-        answer = await talk(at, f"CONNECT ok.example:{port} HTTP/1.1\r\n\r\n".encode(), more=b"GET / HTTP/1.1\r\n\r\n")
+    async with (
+        site() as (port, _),
+        proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_p, at),
+    ):
+        answer = await talk(
+            at, f"CONNECT ok.example:{port} HTTP/1.1\r\n\r\n".encode(), more=b"GET / HTTP/1.1\r\n\r\n"
+        )
 
         assert answer.endswith(b"ok")
 
@@ -138,7 +146,10 @@ async def test_socks_makes_a_tunnel(named: bool) -> None:
 
 @pytest.mark.parametrize(
     ("request_", "reply"),
-    [(b"\x05\x01\x02", b"\x05\xff"), (b"\x05\x01\x00\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", b"\x05\x00\x05\x07")],
+    [
+        (b"\x05\x01\x02", b"\x05\xff"),
+        (b"\x05\x01\x00\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", b"\x05\x00\x05\x07"),
+    ],
 )
 async def test_other_socks_requests_are_refused(request_: bytes, reply: bytes) -> None:
     async with proxy("*") as (_, at):
@@ -150,7 +161,9 @@ async def test_socks_to_a_host_that_is_not_granted_is_refused() -> None:
         answer = await talk(at, b"\x05\x01\x00" + b"\x05\x01\x00\x03\x03bad\x00\x50")
 
         assert answer[2:4] == b"\x05\x02"
-        assert made.refusals() == ["connection to bad:80 was refused: no granted host names it. Ask for it with hosts=['bad']."]
+        assert made.refusals() == [
+            "connection to bad:80 was refused: no granted host names it. Ask for it with hosts=['bad']."
+        ]
 
 
 async def test_a_host_that_is_not_granted_is_refused_and_logged() -> None:
@@ -162,7 +175,10 @@ async def test_a_host_that_is_not_granted_is_refused_and_logged() -> None:
         assert b" 403 " in one
         assert b"evil.example:80" in one
         assert b" 403 " in two
-        assert [(d.host, d.port, d.allowed) for d in seen] == [("evil.example", 80, False), ("evil.example", 443, False)]
+        assert [(d.host, d.port, d.allowed) for d in seen] == [
+            ("evil.example", 80, False),
+            ("evil.example", 443, False),
+        ]
         assert len(made.refusals()) == 2
 
 
@@ -210,13 +226,16 @@ async def test_what_is_no_proxy_request_is_a_bad_request(junk: bytes) -> None:
         assert b" 400 " in await talk(at, junk)
 
 
-@pytest.mark.parametrize("junk", [b"\x00\r\n\r\n", b"x" * 100_000, b"GET\r\n\r\n", b"CONNECT \xff:1 HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize(
+    "junk", [b"\x00\r\n\r\n", b"x" * 100_000, b"GET\r\n\r\n", b"CONNECT \xff:1 HTTP/1.1\r\n\r\n"]
+)
 async def test_garbage_ends_the_connection_and_nothing_else(junk: bytes) -> None:
-    async with site() as (port, _), proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_p, at):
-        try:
+    async with (
+        site() as (port, _),
+        proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_p, at),
+    ):
+        with suppress(ConnectionError):
             await talk(at, junk)
-        except ConnectionError:
-            pass
 
         assert (await talk(at, f"GET http://ok.example:{port}/ HTTP/1.1\r\n\r\n".encode())).endswith(b"ok")
 

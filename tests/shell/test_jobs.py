@@ -71,7 +71,9 @@ async def test_the_end_is_announced_once(jobs: Session) -> None:
     process = await start(jobs, "exit 3", description="a build")
     await to_the_end(jobs, process)
 
-    assert [(p.process_id, p.exit_code, p.description) for p in jobs.ended] == [(process.process_id, 3, "a build")]
+    assert [(p.process_id, p.exit_code, p.description) for p in jobs.ended] == [
+        (process.process_id, 3, "a build")
+    ]
 
 
 @owes("exec-23")

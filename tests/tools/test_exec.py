@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,13 +20,11 @@ from tests.shell.kit import shell_in
 
 
 class Door:
-    """An executor over a real shell, with or without background commands."""
+    """An executor over a real shell and its background commands."""
 
-    def __init__(self, shell: CommandShell, *, background: bool = True, mode: str = "full") -> None:
-        self.jobs = BackgroundCommands(shell) if background else None
-        tools = [exec_, process] if background else [exec_]
-        provide: list[Any] = [shell] if self.jobs is None else [shell, self.jobs]
-        self.executor = Executor(tools, mode=mode, provide=provide)
+    def __init__(self, shell: CommandShell, *, mode: str = "full") -> None:
+        self.jobs = BackgroundCommands(shell)
+        self.executor = Executor([exec_, process], mode=mode, provide=[shell, self.jobs])
 
     async def exec(self, command: str, **arguments: object) -> ToolResult:
         return await self.executor.call("exec", {"command": command, **arguments})
@@ -36,8 +33,7 @@ class Door:
         return await self.executor.call("process", arguments)
 
     async def close(self) -> None:
-        if self.jobs is not None:
-            await self.jobs.close()
+        await self.jobs.close()
 
 
 @pytest.fixture
@@ -124,9 +120,7 @@ async def test_a_long_command_goes_on_in_the_background_and_is_followed_there(do
 
 @owes("X-20")
 async def test_without_background_commands_it_waits_to_the_end(tmp_path: Path) -> None:
-    door = Door(await shell_in(tmp_path), background=False)
-
-    result = await door.exec("sleep 0.2; echo end", yield_ms=10)
+    result = await exec_("sleep 0.2; echo end", yield_ms=10, shell=await shell_in(tmp_path))
 
     assert result.data["stdout"] == "end\n"
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from pegboard.core.errors import NotFound, Unavailable
 from pegboard.net.egress import Destination, EgressProxy, Resolve, resolve_here
@@ -162,9 +160,7 @@ class CommandShell:
     def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
         """What the command will do, as far as parsing can tell; runs nothing."""
         if self._guard is None:
-            # Lazily: parsing commands brings tree-sitter, which running them does not need.
-            judge = importlib.import_module("pegboard.shell.guard").judge
-            self._guard = cast(Guard, partial(judge, workspace=self._workspace))
+            self._guard = _own_guard(self._workspace)
         return self._guard(command, working_dir=working_dir)
 
     def backend(self) -> str:
@@ -375,3 +371,13 @@ class CommandShell:
                 hint="Give working_dir relative to the workspace, or leave it out.",
             )
         return folder.resolve()
+
+
+def _own_guard(workspace: Path) -> Guard:
+    # Lazily: parsing commands brings tree-sitter, which running them does not need.
+    from pegboard.shell.guard import inspection, judge
+
+    def inspect(command: str, *, working_dir: str | None = None) -> Inspection:
+        return inspection(judge(command, workspace, working_dir=working_dir))
+
+    return inspect

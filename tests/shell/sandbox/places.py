@@ -29,12 +29,16 @@ def open_folder() -> Iterator[Path]:
 def copy_source(folder: Path) -> Path:
     """Our source where an ordinary user can read it."""
     target = folder / "src"
-    shutil.copytree(ROOT / "src" / "pegboard", target / "pegboard", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "src" / "pegboard", target / "pegboard", ignore=shutil.ignore_patterns("__pycache__")
+    )
     subprocess.run(["chmod", "-R", "a+rX", str(target)], check=True)
     return target
 
 
-def as_ordinary_user(argv: list[str], folder: Path, *, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+def as_ordinary_user(
+    argv: list[str], folder: Path, *, timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
     """Run a program as an ordinary user: another id where we are root, ourselves where we are not."""
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(folder / "src"),
            "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}  # fmt: skip

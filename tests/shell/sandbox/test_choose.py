@@ -39,12 +39,16 @@ async def test_without_any_backend_commands_ask_and_the_banner_says_so(confineme
 
 
 @pytest.mark.parametrize("options", [{"require": True, "candidates": ("no-such",)}, {"backend": "seatbelt"}])
-async def test_what_is_required_and_missing_is_refused(confinement: Confinement, options: dict[str, object]) -> None:
+async def test_what_is_required_and_missing_is_refused(
+    confinement: Confinement, options: dict[str, object]
+) -> None:
     with pytest.raises(Unavailable):
         await choose(confinement, **options)
 
 
-async def test_a_backend_that_cannot_enforce_is_found_out_by_running_it(confinement: Confinement, tmp_path: Path) -> None:
+async def test_a_backend_that_cannot_enforce_is_found_out_by_running_it(
+    confinement: Confinement, tmp_path: Path
+) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)

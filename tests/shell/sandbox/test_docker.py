@@ -34,14 +34,19 @@ def container(tmp_path: Path) -> Container:
     (workspace / ".git" / "hooks").mkdir(parents=True)
     (workspace / ".git" / "config").write_text("[core]\n")
     confinement = Confinement(
-        workspace=workspace, state=tmp_path / "state", search_path=os.environ["PATH"], hidden=(workspace / ".git",)
+        workspace=workspace,
+        state=tmp_path / "state",
+        search_path=os.environ["PATH"],
+        hidden=(workspace / ".git",),
     )
     return Container(confinement, program=str(client))
 
 
 @owes("D-58", "D-59", "X-58", "K-32")
 def test_the_documents_flags_and_the_hardening_are_all_there(container: Container) -> None:
-    argv = container.prepare(Job(argv=("/bin/bash", "-c", 'echo "$HOME"'), cwd=Path("/w"), env={"A": "secret"})).argv
+    argv = container.prepare(
+        Job(argv=("/bin/bash", "-c", 'echo "$HOME"'), cwd=Path("/w"), env={"A": "secret"})
+    ).argv
 
     for flag in ("--rm", "--memory=256m", "--cpus=0.5", "--network=none", "--read-only", "--cap-drop=ALL",
                  "no-new-privileges", "--pids-limit=256", "--pull=never"):  # fmt: skip
@@ -64,7 +69,9 @@ async def test_each_command_has_its_own_name(container: Container) -> None:
 
 @owes("D-60")
 async def test_a_timeout_kills_the_container_by_its_name(container: Container) -> None:
-    shell = CommandShell(container.confinement.workspace, backend=container, environment=os.environ, guard=allow)
+    shell = CommandShell(
+        container.confinement.workspace, backend=container, environment=os.environ, guard=allow
+    )
 
     outcome = await run(shell, "sleep 81", timeout_s=0.3)
 
@@ -76,7 +83,9 @@ async def test_a_timeout_kills_the_container_by_its_name(container: Container) -
 
 
 async def test_hosts_are_refused_not_ignored(container: Container) -> None:
-    shell = CommandShell(container.confinement.workspace, backend=container, environment=os.environ, guard=allow)
+    shell = CommandShell(
+        container.confinement.workspace, backend=container, environment=os.environ, guard=allow
+    )
 
     with pytest.raises(Unavailable, match=r"example\.com"):
         await run(shell, "true", hosts=("example.com",))

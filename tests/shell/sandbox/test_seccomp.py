@@ -75,7 +75,15 @@ def test_arguments_decide_where_they_must(machine: str) -> None:
     assert verdict(code, arch, nr["fchmodat"], 0, 0, 0o2755) == eperm
     assert verdict(code, arch, nr["fchmodat"], 0, 0, 0o1777) == ALLOW
     assert verdict(code, arch, nr["mknodat"], 0, 0, 0o104755) == eperm
-    for family, answer in ((1, ALLOW), (2, ALLOW), (10, ALLOW), (16, ALLOW), (17, eperm), (38, eperm), (40, eperm)):
+    for family, answer in (
+        (1, ALLOW),
+        (2, ALLOW),
+        (10, ALLOW),
+        (16, ALLOW),
+        (17, eperm),
+        (38, eperm),
+        (40, eperm),
+    ):
         assert verdict(code, arch, nr["socket"], family) == answer, family
 
 

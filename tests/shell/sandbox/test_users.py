@@ -104,5 +104,3 @@ def test_the_probe_finds_nothing_but_the_workspace_as_an_ordinary_user() -> None
 
         assert done.returncode == 0, done.stderr
         check_probe(json.loads(done.stdout))
-
-

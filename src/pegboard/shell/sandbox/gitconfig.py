@@ -78,9 +78,7 @@ async def merge(real: Path, before: bytes, copy: Path) -> tuple[str, ...]:
         await _set(git, real, key, now)
     if not refused:
         return ()
-    return (
-        f"not taken over from .git/config: {', '.join(sorted(refused))} (such keys can start programs)",
-    )
+    return (f"not taken over from .git/config: {', '.join(sorted(refused))} (such keys can start programs)",)
 
 
 async def clean_fresh(config: Path) -> tuple[str, ...]:
