@@ -13,7 +13,9 @@ from pegboard.core.approval import Waiting
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
+from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
+from pegboard.core.sanitise import clean
 from pegboard.core.shaping import Shaper, Spills
 from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.documents import Documents
@@ -63,7 +65,7 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    wiring.shaper = Shaper(spills=spills)
+    wiring.shaper = Shaper(redactor=Redactor(secrets_of(os.environ)), clean=clean, spills=spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
