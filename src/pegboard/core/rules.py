@@ -151,7 +151,9 @@ class Rule:
         """Whether the rule speaks of this effect."""
         if self.kind not in ("*", effect.kind):
             return False
-        if not target_matches(self.target, effect, situation):
+        # What forbids is read widely, what allows narrowly.
+        forbids = self.verdict != "allow"
+        if not target_matches(self.target, effect, situation, forbids=forbids):
             return False
         return not any(target_matches(u, effect, situation) for u in self.unless)
 
@@ -201,15 +203,20 @@ def _flag(text: str, line: str) -> bool:
     raise ConfigError(f"rule {line!r}: {text!r} is neither true nor false")
 
 
-def target_matches(pattern: str, effect: Effect, situation: Situation) -> bool:
-    """Whether a target pattern speaks of an effect's target (decisions 3)."""
+def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbids: bool = False) -> bool:
+    """Whether a target pattern speaks of an effect's target (decisions 3).
+
+    Args:
+        forbids: the pattern denies or asks; commands are then matched by any folder of the program, and
+            with further arguments.
+    """
     if pattern == "*":
         return True
     if effect.kind == "exec":
         if effect.argv is None:
             # What could not be analysed is matched by nothing narrower than everything.
             return pattern == "**"
-        return exec_pattern_matches(pattern, effect.argv)
+        return exec_pattern_matches(pattern, effect.argv, forbids=forbids)
     if effect.kind in _PATHS:
         return path_matches(pattern, effect.target, situation)
     if effect.kind == "connect":
