@@ -85,12 +85,16 @@ def choices(request: Request, tools: Iterable[ToolView]) -> list[Choice]:
     ranked = dict(rank(query, documents))
     best = max(ranked.values(), default=1.0)
     out: list[Choice] = []
-    for index, (tool, profile) in enumerate(zip(kit, profiles, strict=True)):
+    for index, (tool, known) in enumerate(zip(kit, profiles, strict=True)):
+        profile = known
         arguments = _fill(request, tool, profile)
         if arguments is None:
             continue
         if profile and not any(actions.get(name, 0.0) >= LEAST for name in profile):
-            continue
+            if profile[0] in _NEEDS:
+                continue
+            # No table knows requests of this kind: words alone decide.
+            profile = ()
         if profile == ("list",) and not _asks_for_listing(request):
             continue
         agreement = sum(actions.get(name, 0.0) for name in profile)
