@@ -143,6 +143,8 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"\b(?:look|looking|search|grep|scan|check|hunt|searching)\b.*\bfor\b", "search", 3.0),
         (r"\b(?:files|folders|subfolders|directories|everything|entries)\s+(?:is|are|there)?\s*(?:in|under|inside|of|from|within|at)\s+(?:the\s+)?[\ue002\ue003]", "list", 3.0),
         (r"\b(?:whether|if)\b.*\b(?:appears?|occurs?|exists?|is used|are used|contains?|mentions?|shows? up)\b", "search", 5.0),
+        (r"\b(?:under|beneath|below)\s+(?:the\s+)?[\ue002\ue003]", "list", 3.0),
+        (r"\b(?:present|found|contained|included|mentioned)\s+(?:in|inside|within|anywhere)\b", "search", 4.0),
         (r"[\ue004].*\b(?:into|to|as)\b.*[\ue001]", "write", 3.0),
         (r"[\ue001]\s+with\s*[:：]", "write", 2.0),
         (r"\bhow many\b.*\b(?:files|folders|directories|entries|items)\b", "list", 3.0),
