@@ -85,12 +85,16 @@ def choices(request: Request, tools: Iterable[ToolView]) -> list[Choice]:
     ranked = dict(rank(query, documents))
     best = max(ranked.values(), default=1.0)
     out: list[Choice] = []
-    for index, (tool, profile) in enumerate(zip(kit, profiles, strict=True)):
+    for index, (tool, known) in enumerate(zip(kit, profiles, strict=True)):
+        profile = known
         arguments = _fill(request, tool, profile)
         if arguments is None:
             continue
         if profile and not any(actions.get(name, 0.0) >= LEAST for name in profile):
-            continue
+            if profile[0] in _NEEDS:
+                continue
+            # No table knows requests of this kind: words alone decide.
+            profile = ()
         if profile == ("list",) and not _asks_for_listing(request):
             continue
         agreement = sum(actions.get(name, 0.0) for name in profile)
@@ -139,6 +143,8 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"\b(?:look|looking|search|grep|scan|check|hunt|searching)\b.*\bfor\b", "search", 3.0),
         (r"\b(?:files|folders|subfolders|directories|everything|entries)\s+(?:is|are|there)?\s*(?:in|under|inside|of|from|within|at)\s+(?:the\s+)?[\ue002\ue003]", "list", 3.0),
         (r"\b(?:whether|if)\b.*\b(?:appears?|occurs?|exists?|is used|are used|contains?|mentions?|shows? up)\b", "search", 5.0),
+        (r"\b(?:under|beneath|below)\s+(?:the\s+)?[\ue002\ue003]", "list", 3.0),
+        (r"\b(?:present|found|contained|included|mentioned)\s+(?:in|inside|within|anywhere)\b", "search", 4.0),
         (r"[\ue004].*\b(?:into|to|as)\b.*[\ue001]", "write", 3.0),
         (r"[\ue001]\s+with\s*[:：]", "write", 2.0),
         (r"\bhow many\b.*\b(?:files|folders|directories|entries|items)\b", "list", 3.0),
