@@ -215,15 +215,19 @@ def test_lines_of_a_large_file_take_less_than_32_mib_whatever_their_length(file:
 
 @pytest.mark.slow
 def test_an_index_makes_the_second_slice_a_lookup(file: Path) -> None:
-    file.write_bytes(b"".join(b"%08d\n" % i for i in range(1, 400_001)))
+    file.write_bytes(b"".join(b"%08d\n" % i for i in range(1, 600_001)))
     index = LineIndex()
-    read(file, offset=399_990, index=index)
-    start = time.perf_counter()
+    read(file, offset=599_990, index=index)
+    times: list[float] = []
 
-    found = read(file, offset=200_000, limit=2, index=index)
+    for _ in range(5):
+        start = time.perf_counter()
+        found = read(file, offset=200_000, limit=2, index=index)
+        times.append(time.perf_counter() - start)
 
-    assert found.text == "00200000\n00200001\n"
-    assert time.perf_counter() - start < 0.02
+        assert found.text == "00200000\n00200001\n"
+    # The best of five: the machine may be busy with something else.
+    assert min(times) < 0.02
 
 
 def test_a_file_that_changed_is_counted_anew(file: Path) -> None:

@@ -19,7 +19,16 @@ from pegboard.core.errors import (
 )
 from pegboard.files.jailglob import glob_regex
 from pegboard.files.looking import read_descriptor
-from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
+from pegboard.files.names import (
+    PROTECTED,
+    ProtectedNames,
+    as_text,
+    check_new_name,
+    check_path,
+    from_text,
+    shown,
+    twin,
+)
 from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
 from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
 from pegboard.files.places import Aim, Spot
@@ -339,7 +348,12 @@ class Jail:
             InvalidArguments: it is no path.
         """
         check_path(path)
-        return os.path.realpath(self._roots.absolute(path))
+        real = os.path.realpath(self._roots.absolute(path))
+        other = from_text(path)
+        if other != path and not os.path.lexists(real):
+            named = os.path.realpath(self._roots.absolute(other))
+            return named if os.path.lexists(named) else real
+        return real
 
     # ------------------------------------------------------------------ opening
 
