@@ -268,6 +268,7 @@ def test_a_streamed_reply_is_the_same_message_as_the_whole_one() -> None:
             usage={"prompt_tokens": 5, "completion_tokens": 2},
         )
     )
+    assert stream.flush() == []
     assert stream.finish() == whole
     assert [type(d).__name__ for d in deltas] == [
         *["ThinkingDelta"] * 2,
@@ -358,3 +359,11 @@ def test_any_arguments_make_a_valid_transcript(arguments: object) -> None:
     wire = chat.encode(message) + chat.encode(ResultsMessage((ToolResult(call_id="1"),)))
 
     assert_valid_transcript(wire)
+
+
+def test_arguments_that_are_no_json_values_are_told_as_text() -> None:
+    message = AssistantMessage(content=(ToolCall("1", "t", {"p": (1, object, {2: float("nan")})}),))
+
+    (wire,) = chat.encode(message)
+
+    assert wire["tool_calls"][0]["function"]["arguments"] == '{"p":[1,"<class \'object\'>",{"2":null}]}'

@@ -131,6 +131,8 @@ async def test_a_request_that_no_tool_fits_makes_no_call_and_says_how_to_go_on(r
         ("把 config.py 里的 8080 改成 9090", "edit_file", {"path": "config.py", "old_string": "8080", "new_string": "9090"}),
         ("find all *.py files", "glob", {"pattern": "**/*.py", "path": "."}),
         ("list all markdown files under docs/", "glob", {"pattern": "**/*.md", "path": "docs/"}),
+        ("list *.txt under notes/", "glob", {"pattern": "**/*.txt", "path": "notes/"}),
+        ("search for TODO in python files", "grep", {"pattern": "TODO", "path": "."}),
         ("Search for TODO in the src directory", "grep", {"pattern": "TODO", "path": "src"}),
         ("Read notes.txt", "read_file", {"path": "notes.txt"}),
         ("Run pytest -q", "exec", {"command": "pytest -q"}),

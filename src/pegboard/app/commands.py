@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,7 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.files.journal import Journal
 from pegboard.ports.jobs import Jobs
-from pegboard.ports.shell import Shell
+from pegboard.ports.shell import Inspection, Shell
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox.choose import Choice, choose
@@ -44,6 +45,7 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         root,
         backend=choice.backend,
         environment=os.environ,
+        guard=partial(_inspect, workspace=root, home=paths.home),
         path_prepend=config.path_prepend,
         secret_names=tuple(secrets_of(os.environ)),
         snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
@@ -55,6 +57,13 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         jobs = BackgroundCommands(shell)
         wiring.provided.setdefault(Jobs, jobs)
         wiring.closers.append(jobs.close)
+
+
+def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, home: Path) -> Inspection:
+    """The guard's inspection; loaded with the first command, because it brings a parser."""
+    from pegboard.shell.guard import inspection, judge
+
+    return inspection(judge(command, workspace=workspace, working_dir=working_dir, home=home))
 
 
 def choose_backend(

@@ -131,7 +131,8 @@ class App:
         )  # fmt: skip
         assemble(
             wiring, needs_of(kit, wiring.provided), self.workspace,
-            implicit=self.named_workspace is None, paths=self.paths, config=self.config,
+            implicit=self.named_workspace is None,
+            store=self.store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
@@ -283,7 +284,9 @@ class OneCall:
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
         data: Any = result.data
-        done: Any = cast("dict[str, Any]", data).get("changes") if not changes and isinstance(data, dict) else None
+        done: Any = (
+            cast("dict[str, Any]", data).get("changes") if not changes and isinstance(data, dict) else None
+        )
         decision = "allow" if started is None else started.decision
         if not result.ok and result.error is not None and result.error.code == "permission_denied":
             decision = "deny"

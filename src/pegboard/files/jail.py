@@ -80,7 +80,8 @@ class Jail:
             home=None if home is None else os.fspath(home),
             opener=opener or best_opener(),
         )
-        hidden = tuple(os.path.realpath(path) for path in masked)
+        # A mask that no allowed folder holds or lies in can never be met; without any, nobody need ask.
+        hidden = tuple(real for real in map(os.path.realpath, _texts(masked)) if self._roots.concerns(real))
         self._permits = Permits(self._roots, ProtectedNames(protected), hidden, deny)
         self._limit = read_limit_bytes
         self._full = full_access
@@ -286,7 +287,8 @@ class Jail:
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
-        descriptor = self._open(path, FOLDER_FLAGS if folder else LOOK_FLAGS)
+        flags, noun = (FOLDER_FLAGS, "Directory") if folder else (LOOK_FLAGS, "File")
+        descriptor = self._open(path, flags, noun=noun)
         try:
             real = self.real_path(descriptor, path)
             self._permits.authorise("read", real, path)

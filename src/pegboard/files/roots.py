@@ -75,6 +75,12 @@ class Roots:
         """The most special root that holds a real path."""
         return next((r for r in self._all if absolute == r.path or is_beneath(absolute, r.path)), None)
 
+    def concerns(self, real: str) -> bool:
+        """Whether a real path lies in one of the roots or holds one."""
+        return self.root_of(real) is not None or any(
+            root.path == real or is_beneath(root.path, real) for root in self._all
+        )
+
     def absolute(self, path: str) -> str:
         """Joined to the workspace, `~` expanded; not normalised: `..` is the kernel's to judge."""
         if path.startswith("~"):

@@ -18,7 +18,7 @@ from pegboard.files.changes import propose
 from pegboard.files.commit import commit
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail
 from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
-from pegboard.files.looking import read_descriptor
+from pegboard.files.looking import Recent, read_descriptor
 from pegboard.files.names import PROTECTED
 from pegboard.files.openat import Opener
 from pegboard.files.permits import Access
@@ -87,6 +87,7 @@ class Workspace:
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
+        self._recent: Recent | None = None
         self._limit = read_limit_bytes
         self._checkpoint = checkpoint
 
@@ -131,9 +132,14 @@ class Workspace:
             finally:
                 os.close(descriptor)
 
-        if os.fstat(descriptor).st_size <= _INLINE_BYTES:
+        there = os.fstat(descriptor)
+        self._recent = None
+        if there.st_size <= _INLINE_BYTES:
             return read()
-        return await _in_thread(read)
+        data = await _in_thread(read)
+        # An edit of a large file reads it and then proposes: the old content is then in memory once.
+        self._recent = Recent(data, there)
+        return data
 
     async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
         """See Files; remembers for the session what it has seen (ledger K-37)."""
@@ -245,7 +251,10 @@ class Workspace:
         def check(target: str, now: bytes) -> None:
             self.read_state.check(session, target, now)
 
-        return await _in_thread(lambda: propose(self.jail, wanted, check=check, limit=self._limit))
+        recent, self._recent = self._recent, None
+        return await _in_thread(
+            lambda: propose(self.jail, wanted, check=check, limit=self._limit, recent=recent)
+        )
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:
         """See Files."""

@@ -62,7 +62,8 @@ class AnthropicModel:
             key=api_key or "",
         )
         self._named = model if base_url is None else f"{model}@{base_url}"
-        self._options = {"max_tokens": ANSWER_TOKENS, **(options or {})}
+        self._options = dict(options or {})
+        self.answer_tokens = int(self._options.pop("max_tokens", ANSWER_TOKENS))
         self._timeout_s = timeout_s
         self._waiting = waiting or Waiting()
 
@@ -131,7 +132,8 @@ class _Wire:
         request: dict[str, Any] = {
             "model": self.endpoint.model,
             "messages": marked(messages),
-            **self._model.options,
+            "max_tokens": self._model.answer_tokens,
+            "extra_body": self._model.options,
             **self._head,
         }
         rendered = self.dialect.render_tools(tools)

@@ -98,7 +98,8 @@ class OpenAIModel:
             "model": self.endpoint.model,
             "messages": messages,
             "stream_options": {"include_usage": True},
-            **self._options,
+            # As part of the body: servers know fields that the SDK does not.
+            "extra_body": self._options,
         }
         if tools:
             out["tools"] = tools

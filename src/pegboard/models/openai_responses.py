@@ -112,7 +112,7 @@ class _Wire:
             "model": self.endpoint.model,
             "input": messages,
             **self._head,
-            **self._model.options,
+            "extra_body": self._model.options,
         }
         rendered = self.dialect.render_tools(tools)
         if rendered:

@@ -127,7 +127,7 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"\bwhat(?:'s|\s+is|\s+are|\s+do (?:we|i|you) have|\s+lives|\s+lies|\s+have we got|\s+else is)\s+(?:\w+\s+)?(?:in|inside|under|within)\b(?!.*[\ue001])", "list", 3.0),
         (r"\bwhat(?:'s|\s+is|\s+does|\s+are|\s+did|\s+do)\b.*[\ue001]", "read", 2.0),
         (r"\b(?:is|are)\s+there\s+(?:a|an|any|some)?\s*(?:file\s+)?(?:called\s+|named\s+)?[\ue001]", "list", 4.0),
-        (r"\b(?:is|are)\s+there\s+(?:a|an|any|some)?\s*(?:\w+\s+)?(?:files?|folders?|director(?:y|ies))\b(?!.*\b(?:contain|mention|with))", "list", 4.0),
+        (r"\b(?:is|are)\s+there\s+(?:a|an|any|some)?\s*(?:\w+\s+)?(?:files?|(?:sub)?folders?|(?:sub)?director(?:y|ies))\b(?!.*\b(?:contain|mention|with))", "list", 4.0),
         (r"\b(?:is|are)\s+there\s+(?:any|a|an|some|still)\b(?!\s*(?:file\s+)?[\ue001])", "search", 2.5),
         (r"\b(?:does|do)\b.*\b(?:contain|mention|use|include|import|define|reference|call)\b", "search", 3.0),
         (r"\b(?:who|what)\s+(?:calls?|uses?|imports?|references?|defines?)\b", "search", 4.0),
@@ -137,6 +137,10 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"^(?:a\s+)?(?:new\s+)?(?:text\s+)?file\b.*\b(?:with|containing|saying)\b|\bnew\s+(?:text\s+)?file\b", "write", 4.0),
         (r"[\ue001]\s+with\s+(?:the\s+)?(?:text|contents?|line)\b", "write", 2.0),
         (r"\b(?:look|looking|search|grep|scan|check|hunt|searching)\b.*\bfor\b", "search", 3.0),
+        (r"\b(?:files|folders|subfolders|directories|everything|entries)\s+(?:is|are|there)?\s*(?:in|under|inside|of|from|within|at)\s+(?:the\s+)?[\ue002\ue003]", "list", 3.0),
+        (r"\b(?:whether|if)\b.*\b(?:appears?|occurs?|exists?|is used|are used|contains?|mentions?|shows? up)\b", "search", 5.0),
+        (r"[\ue004].*\b(?:into|to|as)\b.*[\ue001]", "write", 3.0),
+        (r"[\ue001]\s+with\s*[:：]", "write", 2.0),
         (r"\bhow many\b.*\b(?:files|folders|directories|entries|items)\b", "list", 3.0),
         (r"\b(?:contents?|listing)\s+of\b.*\b(?:folder|directory|dir)\b", "list", 3.0),
         (r"\b(?:listing|structure|layout|tree)\s+of\b", "list", 4.0),
@@ -151,7 +155,7 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
         (r"[\ue000]", "fetch", 4.0),
         (r"\b(?:page|website|webpage|site|web ?page|url|link)\b", "fetch", 1.0),
         (r"[\ue005]", "glob", 4.0),
-        (r"\b(?:find|list|show|get|locate)\b.*\b(?:python|javascript|typescript|markdown|yaml|json|text|html|css|csv|toml|rust|java|log|pdf|shell)\s+files\b|\bextension\b|\bending in\b", "glob", 7.0),
+        (r"\b(?:find|list|show|get|locate|which|what)\s+(?:(?:me|us|all|every|any|the|of|my|our|are)\s+)*(?:python|javascript|typescript|markdown|yaml|json|text|html|css|csv|toml|rust|java|log|pdf|shell)\s+files\b|\bextension\b|\bending in\b", "glob", 9.0),
         (r"\bfind\s+(?:the\s+)?file\b|\bfiles?\s+(?:named|called)\b|\bwhere\s+is\s+(?:the\s+file\s+)?[\ue001]", "glob", 3.0),
         (r"(?:创建|新建|写入|保存|存到|存入|写到|写进)", "write", 3.0),
         (r"(?:把|将).*(?:改成|改为|替换|换成)", "edit", 4.0),
@@ -184,6 +188,9 @@ def intent(request: Request) -> dict[str, float]:
     if re.match(r"(?:who|what|why|when|how|whose|whom)\b", body, re.IGNORECASE):
         # "Who wrote Hamlet?" asks; it does not order.
         found["write"] = min(found["write"], 0.5)
+    if found["glob"] >= 4.0:
+        # Files of one kind are to be found by name, not a folder listed.
+        found["list"] = min(found["list"], 3.0)
     if any(looks_like_path(span.text) for span in request.of("quoted")):
         found["read"] += 1.0
     if command_of(request) is not None:
@@ -426,7 +433,7 @@ def _path(request: Request, kind: ParameterKind, action: str, kinds: set[Paramet
         looked_for = pattern_of(request) if "pattern" in kinds else None
         copied = scope_of(request, looked_for)
         if (
-            "glob" in kinds
+            "pattern" not in kinds
             and copied is not None
             and copied.value in {span.text for span in request.of("file")}
         ):
