@@ -139,7 +139,7 @@ def test_any_slice_of_any_text_is_what_counting_by_hand_gives(
     wide: bool,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / "any"
+    path = tmp_path_factory.getbasetemp() / "any-slice.txt"
     text = ending.join(lines) + (ending if last and lines else "")
     with path.open("w", encoding="utf-16" if wide else "utf-8", newline="") as out:
         out.write(text)
