@@ -237,6 +237,11 @@ def test_a_working_folder_moves_relative_paths(workspace: Path) -> None:
     assert judge("rm -rf *", workspace).decision == "ask"
 
 
+def test_deleting_after_a_cd_is_judged_where_a_failed_cd_leaves_the_shell(workspace: Path) -> None:
+    assert judge("cd src; rm -rf *", workspace).decision == "allow"
+    assert judge("cd nosuch; rm -rf *", workspace).decision == "ask"
+
+
 def test_an_inspection_carries_the_whole_judgement(workspace: Path) -> None:
     judgement = judge("ls | sh", workspace)
     shown = inspection(judgement)

@@ -208,7 +208,7 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
         case Thinking(text, signature):
             return {"type": "thinking", "text": text, "signature": signature}
         case Opaque(dialect, value):
-            return {"type": "opaque", "dialect": dialect, "value": value}
+            return {"type": "opaque", "dialect": dialect, "value": to_data(value)}
         case ToolCall(call_id, name, arguments, raw):
             return {
                 "type": "call",
@@ -240,8 +240,8 @@ def result_to_dict(result: ToolResult) -> dict[str, Any]:
         "tool": result.tool,
         "content": [b.to_dict() for b in result.content],
         "data": to_data(result.data),
-        "error": None if result.error is None else result.error.to_dict(),
-        "notes": result.notes.to_dict(),
+        "error": None if result.error is None else to_data(result.error.to_dict()),
+        "notes": to_data(result.notes.to_dict()),
     }
 
 
@@ -304,7 +304,8 @@ def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
 
 def _change_to_dict(change: Change) -> dict[str, Any]:
     # Without the files' contents: before-images lie in the journal and nowhere else (decisions 17).
-    return {"path": change.path, "kind": change.kind, "moved_to": change.moved_to, "diff": change.diff}
+    out = {"path": change.path, "kind": change.kind, "moved_to": change.moved_to, "diff": change.diff}
+    return out if change.mode is None else {**out, "mode": change.mode}
 
 
 def _change_from_dict(value: Mapping[str, Any]) -> Change:
@@ -314,5 +315,6 @@ def _change_from_dict(value: Mapping[str, Any]) -> Change:
         before=None,
         after=None,
         moved_to=value["moved_to"],
+        mode=value.get("mode"),
         diff=value["diff"],
     )

@@ -9,12 +9,22 @@ import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from pegboard.core.approval import ApprovalRequest, Approved, Approver, DenyAll, Refused, Waiting, answer_of
+from pegboard.core.approval import (
+    Answer,
+    ApprovalRequest,
+    Approved,
+    Approver,
+    DenyAll,
+    Refused,
+    Waiting,
+    answer_of,
+)
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, enter, leave
@@ -53,7 +63,11 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 """Wall seconds of a call whose tool sets no limit of its own."""
 
 _AUTO: Final = Policy()
+_MANY: Final = (list, tuple, set, frozenset)
 _PATHS: Final = frozenset({"read", "write", "delete"})
+_HARMLESS: Final = frozenset({"read"})
+_BEYOND: Final = frozenset({"send", "spend", "control", "call"})
+"""Effects outside this machine: their intent survives a power cut (decisions 18)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +151,7 @@ class _Planned:
     decision: Decision = ALLOWED
     approver: str = ""
     digest: str = ""
+    recorded: bool = False
 
 
 class Pipeline:
@@ -204,6 +219,8 @@ class Pipeline:
                 ready.plan = await self._plan(ready, context)
             await self._authorise(ready, context, turn)
             self._record_start(ready)
+            if ready.plan.effects:
+                await self._keep_intent(ready)
             value = await self._run(ready, context)
             if isinstance(value, Waiting):
                 raise _suspended(value)
@@ -217,8 +234,7 @@ class Pipeline:
                 duration_s=self._now() - started,
             )
         except asyncio.CancelledError as cancelled:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() == 0:
+            if not _cancelled():
                 # Nobody cancelled us: the tool raised it by itself, which is that tool's failure (case args-24).
                 error: ToolError = InternalError("the tool ended itself with CancelledError")
                 result = self._failed(error, call, call_id, ready, started)
@@ -230,8 +246,7 @@ class Pipeline:
             if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
             result = self._failed(as_tool_error(raised), call, call_id, ready, started)
-        self._finish(result)
-        return result
+        return self._finish(result)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:
         """What `call` would do with these arguments; changes nothing and asks nobody."""
@@ -258,7 +273,7 @@ class Pipeline:
         try:
             ready = self._decode(call, "order")
             return (await self._plan(ready, context)).effects
-        except (ToolError, BuildError):
+        except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
     def recording(self, recorder: Recorder) -> Pipeline:
@@ -299,7 +314,7 @@ class Pipeline:
     async def _plan(self, ready: _Planned, context: Context) -> Plan:
         tool = ready.tool
         if tool.plan is not None:
-            made = tool.plan(ready.call, self._within(context, ready.call.id))
+            made = tool.plan(ready.call, self._within(context, ready.call.id, tool))
             return await made if isinstance(made, Awaitable) else made
         declared = tool.effects
         effects: tuple[Effect, ...] = ()
@@ -318,7 +333,7 @@ class Pipeline:
             value = arguments.get(parameter.name)
             if marker is None or value is None:
                 continue
-            for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            for one in cast("list[Any]", value) if isinstance(value, _MANY) else [value]:
                 out.append(Effect(marker.kind, await self._target(marker.kind, str(one))))
         return tuple(out)
 
@@ -329,8 +344,12 @@ class Pipeline:
                 return value
             return cast(str, (await cast(Resolver, resolver).resolve(value, write=kind != "read")).target)
         if kind == "connect":
-            parts = urlsplit(value)
-            return (parts.netloc.rpartition("@")[2] or value).lower()
+            try:
+                host = urlsplit(value).netloc.rpartition("@")[2]
+            except ValueError:
+                # No URL at all: the tool will say so; rules see the text as it is.
+                host = ""
+            return (host or value).lower()
         return value
 
     def _decide(self, ready: _Planned, context: Context) -> Decision:
@@ -366,7 +385,7 @@ class Pipeline:
                 reason=request.reason,
             )
         )
-        answer = answer_of(await self.approver.decide(request))
+        answer = await self._answer(request)
         match answer:
             case Waiting():
                 raise _suspended(answer)
@@ -379,6 +398,17 @@ class Pipeline:
         await self._confirm_unchanged(ready, context)
         if answer.scope != "once" and self.grants is not None:
             self.grants.add(request, answer, workspace=str(context.workspace or ""))
+
+    async def _answer(self, request: ApprovalRequest) -> Answer:
+        """What the approver says; one that breaks has refused."""
+        try:
+            return answer_of(await self.approver.decide(request))
+        except asyncio.CancelledError:
+            if _cancelled():
+                raise
+            return Refused("the approver ended itself with CancelledError")
+        except Exception as error:  # noqa: BLE001  The approver is foreign code, and no answer is no yes.
+            return Refused(f"the approver failed with {as_tool_error(error).message}")
 
     async def _confirm_unchanged(self, ready: _Planned, context: Context) -> None:
         """Plan again after the yes: what runs must be what was shown (decisions 5)."""
@@ -418,7 +448,7 @@ class Pipeline:
 
     async def _run(self, ready: _Planned, context: Context) -> Any:
         """Run the function under its deadline, with the middleware around it."""
-        inner = self._within(context, ready.call.id, ready.tool.name)
+        inner = self._within(context, ready.call.id, ready.tool)
         token = enter(inner)
         try:
             if not self.middleware:
@@ -453,6 +483,11 @@ class Pipeline:
             if fired and task.uncancel() == 0:
                 raise _late(ready, limit) from None
             raise
+        except BaseException:
+            if fired:
+                # The tool turned our cancellation into an error of its own; the task is not cancelled.
+                task.uncancel()
+            raise
         finally:
             timer.cancel()
         if fired:
@@ -474,9 +509,14 @@ class Pipeline:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "pegboard-tool")
         run = contextvars.copy_context().run
-        value = await asyncio.get_running_loop().run_in_executor(
-            self._pool, lambda: run(tool.function, **arguments)
-        )
+        try:
+            value = await asyncio.get_running_loop().run_in_executor(
+                self._pool, lambda: run(tool.function, **arguments)
+            )
+        except asyncio.CancelledError:
+            # A thread cannot be ended from outside; it can look at its context (ledger K-15).
+            cast(asyncio.Event, context.cancelled).set()
+            raise
         return await value if inspect.isawaitable(value) else value
 
     # -- parts --------------------------------------------------------------------------------
@@ -498,7 +538,7 @@ class Pipeline:
                 )
         return tuple(out)
 
-    def _within(self, context: Context, call_id: str, tool: str = "") -> Context:
+    def _within(self, context: Context, call_id: str, tool: Tool) -> Context:
         # Built by hand: dataclasses.replace costs more than everything else on the path of a call.
         return Context(
             session=context.session,
@@ -510,8 +550,8 @@ class Pipeline:
             workspace=context.workspace,
             depth=context.depth,
             deadline=context.deadline,
-            cancelled=context.cancelled,
-            emit=partial(self._update, context.emit, call_id, tool),
+            cancelled=context.cancelled if tool.is_async else context.cancelled or asyncio.Event(),
+            emit=partial(self._update, context.emit, call_id, tool.name),
             labels=context.labels,
             ports=self.provide,
         )
@@ -522,6 +562,7 @@ class Pipeline:
 
     def _record_start(self, ready: _Planned) -> None:
         decision = ready.decision
+        ready.recorded = True
         self.recorder.record(
             CallStarted(
                 call_id=ready.call.id,
@@ -548,19 +589,29 @@ class Pipeline:
             repairs=ready.call.repairs if ready else (),
             duration_s=self._now() - started,
         )
-        if isinstance(error, PermissionDenied) and ready is not None:
+        if isinstance(error, PermissionDenied) and ready is not None and not ready.recorded:
             self._record_denied(ready)
         return replace(shaped, data=data)
 
     def _record_denied(self, ready: _Planned) -> None:
-        decision = (
-            replace(ready.decision, verdict="deny") if ready.decision.verdict == "ask" else ready.decision
-        )
-        ready.decision = decision
-        self._record_start(ready)
+        ready.decision = replace(ready.decision, verdict="deny")
+        with suppress(Exception):
+            # A recorder that breaks must not turn a refusal into an exception; `_finish` tells of it.
+            self._record_start(ready)
 
-    def _finish(self, result: ToolResult) -> None:
-        self.recorder.record(CallFinished(result))
+    async def _keep_intent(self, ready: _Planned) -> None:
+        """What will be done is written before it is done, so that a crash leaves no unknown act (G-10)."""
+        kinds = {e.kind for e in ready.plan.effects if not e.read_only}
+        if kinds - _HARMLESS:
+            await self.recorder.flush(power_loss=not kinds.isdisjoint(_BEYOND))
+
+    def _finish(self, result: ToolResult) -> ToolResult:
+        try:
+            self.recorder.record(CallFinished(result))
+        except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that it is unrecorded.
+            extra = {**result.notes.extra, "unrecorded": as_tool_error(error).message}
+            return replace(result, notes=replace(result.notes, extra=extra))
+        return result
 
 
 PATH_RESOLVER: Final = "pegboard.path-resolver"
@@ -642,9 +693,16 @@ def _refused(ready: _Planned, answer: Refused) -> PermissionDenied:
     )
 
 
+def _cancelled() -> bool:
+    """Whether somebody cancelled the running task (or there is none, and nobody but the caller could)."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 def _late(ready: _Planned, limit: float) -> TimedOut:
+    ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"
     return TimedOut(
-        f"{ready.tool.name} did not finish within {limit:g} s and was ended",
+        f"{ready.tool.name} did not finish within {limit:g} s and {ended}",
         hint="Ask for less at once, or allow more time.",
         details={"timeout_s": limit},
     )

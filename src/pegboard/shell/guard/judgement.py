@@ -290,6 +290,8 @@ class _Judge:
             assigned, rest = wrappers.env(call)
             for name, value in assigned:
                 system.judge_assignment(call, name, value)
+            if any(w.text.startswith(("--chdir", "-C")) for w in call.args[: len(call.args) - len(rest)]):
+                self.found.ask("env runs a program in another folder")
             if not rest:
                 system.env_printed(call)
             return rest
@@ -303,8 +305,10 @@ class _Judge:
                 if any(w.text in ("-c", "--command") for w in call.args):
                     system.script(call)
                     return []
-        elif inner and inner[0].text in ("-c",):
-            return None
+        elif call.name in ("strace", "ltrace", "time"):
+            for at, word in enumerate(call.args[: len(call.args) - len(inner)]):
+                if word.text in ("-o", "--output") and at + 1 < len(call.args):
+                    call.write(call.args[at + 1])
         return inner
 
     def _cd(self, call: Call) -> str:
@@ -365,6 +369,8 @@ class _Judge:
             return by_table(call, PROGRAMS[name])
         if name in SHELLS:
             return wrappers.shell(call)
+        if name in PRIVILEGE:
+            call.ask(f"{name} gives a command other rights")
         base = re.sub(r"[\d.]+$", "", name)
         if base in INTERPRETERS or name in INTERPRETERS:
             return wrappers.interpreter(call)

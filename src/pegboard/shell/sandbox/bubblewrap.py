@@ -185,7 +185,8 @@ class Bubblewrap:
         if restored:
             notes.append(f"protected links were put back: {', '.join(restored)}")
         fresh = workspace / ".git" / "config"
-        if ".git/config" in shield.absent and fresh.is_file() and not fresh.is_symlink():
+        linked = fresh.parent.is_symlink() or fresh.is_symlink()
+        if ".git/config" in shield.absent and fresh.is_file() and not linked:
             notes += await gitconfig.clean_fresh(fresh)
         shutil.rmtree(scratch, ignore_errors=True)
         return tuple(notes)
