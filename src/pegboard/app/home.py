@@ -284,7 +284,8 @@ class OneCall:
         result = self.result
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
-        done = result.data.get("changes") if not changes and isinstance(result.data, dict) else None
+        data = cast("dict[str, Any]", result.data) if isinstance(result.data, dict) else {}
+        done = data.get("changes") if not changes else None
         decision = "allow" if started is None else started.decision
         if not result.ok and result.error is not None and result.error.code == "permission_denied":
             decision = "deny"
