@@ -85,6 +85,8 @@ def main() -> int:
         # The floors need what we have: pydantic. Those that need more are left out by the yardstick.
         "BENCH_PYTHON_FLOOR": os.environ.get("BENCH_PYTHON_FLOOR", sys.executable),
         "PYTHONDONTWRITEBYTECODE": "1",
+        # The yardstick runs elsewhere: a source tree without an installation is found all the same.
+        "PYTHONPATH": str(HERE.parent / "src"),
     }
     names = [] if args.peers else ["--adapters", "floor,pegboard"]
     command = [
