@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.values import value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class ModelReplied:
     message: AssistantMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallStarted:
     """A call was planned and decided; if allowed it runs now.
 

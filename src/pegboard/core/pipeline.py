@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import copy
 import inspect
+import itertools
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from pegboard.core.approval import (
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, enter, leave
+from pegboard.core.deadlines import Deadlines
 from pegboard.core.digest import approval_digest
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
@@ -64,6 +66,8 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 
 _AUTO: Final = Policy()
 _MANY: Final = (list, tuple, set, frozenset)
+_PROCESS: Final = uuid.uuid4().hex[:12]
+_COUNT: Final = itertools.count(1)
 _PATHS: Final = frozenset({"read", "write", "delete"})
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
@@ -201,6 +205,7 @@ class Pipeline:
         self._now = self.clock.monotonic
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self._deadlines = Deadlines()
         self._timeout_s = timeout_s
         self._injected: dict[str, tuple[tuple[str, Any], ...]] = {}
         for one in toolkit:
@@ -217,7 +222,8 @@ class Pipeline:
             ready = self._decode(call, call_id)
             if ready.tool.effects or ready.tool.plan or ready.tool.markers:
                 ready.plan = await self._plan(ready, context)
-            await self._authorise(ready, context, turn)
+            if ready.plan.effects or ready.tool.level != "auto" or self.policy.rules:
+                await self._authorise(ready, context, turn)
             self._record_start(ready)
             if ready.plan.effects:
                 await self._keep_intent(ready)
@@ -357,9 +363,6 @@ class Pipeline:
 
     async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
         """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
-        policy, tool = self.policy, ready.tool
-        if not ready.plan.effects and tool.level == "auto" and not policy.rules:
-            return
         ready.decision = decision = self._decide(ready, context)
         if decision.verdict == "allow":
             if self.grants is not None:
@@ -452,51 +455,16 @@ class Pipeline:
         token = enter(inner)
         try:
             if not self.middleware:
-                return await self._deadline(ready, inner)
-            step: Next = lambda: self._deadline(ready, inner)  # noqa: E731
+                return await self._function(ready, inner)
+            step: Next = lambda: self._function(ready, inner)  # noqa: E731
             for layer in reversed(self.middleware):
                 step = _around(layer, ready, inner, step)
             return await step()
         finally:
             leave(token)
 
-    async def _deadline(self, ready: _Planned, context: Context) -> Any:
-        limit = ready.tool.limits.timeout_s
-        limit = self._timeout_s if limit is None else limit
-        if limit is None or limit <= 0:
-            return await self._function(ready, context)
-        task = asyncio.current_task()
-        if task is None:
-            return await self._function(ready, context)
-        fired = False
-
-        def fire() -> None:
-            nonlocal fired
-            fired = True
-            task.cancel()
-
-        # A timer and no second task: this stands on the path of every call.
-        timer = asyncio.get_running_loop().call_later(limit, fire)
-        try:
-            value = await self._function(ready, context)
-        except asyncio.CancelledError:
-            if fired and task.uncancel() == 0:
-                raise _late(ready, limit) from None
-            raise
-        except BaseException:
-            if fired:
-                # The tool turned our cancellation into an error of its own; the task is not cancelled.
-                task.uncancel()
-            raise
-        finally:
-            timer.cancel()
-        if fired:
-            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
-            task.uncancel()
-            raise _late(ready, limit)
-        return value
-
     async def _function(self, ready: _Planned, context: Context) -> Any:
+        """The function itself. One coroutine for deadline and call: this stands on every call's path."""
         tool = ready.tool
         arguments = ready.call.arguments
         injected = self._injected.get(tool.name)
@@ -504,8 +472,38 @@ class Pipeline:
             arguments = dict(arguments)
             for name, port in injected:
                 arguments[name] = ready.plan if port is Plan else context if port is Context else port
-        if tool.is_async:
-            return await tool.function(**arguments)
+        limit = tool.limits.timeout_s
+        limit = self._timeout_s if limit is None else limit
+        task = asyncio.current_task() if limit is not None and limit > 0 else None
+        if task is None or limit is None:
+            return await (
+                tool.function(**arguments) if tool.is_async else self._threaded(tool, arguments, context)
+            )
+        watch = self._deadlines.start(task, limit)
+        try:
+            if tool.is_async:
+                value = await tool.function(**arguments)
+            else:
+                value = await self._threaded(tool, arguments, context)
+        except asyncio.CancelledError:
+            if watch.fired and task.uncancel() == 0:
+                raise _late(ready, limit) from None
+            raise
+        except BaseException:
+            if watch.fired:
+                # The tool turned our cancellation into an error of its own; the task is not cancelled.
+                task.uncancel()
+            raise
+        finally:
+            self._deadlines.end(watch)
+        if watch.fired:
+            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
+            task.uncancel()
+            raise _late(ready, limit)
+        return value
+
+    async def _threaded(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Any:
+        """A blocking function, in a thread of our own pool, with the caller's context variables."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "pegboard-tool")
         run = contextvars.copy_context().run
@@ -624,8 +622,8 @@ def new_id(prefix: str) -> str:
 
 
 def new_call_id() -> str:
-    """A fresh call id."""
-    return new_id("call")
+    """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
+    return f"call_{_PROCESS}{next(_COUNT):08x}"
 
 
 def as_tool_error(error: BaseException) -> ToolError:

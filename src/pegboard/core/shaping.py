@@ -73,6 +73,16 @@ class Shaper:
         duration_s: float = 0.0,
     ) -> ToolResult:
         """The one result for a value that a tool returned."""
+        if type(value) is str and value and not labels:
+            # Most results are a short text: nothing to wrap, cut or spill.
+            text = self._safe(value)
+            if len(text) <= (self.max_chars if max_chars is None else max_chars):
+                return ToolResult(
+                    content=(Text(text),),
+                    notes=Notes(duration_s=duration_s, repairs=repairs),
+                    call_id=call_id,
+                    tool=tool,
+                )
         result = wrap(value)
         limit = self.max_chars if max_chars is None else max_chars
         content, truncated, spill = self._text(result.content, limit, call_id, labels)
