@@ -210,3 +210,37 @@ def test_contents_of_files_are_not_written() -> None:
     told = json.dumps(event_to_dict(CallStarted(call_id="c", tool="t", arguments={}, changes=(change,))))
 
     assert "secret" not in told
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TextPiece("a"),
+        ThinkingPiece("b"),
+        CallUpdate(call_id="c", tool="t", update={"n": 1}),
+        Notice(text="n", detail={"k": 1}),
+        RunFinished(run="r", status="done", answer="a", error="e", output={"o": 1}),
+        RunFinished(run="r", status="done", answer="a"),
+        ModelReplied(
+            AssistantMessage(content=(Text("a"), Thinking("t", "s"), Opaque("x", {"y": 1}), ToolCall("1", "n", {"a": 1})))
+        ),
+        PermissionRequested(
+            approval="a",
+            call_id="c",
+            tool="t",
+            effects=(Effect("exec", "x", ("x",), True, "ask", "why"), Effect("read", "a")),
+            changes=(Change(path="a", kind="create", before=None, after=None, mode=0o600),),
+        ),
+        CallFinished(ToolResult(content=(File(name="f", mime_type="m"), Image(data=b"i", mime_type="m")))),
+        UserSaid(UserMessage((Audio(data=b"s", mime_type="m"),))),
+    ],
+    ids=lambda e: e.type,
+)
+def test_an_event_of_each_kind_comes_back(event: Any) -> None:
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+
+
+def test_a_message_of_results_comes_back() -> None:
+    message = ResultsMessage((ToolResult.from_text("a", data=1),))
+
+    assert message_from_dict(message_to_dict(message)) == message

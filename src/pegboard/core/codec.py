@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text, block_from_dict
@@ -93,6 +93,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 out["error"] = event.error
             if event.output is not None:
                 out["output"] = to_data(event.output)
+        case _:
+            assert_never(event)
     return out
 
 
@@ -177,6 +179,8 @@ def message_to_dict(message: Message) -> dict[str, Any]:
             }
         case ResultsMessage(results):
             return {"role": "results", "results": [result_to_dict(r) for r in results]}
+        case _:
+            assert_never(message)
 
 
 def message_from_dict(value: Mapping[str, Any]) -> Message:
@@ -219,6 +223,8 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
                 else to_data(dict(arguments)),
                 "raw": raw,
             }
+        case _:
+            assert_never(part)
 
 
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:

@@ -396,7 +396,7 @@ class Pipeline:
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)
-            case Approved():
+            case _:
                 ready.approver = answer.by or "approver"
         await self._confirm_unchanged(ready, context)
         if answer.scope != "once" and self.grants is not None:
