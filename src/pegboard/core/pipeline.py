@@ -56,7 +56,7 @@ from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.shaping import Shaper
+from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -230,6 +230,8 @@ class Pipeline:
             value = await self._run(ready, context)
             if isinstance(value, Waiting):
                 raise _suspended(value)
+            if ready.tool.render is not None:
+                value = ready.tool.render(wrap(value), ready.call.arguments)
             result = self.shaper.shape(
                 value,
                 call_id=call_id,
@@ -298,6 +300,7 @@ class Pipeline:
 
     def _decode(self, call: ToolCall, call_id: str) -> _Planned:
         """Resolve and validate: raw input ends here."""
+        call = self.toolkit.route(call)
         tool = self.toolkit.get(call.name) or self._resolve(call.name)
         decoded = tool.signature.decode(call.arguments)
         return _Planned(
@@ -580,8 +583,11 @@ class Pipeline:
         self, error: ToolError, call: ToolCall, call_id: str, ready: _Planned | None, started: float
     ) -> ToolResult:
         data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
+        failed = ToolResult.failed(error)
+        if ready is not None and ready.tool.render is not None:
+            failed = ready.tool.render(failed, ready.call.arguments)
         shaped = self.shaper.shape(
-            ToolResult.failed(error),
+            failed,
             call_id=call_id,
             tool=ready.tool.name if ready else call.name,
             repairs=ready.call.repairs if ready else (),
@@ -659,7 +665,8 @@ def situation(tool: Tool, context: Context) -> Situation:
     origin = context.origin
     return Situation(
         values={
-            "tool": tool.name,
+            # A rule about exec must hold although a profile shows it as Bash.
+            "tool": tool.canonical or tool.name,
             "agent": context.agent,
             "session": context.session,
             "channel": origin.get("channel", ""),
