@@ -94,7 +94,7 @@ def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:
     from pegboard.files.workspace import Workspace
 
     policy = wiring.policy
-    situation = Situation(workspace=str(root), home=str(paths.home))
+    situation = Situation(workspace=str(root), home=str(paths.home.resolve()))
     # Only rules can deny a single file that a listing or a search comes by; without any, asking costs time.
     rules = tuple(
         r for r in policy.rules if r.verdict == "deny" and r.kind in ("*", "read", "write", "delete")

@@ -76,12 +76,12 @@ def choose_backend(
     """
     # What a rule forbids to read must be masked inside, what it forbids to write bound read-only (decisions 4).
     named = [
-        r
+        (r.kind, paths.home / r.target[2:] if r.target.startswith("~/") else Path(r.target))
         for r in wiring.policy.rules
-        if r.verdict == "deny" and r.target.startswith("/") and "*" not in r.target
+        if r.verdict == "deny" and r.target.startswith(("/", "~/")) and "*" not in r.target
     ]
-    hidden = [Path(r.target) for r in named if r.kind in ("*", "read")]
-    read_only = [Path(r.target) for r in named if r.kind in ("write", "delete")]
+    hidden = [place for kind, place in named if kind in ("*", "read")]
+    read_only = [place for kind, place in named if kind in ("write", "delete")]
     inside = [
         r.target.rstrip("/") for r in wiring.policy.rules
         if r.verdict == "deny" and r.kind in ("write", "delete") and "/" in r.target

@@ -88,7 +88,7 @@ class App:
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         grants = GrantFile(paths.state / "grants.json")
-        decided = Policy(mode=chosen, rules=rules, grants=grants)
+        decided = Policy(mode=chosen, rules=rules, grants=grants, home=str(paths.home.resolve()))
         return cls(paths, settings, workspace=folder, policy=decided)
 
     @property
@@ -140,10 +140,12 @@ class App:
         ) as door:
             yield door
 
-    def log(self, session: str) -> SessionLog:
-        """The writer of a session's stream."""
+    def log(self, session: str, *, run: str = "") -> SessionLog:
+        """The writer of a session's stream; `run` names one that is taken up again."""
         heads = self.paths.config / "heads" / hashlib.sha256(session.encode()).hexdigest()[:24]
-        return SessionLog(self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"))
+        return SessionLog(
+            self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run
+        )
 
     @asynccontextmanager
     async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:
