@@ -284,10 +284,11 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
-    def recording(self, recorder: Recorder) -> Pipeline:
-        """The same pipeline with another recorder, for one run; cheap."""
+    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
+        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
+        twin.approver = approver or self.approver
         return twin
 
     def close(self) -> None:
@@ -389,6 +390,7 @@ class Pipeline:
                 effects=request.effects,
                 changes=request.changes,
                 reason=request.reason,
+                digest=request.digest,
             )
         )
         answer = await self._answer(request)
