@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """Pegboard's hooks for the side-by-side benchmarks; found through BENCH_ADAPTERS."""
 
 from __future__ import annotations
@@ -62,10 +63,32 @@ async def agent_loop(turns: int) -> list[float]:
     from lib import clock  # pyright: ignore[reportMissingImports]
 
     from pegboard import PURE, Agent, Limits, tool
+=======
+"""Hooks of the comparison bench: one function for each thing that is measured."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pegboard import Agent, Limits, tool
+from pegboard.core.effects import PURE
+
+
+@tool(effects=PURE)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
+    """CPU stamps, one at each model turn of a run with `turns` tool calls."""
+>>>>>>> loop
     from pegboard.models import ScriptedModel
 
     stamps: list[float] = []
 
+<<<<<<< HEAD
     def turn(n: int) -> Callable[..., dict[str, Any]]:
         def answer(*_: Any) -> dict[str, Any]:
             stamps.append(clock())
@@ -137,3 +160,22 @@ def exec_ops() -> dict[str, Any]:
         return run
 
     return {"exec, no sandbox": runner("none"), "exec, bubblewrap": runner("bubblewrap")}
+=======
+    def turn(number: int) -> Any:
+        def reply(_: Any) -> dict[str, Any]:
+            stamps.append(time.process_time())
+            if number == turns:
+                return {"text": "done"}
+            return {"calls": [{"name": "add", "arguments": {"a": number, "b": 1}}]}
+
+        return reply
+
+    agent = Agent(
+        tools=[add],
+        model=ScriptedModel([turn(n) for n in range(turns + 1)]),
+        limits=Limits(turns=turns + 2),
+    )
+    answer = await agent.run("add", recorder=recorder)
+    assert answer.status == "done", answer.error
+    return stamps
+>>>>>>> loop

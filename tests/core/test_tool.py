@@ -111,7 +111,7 @@ async def test_a_subclass_may_set_its_attributes_and_take_run_or_execute() -> No
     class Named(Tool):
         name = "given"
         effects = PURE
-        parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+        parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}  # noqa: RUF012
 
         async def run(self, **given: Any) -> Any:
             return given
