@@ -381,8 +381,8 @@ def build() -> Service:
     found = [t for n, t in globals().items() if isinstance(t, Tool) and n.startswith("test_")]
     kit = Toolkit(found) + Toolkit(
         [
-            Tool(echo_arguments, name="json_schema_2020_12_tool", effects=PURE, parameters=SCHEMA_2020),
-            Tool(echo_arguments, name="test_x_mcp_header", effects=PURE, parameters=HEADERS),
+            Tool(echo_arguments, name="json_schema_2020_12_tool", effects=PURE, parameters=SCHEMA_2020, description="Check."),
+            Tool(echo_arguments, name="test_x_mcp_header", effects=PURE, parameters=HEADERS, description="Echo."),
             Tool(compute_slowly, name="slow_compute", effects=PURE),
         ]
     )

@@ -19,7 +19,8 @@ from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError
 from pegboard.mcp.asking import Asking
 from pegboard.mcp.catalogue import Catalogue, build
 from pegboard.mcp.session import Session
-from pegboard.mcp.stdio import ServerProcess, stdio_transport
+from pegboard.mcp.pipe import piped
+from pegboard.mcp.process import ServerProcess
 from pegboard.mcp.visible import clean
 from pegboard.ports.people import People
 
@@ -99,8 +100,7 @@ class Connection:
     async def _own(self) -> None:
         ready = cast("asyncio.Future[None]", self._ready)
         try:
-            async with self._transport() as (read, write):
-                dispatcher: Any = JSONRPCDispatcher(read, write)
+            async with self._dispatcher() as dispatcher:
                 async with self._new_session(dispatcher) as session:
                     self._session = session
                     await session.negotiate(self.config.protocol)
@@ -162,16 +162,16 @@ class Connection:
         )
 
     @asynccontextmanager
-    async def _transport(self) -> AsyncGenerator[tuple[Any, Any]]:
+    async def _dispatcher(self) -> AsyncGenerator[Any]:
         if self.config.transport == "stdio":
             self._process = ServerProcess(self.config, self._server.environment)
-            async with stdio_transport(self._process) as streams:
-                yield streams
+            async with piped(self._process) as dispatcher:
+                yield dispatcher
             return
         from pegboard.mcp.http import http_transport
 
-        async with http_transport(self.config, self._server.auth) as streams:
-            yield streams
+        async with http_transport(self.config, self._server.auth) as (read, write):
+            yield JSONRPCDispatcher(read, write)
 
     def _new_session(self, dispatcher: Any) -> Session:
         return Session(

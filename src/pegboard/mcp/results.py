@@ -122,7 +122,9 @@ def _tells(content: list[Block], data: Any) -> bool:
                     return True
             except (ValueError, RecursionError):
                 continue
-    return False
+    texts = [b.text for b in content if isinstance(b, Text)]
+    # Servers wrap a bare text as {"result": text}: that says nothing more.
+    return isinstance(data, dict) and len(cast("dict[str, Any]", data)) == 1 and cast("dict[str, Any]", data).get("result") in texts
 
 
 def _image(encoded: str, mime: str) -> Block:

@@ -37,6 +37,7 @@ MAX_SESSIONS: Final = 256
 IDLE_S: Final = 1800.0
 _BODY_S: Final = 30.0
 _PING_S: Final = 15.0
+_WATCH_S: Final = 0.1
 _KEPT: Final = 256
 _FAILURES: Final = 30
 _WINDOW_S: Final = 60.0
@@ -69,11 +70,14 @@ class _Stream:
     done: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     closed_by_us: bool = False
+    first: asyncio.Future[None] | None = None
 
     def put(self, message: Json) -> None:
         self.count += 1
         self.events.append((self.count, message))
         self.wake.set()
+        if self.first is not None and not self.first.done():
+            self.first.set_result(None)
 
     def end(self) -> None:
         self.done = True
@@ -364,7 +368,7 @@ class HttpFace:
         name, _, number = headers.get("last-event-id", "").rpartition(".")
         stream = session.streams.get(name)
         if stream is not None and number.isdecimal():
-            await _stream_out(send, receive, stream, int(number), ids=True, first=None)
+            await _stream_out(send, receive, stream, int(number), ids=True)
             return
         if session.listening:
             await _plain(send, 409, "this session has its stream already")
@@ -372,7 +376,7 @@ class HttpFace:
         session.listening = True
         try:
             after = int(number) if name == "all" and number.isdecimal() else 0
-            await _stream_out(send, receive, session.standalone, after, ids=True, first=None)
+            await _stream_out(send, receive, session.standalone, after, ids=True)
         finally:
             session.listening = False
 
@@ -391,36 +395,56 @@ class HttpFace:
         def made(exchange: Exchange) -> None:
             exchange.sink = stream
 
+        loop = asyncio.get_running_loop()
         work = asyncio.ensure_future(_guarded(self._service, message, peer, made))
         if isinstance(id, str | int):
             peer.inflight[id] = work
-        gone = asyncio.ensure_future(_disconnected(receive))
-        said = asyncio.ensure_future(stream.wake.wait())
+        # One future for whatever comes first, and no task that most calls would not need: this is every call's way.
+        first = stream.first = loop.create_future()
+        gone: asyncio.Future[None] | None = None
+
+        def settle(_: Any = None) -> None:
+            if not first.done():
+                first.set_result(None)
+
+        def watch() -> None:
+            nonlocal gone
+            gone = asyncio.ensure_future(_disconnected(receive))
+            gone.add_done_callback(settle)
+
+        work.add_done_callback(settle)
+        timers = [loop.call_later(_WATCH_S, watch), loop.call_later(_PING_S, settle)]
+        finishing: asyncio.Future[None] | None = None
         try:
-            await asyncio.wait({work, said, gone}, timeout=_PING_S, return_when=asyncio.FIRST_COMPLETED)
+            await first
             if work.done() and not stream.events:
                 await self._plain_answer(work, id, send, modern=modern)
                 return
-            if gone.done() and not work.done() and session is None:
-                # Closing the response is how a stateless client cancels.
-                return
+            if gone is None:
+                watch()
+            watched = cast("asyncio.Future[None]", gone)
             if session is not None:
                 session.streams[stream.name] = stream
+            elif watched.done() and not work.done():
+                # Closing the response is how a stateless client cancels.
+                return
             # In a session a lost connection does not end the call: the client may take the stream up again.
             finishing = asyncio.ensure_future(_finish(work, id, stream))
-            first: Json | None = None
-            await _stream_out(send, receive, stream, 0, ids=session is not None, first=first, gone=gone)
+            await _stream_out(send, receive, stream, 0, ids=session is not None, gone=watched)
             if session is not None:
                 await asyncio.shield(finishing)
-                _forget_later(session, stream)
-            else:
-                finishing.cancel()
+                _forget_old(session)
         finally:
-            for task in (gone, said):
-                task.cancel()
-            if session is None or not stream.events:
+            for timer in timers:
+                timer.cancel()
+            if session is None or finishing is None:
                 work.cancel()
-            await asyncio.gather(work, gone, said, return_exceptions=True)
+            ending = [t for t in (gone, finishing) if t is not None]
+            for task in ending:
+                if task is gone or session is None:
+                    task.cancel()
+            if not work.done() or ending:
+                await asyncio.gather(work, *ending, return_exceptions=True)
             if isinstance(id, str | int) and peer.inflight.get(id) is work:
                 del peer.inflight[id]
 
@@ -462,14 +486,14 @@ async def _finish(work: asyncio.Future[Json | None], id: Any, stream: _Stream) -
         stream.end()
 
 
-def _forget_later(session: _Session, stream: _Stream) -> None:
-    """Keep a finished stream for a client that lost its end, the last few of them."""
+def _forget_old(session: _Session) -> None:
+    """Keep finished streams for a client that lost their end, the last few of them."""
     while len(session.streams) > 32:
         session.streams.pop(next(iter(session.streams)))
 
 
 async def _stream_out(
-    send: SendEvent, receive: Receive, stream: _Stream, after: int, *, ids: bool, first: Json | None,
+    send: SendEvent, receive: Receive, stream: _Stream, after: int, *, ids: bool,
     gone: asyncio.Future[None] | None = None,
 ) -> None:  # fmt: skip
     """Events of a stream from number `after` on, until it ends or the client goes."""

@@ -426,7 +426,7 @@ def is_modern(params: Mapping[str, Any]) -> bool:
 
 def listing(tool: Tool) -> Json:
     """A tool as `tools/list` shows it: schemas, and annotations derived from its kinds of effect."""
-    out: Json = {"name": tool.name, "description": tool.description, "inputSchema": dict(tool.schema)}
+    out: Json = {"name": tool.name, "description": tool.description or tool.name, "inputSchema": dict(tool.schema)}
     output = tool.output_schema
     if output is not None and output.get("type") == "object":
         out["outputSchema"] = dict(output)

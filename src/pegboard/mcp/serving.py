@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -40,8 +41,6 @@ async def http_server(
     Raises:
         ValueError: without a token on an address that other machines reach.
     """
-    import socket
-
     import uvicorn
 
     if token is None and not _is_loopback(host):
@@ -76,6 +75,8 @@ def _impatient(head_s: float) -> Any:
     class Impatient(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            # Head and body are two writes; without this the second waits for the client's delayed acknowledgement.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._impatience = asyncio.get_running_loop().call_later(head_s, self._late)
 
         def _late(self) -> None:
