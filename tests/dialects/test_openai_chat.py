@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import raises
+from pytest import mark, raises
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Audio, File, Image, Text
@@ -268,6 +268,7 @@ def test_a_streamed_reply_is_the_same_message_as_the_whole_one() -> None:
             usage={"prompt_tokens": 5, "completion_tokens": 2},
         )
     )
+    assert stream.flush() == []
     assert stream.finish() == whole
     assert [type(d).__name__ for d in deltas] == [
         *["ThinkingDelta"] * 2,
@@ -336,6 +337,8 @@ json_values = st.recursive(
 )
 
 
+@mark.slow
+@settings(deadline=None)
 @given(json_values)
 def test_no_reply_makes_the_decoder_raise_anything_but_a_model_error(value: object) -> None:
     for reply in (
@@ -351,6 +354,8 @@ def test_no_reply_makes_the_decoder_raise_anything_but_a_model_error(value: obje
         json.dumps(chat.encode(message), ensure_ascii=False, allow_nan=False).encode()
 
 
+@mark.slow
+@settings(deadline=None)
 @given(st.text() | st.dictionaries(st.text(), json_values))
 def test_any_arguments_make_a_valid_transcript(arguments: object) -> None:
     message = AssistantMessage(content=(ToolCall("1", "t", arguments),))  # type: ignore[arg-type]
@@ -358,3 +363,11 @@ def test_any_arguments_make_a_valid_transcript(arguments: object) -> None:
     wire = chat.encode(message) + chat.encode(ResultsMessage((ToolResult(call_id="1"),)))
 
     assert_valid_transcript(wire)
+
+
+def test_arguments_that_are_no_json_values_are_told_as_text() -> None:
+    message = AssistantMessage(content=(ToolCall("1", "t", {"p": (1, object, {2: float("nan")})}),))
+
+    (wire,) = chat.encode(message)
+
+    assert wire["tool_calls"][0]["function"]["arguments"] == '{"p":[1,"<class \'object\'>",{"2":null}]}'

@@ -64,6 +64,7 @@ def streamed(row_text: str, kit: Any, cuts: list[str]) -> tuple[AssistantMessage
     return stream.finish(), shown, sum(isinstance(d, CallStarted) for d in deltas)
 
 
+@pytest.mark.slow
 def test_a_streamed_output_is_read_the_same_in_any_pieces() -> None:
     for n, row in enumerate(with_calls() + without_calls()):
         kit = kit_of(row["tools"]) if row["tools"] else None
@@ -249,6 +250,9 @@ def test_a_chat_completion_is_read_by_its_text() -> None:
 
 def test_encode_keeps_a_persons_words() -> None:
     assert text.encode(UserMessage.of("hi")) == [{"role": "user", "content": "hi"}]
+    assert text.encode(AssistantMessage(content=(Thinking("hm"), Text("a")))) == [
+        {"role": "assistant", "content": "a"}
+    ]
 
 
 marks = st.sampled_from([*FIXED, "functools", "<function=a>", "<parameter=x>", "</parameter>", "</function>",
@@ -257,6 +261,7 @@ marks = st.sampled_from([*FIXED, "functools", "<function=a>", "<parameter=x>", "
 soup = st.lists(marks | st.text(string.printable, max_size=4) | st.text(max_size=2), max_size=30).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(soup, st.integers(0, 10**6))
 def test_any_text_is_read_without_an_error_and_the_same_in_pieces(reply: str, seed: int) -> None:
@@ -288,3 +293,43 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(unit: str, counted
 
     # Eight times the text: about eight times the work, sixty-four if it were quadratic.
     assert work[1] < 24 * work[0] + 200_000
+
+
+@pytest.mark.parametrize(
+    ("reply", "calls", "cut"),
+    [
+        # A CDATA value whose end is missing; one with text behind it.
+        ('<function name="a"><param name="x"><![CDATA[1', [], True),
+        ('<function name="a"><param name="x"><![CDATA[1]]> 2</param></function>', [("a", {"x": "<![CDATA[1]]> 2"})], False),
+        # Calls in Python's form that end in the middle, or are none.
+        ("<|tool_call_start|>[a(x=1), b", [], True),
+        ("<|tool_call_start|>[a(x=1), b]", [], False),
+        ("<function_calls>a b</function_calls>", [], False),
+        ("<tool_call>a<arg_key>x</arg_key><arg_value>1</arg_value>", [], True),
+        ("<tool_call>[1]</tool_call>", [], False),
+        ('<tool_calls>{"tool_calls": 5}</tool_calls>', [], False),
+        # A wrapper that is no mark of its own before a tag.
+        ("Hi <tool_call>x <seed:tool_call><function=a></function>", [("a", {})], False),
+        ('Hi <tool_calls>\n<tool_call>{"name": "a"}</tool_call>\n</tool_calls>', [("a", {})], False),
+        # Harmony's arguments that are none.
+        ("<|channel|>commentary to=functions.a<|message|>oops<|call|>", [], False),
+        ("<|channel|>commentary to=functions.a<|message|>oops", [], False),
+        # Kimi's blocks: the answer begun by the prompt; unknown blocks; a call that is cut off or has no name.
+        ("Hi<|close|>response<|sep|><|open|>other<|sep|>x<|close|>other<|sep|>", [], False),
+        ('<|open|>tools<|sep|><|open|>call tool="a"<|sep|><|open|>argument key="x"<|sep|>1', [], True),
+        ('<|open|>tools<|sep|><|open|>call<|sep|><|close|>call<|sep|><|open|>call tool="a"<|sep|><|open|>b<|sep|>'
+         "<|close|>call<|sep|><|close|>tools<|sep|>", [("a", {})], False),
+        ("<|open|>think<|sep|>hm<|close|>think<|sep|>", [], False),
+        ("<|open|>tools<|sep|>" * 70, [], True),
+        ("x" + "</tool_call>" * 60, [], False),
+        ("<|close|>nothing<|sep|><|close|>more<|sep|>", [], False),
+        # MiniMax's tags: no call, cut off, an element of another name.
+        ("]<]minimax[>[<tool_call>x", [], True),
+        ('x]<]minimax[>[<invoke name="a">1', [], False),
+        ("]<]minimax[>[<tool_call>]<]minimax[>[<other>]<]minimax[>[</other>]<]minimax[>[<invoke name=\"a\">"
+         "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>", [("a", {})], False),
+    ],
+)  # fmt: skip
+def test_the_edges_of_each_grammar(reply: str, calls: list[Any], cut: bool) -> None:
+    assert [(c.name, c.params) for c in text.decode(reply)] == calls
+    assert (text.decode_message(reply).stop == "length") == cut

@@ -368,6 +368,7 @@ def test_a_result_is_one_block_whatever_stands_in_it() -> None:
     assert shown.endswith("  <error></error>\n</tool_result>")
     assert xml.decode(shown, KIT) == []
     assert xml.decode(shown[:-40], KIT) == []
+    assert xml.decode(f"<tool_result><data><![CDATA[{evil[20:]}", KIT) == []
     assert xml.decode(evil, KIT) != []
 
 
@@ -410,6 +411,7 @@ def joined(value: Any) -> Any:
     return json.loads(json.dumps(value).encode().decode())
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=8).filter(str.strip), values, max_size=4))
 def test_any_arguments_survive_the_way_through_xml(arguments: dict[str, Any]) -> None:
@@ -425,6 +427,7 @@ bits = ["<tool_call>", "</tool_call>", "<name>", "</name>", "<name=a", "<params>
         ">", "<tool_result>", "</tool_result>", "<think>", "</think>", "\n", "<param name='x'>", "</param>"]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(bits) | st.text(max_size=3), max_size=30).map("".join), st.integers(0, 10**6))
 def test_any_text_gives_calls_or_a_tool_error_and_the_same_in_pieces(reply: str, seed: int) -> None:
@@ -470,3 +473,35 @@ def test_a_call_of_ten_megabytes_is_read_in_one_pass(counted_work: Any) -> None:
 
     assert len(read(large)[0][1]["content"]) > 9_000_000
     assert work[1] < 30 * work[0]
+
+
+def test_nested_values_take_their_types_from_where_the_schema_says_them() -> None:
+    kit = FakeKit(
+        tool(
+            "t",
+            one={"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"$ref": "#/nowhere"}]},
+            two={"$ref": "#/nowhere"},
+            three={"type": "object"},
+            four={"type": ["object", "array"], "items": {"type": "string"}},
+        )
+    )
+    items = "<item>1</item>"
+    text = call("t", f"<one>{items}</one><two><k>1</k></two><three>{items}</three><four>{items}</four>")
+
+    assert read(text, kit) == [("t", {"one": [1], "two": {"k": 1}, "three": {"item": 1}, "four": ["1"]})]
+
+
+def test_many_forgotten_closing_tags_cost_no_more_than_the_text_allows() -> None:
+    many = {f"p{n}": "x" for n in range(40)}
+
+    assert read(call("t", "".join(f"<{k}><![CDATA[{v}]]>\n" for k, v in many.items())), None) == [("t", many)]
+
+
+def test_a_value_may_say_that_it_is_text() -> None:
+    assert read(call("t", "<a type=\"string\">7</a><b type='string'><![CDATA[true]]></b>"), None) == [
+        ("t", {"a": "7", "b": "true"})
+    ]
+
+
+def test_text_behind_a_value_is_no_call() -> None:
+    assert read(call("w", "<t><![CDATA[x]]>")[: -len("\n  </params>\n</tool_call>")] + "oops") == []

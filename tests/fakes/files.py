@@ -152,7 +152,7 @@ class MemoryFiles:
         old, new = self.data.get(path), after.get(moved.get(path, path))
         kind = "move" if path in moved else "create" if old is None else "delete" if new is None else "modify"
         texts = [(d or b"").decode(errors="replace").splitlines(keepends=True) for d in (old, new)]
-        diff = "".join(difflib.unified_diff(*texts, "a/" + path, "b/" + path))
+        diff = "".join(difflib.unified_diff(texts[0], texts[1], "a/" + path, "b/" + path))
         return Change(path=path, kind=kind, before=old, after=new, moved_to=moved.get(path), diff=diff)
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:

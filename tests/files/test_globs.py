@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
 from pegboard.files.globs import glob_files
 from pegboard.files.patterns import glob_regex

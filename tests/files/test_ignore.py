@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ledger import SHARED, owes
 
 from pegboard.files.globs import glob_files
 from pegboard.files.ignore import ignored_by
+from tests.ledger import SHARED, owes
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in (SHARED / "data/globs/gitignore.jsonl").read_text().splitlines()
@@ -65,7 +65,10 @@ def test_ignored_copies_do_not_flood_results(tmp_path: Path) -> None:
 @owes("search-03")
 def test_a_nested_ignore_file_with_a_negation_keeps_what_git_keeps(tmp_path: Path) -> None:
     files = ["a.log", "keep/keep.log", "keep/b.log", "build/x.txt", "src/build/y.txt", "x.txt"]
-    build(tmp_path, {".gitignore": "*.log\nbuild/\n", "keep/.gitignore": "!keep.log\n", **dict.fromkeys(files, "")})
+    build(
+        tmp_path,
+        {".gitignore": "*.log\nbuild/\n", "keep/.gitignore": "!keep.log\n", **dict.fromkeys(files, "")},
+    )
 
     kept = kept_by_us(tmp_path)
 
@@ -74,7 +77,9 @@ def test_a_nested_ignore_file_with_a_negation_keeps_what_git_keeps(tmp_path: Pat
 
 
 @owes("search-04")
-def test_a_gitignore_that_is_a_link_is_read_through_it_and_a_dangling_one_ignores_nothing(tmp_path: Path) -> None:
+def test_a_gitignore_that_is_a_link_is_read_through_it_and_a_dangling_one_ignores_nothing(
+    tmp_path: Path,
+) -> None:
     build(tmp_path, {"dot/gi": "build/\n", "build/a": "", "b": ""})
     (tmp_path / ".gitignore").symlink_to("dot/gi")
     read = kept_by_us(tmp_path)
@@ -128,7 +133,25 @@ def test_a_byte_order_mark_and_crlf_in_an_ignore_file_are_no_part_of_its_rules(t
     assert kept_by_us(tmp_path) == kept_by_git(tmp_path) == [".gitignore", "c"]
 
 
-PIECES = ["*", "**", "?", "a", "b", "ab", "a*", "*b", "[ab]", "[!a]", "[a-", "é", "\\*", "\\a", ".x", "a b", "[[:alpha:]]"]
+PIECES = [
+    "*",
+    "**",
+    "?",
+    "a",
+    "b",
+    "ab",
+    "a*",
+    "*b",
+    "[ab]",
+    "[!a]",
+    "[a-",
+    "é",
+    "\\*",
+    "\\a",
+    ".x",
+    "a b",
+    "[[:alpha:]]",
+]
 NAMES = ["a", "b", "ab", "ba", "abc", "é", "*", ".x", "a b", "c"]
 
 
@@ -136,7 +159,9 @@ def random_rules(rng: random.Random) -> str:
     lines: list[str] = []
     for _ in range(rng.randint(1, 5)):
         body = "/".join(rng.choice(PIECES) for _ in range(rng.randint(1, 3)))
-        lines.append(rng.choice(["", "", "!"]) + rng.choice(["", "", "/"]) + body + rng.choice(["", "", "/", "  "]))
+        lines.append(
+            rng.choice(["", "", "!"]) + rng.choice(["", "", "/"]) + body + rng.choice(["", "", "/", "  "])
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -144,7 +169,10 @@ def random_rules(rng: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_rules_over_a_random_tree_keep_what_git_keeps(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    files = {"/".join(rng.choice(NAMES) for _ in range(rng.randint(1, 4))) + ".f" * rng.randint(0, 1): "" for _ in range(60)}
+    files = {
+        "/".join(rng.choice(NAMES) for _ in range(rng.randint(1, 4))) + ".f" * rng.randint(0, 1): ""
+        for _ in range(60)
+    }
     for name in sorted(files, key=len):
         path = tmp_path / name
         try:

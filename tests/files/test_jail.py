@@ -287,6 +287,20 @@ def test_a_denial_holds_on_the_file_that_is_opened_whatever_its_name(root: Path)
     assert ("write", "secret/key") in asked
 
 
+def test_a_mask_elsewhere_costs_nothing_and_one_around_the_workspace_closes_it(
+    tmp_path: Path, root: Path
+) -> None:
+    (root / "a").write_text("x")
+    (tmp_path / "keys").mkdir()
+
+    assert Jail(root, masked=[tmp_path / "keys"]).all_readable
+    closed = Jail(root, masked=[tmp_path])
+    assert not closed.all_readable
+    with pytest.raises(PermissionDenied):
+        closed.read_bytes("a")
+    assert not closed.inside(str(root / "a"), write=False)
+
+
 def test_glob_stars_stay_in_one_name_and_double_stars_cross(root: Path) -> None:
     for name in ("a.py", "d/b.py", "d/e/c.py", "d/x.txt", ".hid/z.py", "[odd].py"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from pegboard.core.errors import NotFound, Unsupported
 from pegboard.files.listing import list_dir
 from tests.ledger import owes

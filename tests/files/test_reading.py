@@ -29,7 +29,9 @@ async def test_a_repeated_read_of_an_unchanged_file_is_known_by_session(root: Pa
 
 
 @owes("K-37")
-async def test_a_file_that_changed_since_its_lines_were_shown_is_not_written(root: Path, files: Workspace) -> None:
+async def test_a_file_that_changed_since_its_lines_were_shown_is_not_written(
+    root: Path, files: Workspace
+) -> None:
     (root / "a").write_text("1\n2\n3\n")
     await files.read_slice("a")
     (root / "a").write_text("1\n2\nhand\n")
@@ -64,7 +66,9 @@ async def test_denied_and_masked_files_are_in_no_walk(tmp_path: Path, root: Path
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("needle\n")
     files = Workspace(
-        root, deny=lambda access, target: "no" if target.startswith("secret") else None, masked=[root / "keys"]
+        root,
+        deny=lambda access, target: "no" if target.startswith("secret") else None,
+        masked=[root / "keys"],
     )
 
     assert [m.path for m in (await files.search(SearchQuery(pattern="needle"))).matches] == ["a.txt"]
@@ -76,7 +80,9 @@ async def test_denied_and_masked_files_are_in_no_walk(tmp_path: Path, root: Path
         await files.search(SearchQuery(pattern="x", path="keys"))
 
 
-async def test_walks_start_where_a_link_inside_leads_and_in_allowed_folders(tmp_path: Path, root: Path) -> None:
+async def test_walks_start_where_a_link_inside_leads_and_in_allowed_folders(
+    tmp_path: Path, root: Path
+) -> None:
     (root / "real").mkdir()
     (root / "real/f.txt").write_text("needle\n")
     (root / "link").symlink_to("real")

@@ -148,7 +148,11 @@ async def test_a_character_split_over_reads_is_one_character() -> None:
 async def test_a_flood_of_output_costs_bounded_memory_and_keeps_both_ends() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    async with started("echo START; yes 0123456789abcdef | head -c 200000000; echo END; exit 3") as (child, out, _):
+    async with started("echo START; yes 0123456789abcdef | head -c 200000000; echo END; exit 3") as (
+        child,
+        out,
+        _,
+    ):
         assert await child.wait(60)
         await child.wait_drained(10)
 

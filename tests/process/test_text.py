@@ -38,13 +38,15 @@ def test_longer_text_in_another_charset_is_recognised() -> None:
 
 
 def test_one_broken_byte_does_not_turn_utf8_into_another_charset() -> None:
-    text = decode_output("größer äöü ".encode() + b"\xff" + " ende".encode(), fallbacks=("latin-1",))
+    text = decode_output("größer äöü ".encode() + b"\xff" + b" ende", fallbacks=("latin-1",))
 
     assert text == "größer äöü \ufffd ende"
 
 
 @owes("exec-12")
-@pytest.mark.parametrize("data", [b"h\x00i\x00\n\x00", b"\xff\xfeh\x00i\x00\n\x00", b"\xfe\xff\x00h\x00i\x00\n"])
+@pytest.mark.parametrize(
+    "data", [b"h\x00i\x00\n\x00", b"\xff\xfeh\x00i\x00\n\x00", b"\xfe\xff\x00h\x00i\x00\n"]
+)
 def test_utf16_is_read_and_no_zero_byte_is_left(data: bytes) -> None:
     assert plain_text(decode_output(data)) == "hi\n"
 

@@ -38,12 +38,13 @@ async def shell_in(
     state.mkdir(exist_ok=True)
     host = dict(os.environ) if environment is None else dict(environment)
     confinement = Confinement(
-        workspace=workspace.resolve(), state=state, search_path=host.get("PATH", "/usr/bin:/bin"), **(confine or {})
+        workspace=workspace.resolve(),
+        state=state,
+        search_path=host.get("PATH", "/usr/bin:/bin"),
+        **(confine or {}),
     )
     choice = await choose(confinement, backend=backend, groups=groups)
-    return CommandShell(
-        workspace.resolve(), backend=choice.backend, environment=host, guard=allow, **options
-    )
+    return CommandShell(workspace.resolve(), backend=choice.backend, environment=host, guard=allow, **options)
 
 
 async def run(shell: CommandShell, command: str, **options: Any) -> ExecOutcome:

@@ -36,7 +36,9 @@ def _calculated() -> list[pytest.ParameterSet]:
 
 @owes("exec-10", "exec-18", "exec-27", "C-24")
 @pytest.mark.parametrize(("command", "expected"), _calculated())
-async def test_the_command_is_passed_on_byte_for_byte(shell: CommandShell, command: str, expected: bytes) -> None:
+async def test_the_command_is_passed_on_byte_for_byte(
+    shell: CommandShell, command: str, expected: bytes
+) -> None:
     outcome = await run(shell, command)
 
     assert outcome.exit_code == 0
@@ -108,7 +110,9 @@ async def test_a_cancelled_call_ends_its_children_first(shell: CommandShell) -> 
 
 
 @owes("N-62", "C-25", "exec-19")
-async def test_each_call_starts_in_the_workspace_or_the_folder_it_names(shell: CommandShell, tmp_path: Path) -> None:
+async def test_each_call_starts_in_the_workspace_or_the_folder_it_names(
+    shell: CommandShell, tmp_path: Path
+) -> None:
     (tmp_path / "ws" / "sub").mkdir()
 
     await run(shell, "cd sub && export A=1")
@@ -155,7 +159,10 @@ async def test_a_forbidden_variable_starts_nothing(shell: CommandShell) -> None:
 @pytest.mark.slow
 async def test_git_never_waits_for_an_editor_pager_or_password(shell: CommandShell) -> None:
     setup = "git init -q . && git config user.name n && git config user.email e@x && echo 1 > a && git add a"
-    await run(shell, f"{setup} && git commit -qm one && echo 2 > a && git commit -qam two && echo 3 > b && git add b")
+    await run(
+        shell,
+        f"{setup} && git commit -qm one && echo 2 > a && git commit -qam two && echo 3 > b && git add b",
+    )
 
     for command in ("git commit", "git log", "git rebase -i HEAD~1", "git clone https://127.0.0.1:1/x.git"):
         outcome = await run(shell, command, timeout_s=5)
@@ -224,6 +231,25 @@ async def test_inspection_is_the_guards(tmp_path: Path) -> None:
     assert shell.inspect("ls -la") == allow("ls -la")
     assert shell.backend() == "none"
     assert shell.enforced()["network"] is False
+
+
+async def test_without_a_given_guard_the_shell_guard_judges(tmp_path: Path) -> None:
+    shell = CommandShell(tmp_path, environment={})
+
+    assert shell.inspect("ls").read_only
+    assert shell.inspect("rm -rf /").decision != "allow"
+
+
+async def test_a_sandbox_that_cannot_start_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    (tmp_path / "elsewhere").mkdir()
+
+    outside = await run(shell, "true", working_dir="../elsewhere")
+
+    assert outside.exit_code != 0
+    assert "elsewhere" in outside.stderr
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @owes("exec-21")

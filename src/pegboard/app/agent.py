@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
+from pegboard.core.errors import BuildError
 from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished, RunStarted
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
@@ -80,6 +81,7 @@ class Agent:
         self._output = output
         self._talks: dict[str, list[Event]] = {}
         self._busy: dict[str, Any] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
         """Run a task to its end.
@@ -106,30 +108,43 @@ class Agent:
 
     async def resume(
         self, run: str, events: Iterable[Event], *, recorder: Recorder | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         """Take up an unfinished run from its session's events (ledger G-10, G-17).
 
         Calls that had begun and are not idempotent are reported to the model as interrupted; calls
-        that had not begun run now. Nothing is done twice.
+        that had not begun run now. Nothing is done twice. A run that has ended (done, or at a limit)
+        gives its end again and does nothing.
+
+        Raises:
+            BuildError: the events hold no run of that id.
         """
         known = list(events)
         session = next(
-            (e.session for e in reversed(known) if isinstance(e, RunStarted) and e.run == run), run
+            (e.session for e in reversed(known) if isinstance(e, RunStarted) and e.run == run), None
         )
+        if session is None:
+            raise BuildError(f"the events hold no run called {run!r}")
         self.remember(session, known)
-        async for event in self._streamed("", session, recorder, run=run):
-            yield event
+        ended = next((e for e in reversed(known) if isinstance(e, RunFinished) and e.run == run), None)
+        if ended is not None and ended.status in ("done", "limit"):
+            yield ended
+            return
+        async with aclosing(self._streamed("", session, recorder, run=run)) as stream:
+            async for event in stream:
+                yield event
 
-    async def stream(
+    def stream(
         self, task: str, *, session: str | None = None, recorder: Recorder | None = None
-    ) -> AsyncIterator[Event]:
-        """The run's events as they happen; the last is RunFinished. Leaving the loop cancels the run."""
-        async for event in self._streamed(task, session, recorder):
-            yield event
+    ) -> AsyncGenerator[Event]:
+        """The run's events as they happen; the last is RunFinished.
+
+        Leaving the loop cancels the run; `aclose()` returns when it has ended.
+        """
+        return self._streamed(task, session, recorder)
 
     async def _streamed(
         self, task: str, session: str | None, recorder: Recorder | None, run: str | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         tee = _Tee(self._history(session), recorder, waiting.put_nowait)
         work = asyncio.ensure_future(self._loop(task, tee, session, run))
@@ -175,6 +190,13 @@ class Agent:
         return [] if session is None else self._talks.setdefault(session, [])
 
     async def _loop(self, task: str, tee: _Tee, session: str | None, run: str | None = None) -> RunFinished:
+        if session is None:
+            return await self._alone(task, tee, None, run)
+        # One worker a session: a second run waits, or the two would weave into one transcript.
+        async with self._turns.setdefault(session, asyncio.Lock()):
+            return await self._alone(task, tee, session, run)
+
+    async def _alone(self, task: str, tee: _Tee, session: str | None, run: str | None) -> RunFinished:
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
         from pegboard.runtime.transcripts import fold
@@ -192,7 +214,8 @@ class Agent:
             read_output=None if reader is None else reader.read,
             price=self.executor.wiring.price,
         )
-        history = fold(tee.before) if tee.before else None
+        before = tee.before()
+        history = fold(before) if before else None
         if session is not None:
             self._busy[session] = state
         try:
@@ -210,11 +233,14 @@ class _Tee:
     def __init__(
         self, kept: list[Event], other: Recorder | None, listener: Callable[[Event], None] | None = None
     ) -> None:
-        self.before = tuple(kept)
         self.mine: list[Event] = []
         self._kept = kept
         self._others = [r for r in (other.record if other else None, listener) if r is not None]
         self._other = other
+
+    def before(self) -> tuple[Event, ...]:
+        """What the session holds when the run begins."""
+        return tuple(self._kept)
 
     def record(self, event: Event) -> None:
         """See Recorder."""

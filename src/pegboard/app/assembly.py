@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,16 @@ from pegboard.core.approval import Waiting
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
+from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
+from pegboard.core.sanitise import clean
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
+from pegboard.ports.store import Store
+from pegboard.store.memory import MemoryStore
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -44,6 +50,7 @@ def assemble(
     implicit: bool,
     paths: Paths | None = None,
     config: Config | None = None,
+    store: Store | None = None,
 ) -> None:
     """Build what a kit's tools need over the workspace `root`.
 
@@ -59,13 +66,17 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    wiring.shaper = Shaper(spills=spills)
+    wiring.shaper = Shaper(redactor=Redactor(secrets_of(os.environ)), clean=clean, spills=spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
         from pegboard.documents.child import DocumentReader
 
         provided.setdefault(Documents, DocumentReader())
+    if "Artifacts" in needs:
+        from pegboard.artifacts.versions import StoredArtifacts
+
+        provided.setdefault(Artifacts, StoredArtifacts(store or MemoryStore()))
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:
@@ -83,7 +94,7 @@ def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:
     from pegboard.files.workspace import Workspace
 
     policy = wiring.policy
-    situation = Situation(workspace=str(root), home=str(paths.home))
+    situation = Situation(workspace=str(root), home=str(paths.home.resolve()))
     # Only rules can deny a single file that a listing or a search comes by; without any, asking costs time.
     rules = tuple(
         r for r in policy.rules if r.verdict == "deny" and r.kind in ("*", "read", "write", "delete")

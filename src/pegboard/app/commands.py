@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,7 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.files.journal import Journal
 from pegboard.ports.jobs import Jobs
-from pegboard.ports.shell import Shell
+from pegboard.ports.shell import Inspection, Shell
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox.choose import Choice, choose
@@ -44,6 +45,7 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         root,
         backend=choice.backend,
         environment=os.environ,
+        guard=partial(_inspect, workspace=root, home=paths.home),
         path_prepend=config.path_prepend,
         secret_names=tuple(secrets_of(os.environ)),
         snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
@@ -57,6 +59,13 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         wiring.closers.append(jobs.close)
 
 
+def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, home: Path) -> Inspection:
+    """The guard's inspection; loaded with the first command, because it brings a parser."""
+    from pegboard.shell.guard import inspection, judge
+
+    return inspection(judge(command, workspace=workspace, working_dir=working_dir, home=home))
+
+
 def choose_backend(
     wiring: Wiring, root: Path, paths: Paths, config: Config, *, backend: str | None = None
 ) -> Choice:
@@ -67,12 +76,12 @@ def choose_backend(
     """
     # What a rule forbids to read must be masked inside, what it forbids to write bound read-only (decisions 4).
     named = [
-        r
+        (r.kind, paths.home / r.target[2:] if r.target.startswith("~/") else Path(r.target))
         for r in wiring.policy.rules
-        if r.verdict == "deny" and r.target.startswith("/") and "*" not in r.target
+        if r.verdict == "deny" and r.target.startswith(("/", "~/")) and "*" not in r.target
     ]
-    hidden = [Path(r.target) for r in named if r.kind in ("*", "read")]
-    read_only = [Path(r.target) for r in named if r.kind in ("write", "delete")]
+    hidden = [place for kind, place in named if kind in ("*", "read")]
+    read_only = [place for kind, place in named if kind in ("write", "delete")]
     inside = [
         r.target.rstrip("/") for r in wiring.policy.rules
         if r.verdict == "deny" and r.kind in ("write", "delete") and "/" in r.target

@@ -88,7 +88,7 @@ class App:
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         grants = GrantFile(paths.state / "grants.json")
-        decided = Policy(mode=chosen, rules=rules, grants=grants)
+        decided = Policy(mode=chosen, rules=rules, grants=grants, home=str(paths.home.resolve()))
         return cls(paths, settings, workspace=folder, policy=decided)
 
     @property
@@ -131,7 +131,8 @@ class App:
         )  # fmt: skip
         assemble(
             wiring, needs_of(kit, wiring.provided), self.workspace,
-            implicit=self.named_workspace is None, paths=self.paths, config=self.config,
+            implicit=self.named_workspace is None,
+            store=self.store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
@@ -139,10 +140,12 @@ class App:
         ) as door:
             yield door
 
-    def log(self, session: str) -> SessionLog:
-        """The writer of a session's stream."""
+    def log(self, session: str, *, run: str = "") -> SessionLog:
+        """The writer of a session's stream; `run` names one that is taken up again."""
         heads = self.paths.config / "heads" / hashlib.sha256(session.encode()).hexdigest()[:24]
-        return SessionLog(self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"))
+        return SessionLog(
+            self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run
+        )
 
     @asynccontextmanager
     async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:
@@ -282,15 +285,15 @@ class OneCall:
         result = self.result
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
-        data: Any = result.data
-        done: Any = cast("dict[str, Any]", data).get("changes") if not changes and isinstance(data, dict) else None
+        data = cast("dict[str, Any]", result.data) if isinstance(result.data, dict) else {}
+        done = data.get("changes") if not changes else None
         decision = "allow" if started is None else started.decision
         if not result.ok and result.error is not None and result.error.code == "permission_denied":
             decision = "deny"
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": data,
+            "data": result.data,
             "error": None if result.error is None else result.error.to_dict(),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,

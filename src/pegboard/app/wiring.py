@@ -52,7 +52,7 @@ class Wiring:
         Raises:
             ConfigError: a bad mode, rule or workspace.
         """
-        decided = _policy(policy, mode)
+        decided = _at_home(_policy(policy, mode))
         book = decided.grants if isinstance(decided.grants, GrantBook) else GrantBook()
         if decided.grants is None:
             decided = replace(decided, grants=book)
@@ -98,6 +98,15 @@ def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> P
     if isinstance(policy, Policy):
         return policy if mode is None else replace(policy, mode=mode)
     return Policy.of(policy, mode=mode or "workspace")
+
+
+def _at_home(policy: Policy) -> Policy:
+    """The policy with the home folder that `~` in its rules means; found only where one says `~`."""
+    if policy.home or not any(t.startswith("~") for r in policy.rules for t in (r.target, *r.unless)):
+        return policy
+    from pegboard.config.paths import Paths
+
+    return replace(policy, home=str(Paths.of().home.resolve()))
 
 
 def needs_of(kit: Toolkit, provided: Provided) -> set[str]:

@@ -96,7 +96,7 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
         approver = approver_for(options, on_ask="deny")
         async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
             agent = app.agent(door, model=model or row.model)
-            log = app.log(row.stream)
+            log = app.log(row.stream, run=row.id)
             show = _print_event if options.json else Progress().show
             try:
                 async for event in agent.resume(row.id, app.session_events(row.stream), recorder=log):

@@ -181,7 +181,10 @@ def _fill(value: Any, path: Path, key: str, environment: Mapping[str, str]) -> A
     if isinstance(value, str):
 
         def one(match: re.Match[str]) -> str:
-            found = environment.get(match[1]) or match[2]
+            found = environment.get(match[1])
+            if not found and match[2] is not None:
+                # As in a shell: the default stands for a variable that is not set, or empty.
+                found = match[2]
             if found is None:
                 raise ConfigError(
                     f"{path}: key {key} needs the environment variable {match[1]}, which is not set"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 from pegboard.core.call import ToolCall
@@ -21,25 +23,28 @@ TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
 _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "spend"})
 
 
-def distinct_calls(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+def distinct_calls(calls: Sequence[ToolCall], taken: Container[str] = ()) -> tuple[ToolCall, ...]:
     """The calls with ids that are present and unique; an exact repeat of a call is dropped.
 
     Two calls with one id, name and arguments are one call that was sent twice (case args-20). Two
     different calls with one id are two calls, and the later one gets an id of its own. Applying
-    it again changes nothing.
+    it again changes nothing. `taken` holds ids that earlier turns have used: some models count
+    from one again in every turn, and then the later call gets an id of its own too.
     """
-    seen: dict[str, ToolCall] = {}
+    sent: dict[str, ToolCall] = {}
+    used: set[str] = set()
     out: list[ToolCall] = []
     for call in calls:
         call_id = call.id if isinstance(call.id, str) and call.id else new_call_id()
-        before = seen.get(call_id)
-        if before is not None:
-            if before.name == call.name and _same(before.arguments, call.arguments):
-                continue
-            call_id = next(c for n in range(2, len(calls) + 2) if (c := f"{call_id}-{n}") not in seen)
+        before = sent.setdefault(call_id, call)
+        if before is not call and before.name == call.name and _same(before.arguments, call.arguments):
+            continue
+        if call_id in used or call_id in taken:
+            base = call_id
+            call_id = next(c for n in count(2) if (c := f"{base}-{n}") not in used and c not in taken)
         if call_id != call.id:
             call = ToolCall(call_id, call.name, call.arguments, call.raw)
-        seen[call_id] = call
+        used.add(call_id)
         out.append(call)
     return tuple(out)
 
@@ -66,18 +71,27 @@ class TurnExecutor:
         cancelled every call has its result recorded, cancelled ones too, and CancelledError goes on.
         """
         wanted = distinct_calls(calls)
-        refused = await self._ask_hooks(wanted, context)
+        shared = Turn()
+        if len(wanted) == 1 and not self._hooks:
+            return (await self.pipeline.call(wanted[0], context, shared),)
+        try:
+            refused = await self._ask_hooks(wanted, context)
+            effects = [] if refused else [await self.pipeline.effects_of(c, context) for c in wanted]
+        except asyncio.CancelledError:
+            for call in wanted:
+                self._record_cancelled(call)
+            raise
         if refused is not None:
             return tuple(self._refuse(c, refused) for c in wanted)
-        shared = Turn()
-        if len(wanted) == 1:
-            return (await self.pipeline.call(wanted[0], context, shared),)
-        return await self._side_by_side(wanted, context, shared)
+        return await self._side_by_side(wanted, effects, context, shared)
 
     async def _side_by_side(
-        self, calls: tuple[ToolCall, ...], context: Context, shared: Turn
+        self,
+        calls: tuple[ToolCall, ...],
+        effects: Sequence[tuple[Effect, ...] | None],
+        context: Context,
+        shared: Turn,
     ) -> tuple[ToolResult, ...]:
-        effects = [await self.pipeline.effects_of(c, context) for c in calls]
         gate = asyncio.Semaphore(self._parallel)
         ended = [asyncio.Event() for _ in calls]
         results: list[ToolResult | None] = [None] * len(calls)
@@ -120,13 +134,13 @@ class TurnExecutor:
 
     def _refuse(self, call: ToolCall, error: ToolError) -> ToolResult:
         result = self.pipeline.shaper.shape(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
-        self.pipeline.recorder.record(CallFinished(result))
+        with suppress(Exception):
+            # Nothing ran, so nothing is lost with a recorder that breaks; the refusal still holds.
+            self.pipeline.recorder.record(CallFinished(result))
         return result
 
     def _record_cancelled(self, call: ToolCall) -> None:
-        error = CallCancelled("the call was cancelled before it started")
-        result = self.pipeline.shaper.shape(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
-        self.pipeline.recorder.record(CallFinished(result))
+        self._refuse(call, CallCancelled("the call was cancelled before it started"))
 
 
 def conflict(first: tuple[Effect, ...] | None, second: tuple[Effect, ...] | None) -> bool:

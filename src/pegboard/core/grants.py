@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.effects import Effect
+from pegboard.core.errors import PermissionDenied
 from pegboard.core.rules import Situation
 
 ALWAYS_S: Final = 30 * 24 * 3600.0
@@ -80,7 +81,6 @@ class GrantBook:
     def __init__(self, grants: Iterable[Grant] = (), *, clock: Clock | None = None) -> None:
         self._grants = {g.id: g for g in grants}
         self._clock = clock or SystemClock()
-        self._sessions: dict[str, str] = {}
 
     def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
         """The id of a live grant for exactly this tool, target and workspace."""
@@ -117,8 +117,17 @@ class GrantBook:
         return grant
 
     def use(self, grant: str) -> None:
-        """Count one use; the last one ends the grant."""
-        found = self._grants[grant]
+        """Count one use; the last one ends the grant.
+
+        Raises:
+            PermissionDenied: it has ended since it was found.
+        """
+        found = self._grants.get(grant)
+        if found is None or found.uses_left == 0 or found.expires_at <= self._clock.now():
+            raise PermissionDenied(
+                f"the approval {grant} that this call leaned on has ended",
+                hint="Make the call again; it will ask.",
+            )
         if found.uses_left is not None:
             self._grants[grant] = replace(found, uses_left=max(0, found.uses_left - 1))
             self.save()

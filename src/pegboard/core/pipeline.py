@@ -6,18 +6,30 @@ import asyncio
 import contextvars
 import copy
 import inspect
+import itertools
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from pegboard.core.approval import ApprovalRequest, Approved, Approver, DenyAll, Refused, Waiting, answer_of
+from pegboard.core.approval import (
+    Answer,
+    ApprovalRequest,
+    Approved,
+    Approver,
+    DenyAll,
+    Refused,
+    Waiting,
+    answer_of,
+)
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, enter, leave
+from pegboard.core.deadlines import Deadlines
 from pegboard.core.digest import approval_digest
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
@@ -44,7 +56,7 @@ from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.shaping import Shaper
+from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -53,7 +65,13 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 """Wall seconds of a call whose tool sets no limit of its own."""
 
 _AUTO: Final = Policy()
+_MANY: Final = (list, tuple, set, frozenset)
+_PROCESS: Final = uuid.uuid4().hex[:12]
+_COUNT: Final = itertools.count(1)
 _PATHS: Final = frozenset({"read", "write", "delete"})
+_HARMLESS: Final = frozenset({"read"})
+_BEYOND: Final = frozenset({"send", "spend", "control", "call"})
+"""Effects outside this machine: their intent survives a power cut (decisions 18)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +155,7 @@ class _Planned:
     decision: Decision = ALLOWED
     approver: str = ""
     digest: str = ""
+    recorded: bool = False
 
 
 class Pipeline:
@@ -186,6 +205,7 @@ class Pipeline:
         self._now = self.clock.monotonic
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self._deadlines = Deadlines()
         self._timeout_s = timeout_s
         self._injected: dict[str, tuple[tuple[str, Any], ...]] = {}
         for one in toolkit:
@@ -202,11 +222,16 @@ class Pipeline:
             ready = self._decode(call, call_id)
             if ready.tool.effects or ready.tool.plan or ready.tool.markers:
                 ready.plan = await self._plan(ready, context)
-            await self._authorise(ready, context, turn)
+            if ready.plan.effects or ready.tool.level != "auto" or self.policy.rules:
+                await self._authorise(ready, context, turn)
             self._record_start(ready)
+            if ready.plan.effects:
+                await self._keep_intent(ready)
             value = await self._run(ready, context)
             if isinstance(value, Waiting):
                 raise _suspended(value)
+            if ready.tool.render is not None:
+                value = ready.tool.render(wrap(value), ready.call.arguments)
             result = self.shaper.shape(
                 value,
                 call_id=call_id,
@@ -217,8 +242,7 @@ class Pipeline:
                 duration_s=self._now() - started,
             )
         except asyncio.CancelledError as cancelled:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() == 0:
+            if not _cancelled():
                 # Nobody cancelled us: the tool raised it by itself, which is that tool's failure (case args-24).
                 error: ToolError = InternalError("the tool ended itself with CancelledError")
                 result = self._failed(error, call, call_id, ready, started)
@@ -230,8 +254,7 @@ class Pipeline:
             if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
             result = self._failed(as_tool_error(raised), call, call_id, ready, started)
-        self._finish(result)
-        return result
+        return self._finish(result)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:
         """What `call` would do with these arguments; changes nothing and asks nobody."""
@@ -258,13 +281,14 @@ class Pipeline:
         try:
             ready = self._decode(call, "order")
             return (await self._plan(ready, context)).effects
-        except (ToolError, BuildError):
+        except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
-    def recording(self, recorder: Recorder) -> Pipeline:
-        """The same pipeline with another recorder, for one run; cheap."""
+    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
+        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
+        twin.approver = approver or self.approver
         return twin
 
     def close(self) -> None:
@@ -277,6 +301,7 @@ class Pipeline:
 
     def _decode(self, call: ToolCall, call_id: str) -> _Planned:
         """Resolve and validate: raw input ends here."""
+        call = self.toolkit.route(call)
         tool = self.toolkit.get(call.name) or self._resolve(call.name)
         decoded = tool.signature.decode(call.arguments)
         return _Planned(
@@ -299,7 +324,7 @@ class Pipeline:
     async def _plan(self, ready: _Planned, context: Context) -> Plan:
         tool = ready.tool
         if tool.plan is not None:
-            made = tool.plan(ready.call, self._within(context, ready.call.id))
+            made = tool.plan(ready.call, self._within(context, ready.call.id, tool))
             return await made if isinstance(made, Awaitable) else made
         declared = tool.effects
         effects: tuple[Effect, ...] = ()
@@ -318,7 +343,7 @@ class Pipeline:
             value = arguments.get(parameter.name)
             if marker is None or value is None:
                 continue
-            for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            for one in cast("list[Any]", value) if isinstance(value, _MANY) else [value]:
                 out.append(Effect(marker.kind, await self._target(marker.kind, str(one))))
         return tuple(out)
 
@@ -329,8 +354,12 @@ class Pipeline:
                 return value
             return cast(str, (await cast(Resolver, resolver).resolve(value, write=kind != "read")).target)
         if kind == "connect":
-            parts = urlsplit(value)
-            return (parts.netloc.rpartition("@")[2] or value).lower()
+            try:
+                host = urlsplit(value).netloc.rpartition("@")[2]
+            except ValueError:
+                # No URL at all: the tool will say so; rules see the text as it is.
+                host = ""
+            return (host or value).lower()
         return value
 
     def _decide(self, ready: _Planned, context: Context) -> Decision:
@@ -338,9 +367,6 @@ class Pipeline:
 
     async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
         """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
-        policy, tool = self.policy, ready.tool
-        if not ready.plan.effects and tool.level == "auto" and not policy.rules:
-            return
         ready.decision = decision = self._decide(ready, context)
         if decision.verdict == "allow":
             if self.grants is not None:
@@ -364,9 +390,10 @@ class Pipeline:
                 effects=request.effects,
                 changes=request.changes,
                 reason=request.reason,
+                digest=request.digest,
             )
         )
-        answer = answer_of(await self.approver.decide(request))
+        answer = await self._answer(request)
         match answer:
             case Waiting():
                 raise _suspended(answer)
@@ -374,11 +401,22 @@ class Pipeline:
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)
-            case Approved():
+            case _:
                 ready.approver = answer.by or "approver"
         await self._confirm_unchanged(ready, context)
         if answer.scope != "once" and self.grants is not None:
             self.grants.add(request, answer, workspace=str(context.workspace or ""))
+
+    async def _answer(self, request: ApprovalRequest) -> Answer:
+        """What the approver says; one that breaks has refused."""
+        try:
+            return answer_of(await self.approver.decide(request))
+        except asyncio.CancelledError:
+            if _cancelled():
+                raise
+            return Refused("the approver ended itself with CancelledError")
+        except Exception as error:  # noqa: BLE001  The approver is foreign code, and no answer is no yes.
+            return Refused(f"the approver failed with {as_tool_error(error).message}")
 
     async def _confirm_unchanged(self, ready: _Planned, context: Context) -> None:
         """Plan again after the yes: what runs must be what was shown (decisions 5)."""
@@ -418,50 +456,20 @@ class Pipeline:
 
     async def _run(self, ready: _Planned, context: Context) -> Any:
         """Run the function under its deadline, with the middleware around it."""
-        inner = self._within(context, ready.call.id, ready.tool.name)
+        inner = self._within(context, ready.call.id, ready.tool)
         token = enter(inner)
         try:
             if not self.middleware:
-                return await self._deadline(ready, inner)
-            step: Next = lambda: self._deadline(ready, inner)  # noqa: E731
+                return await self._function(ready, inner)
+            step: Next = lambda: self._function(ready, inner)  # noqa: E731
             for layer in reversed(self.middleware):
                 step = _around(layer, ready, inner, step)
             return await step()
         finally:
             leave(token)
 
-    async def _deadline(self, ready: _Planned, context: Context) -> Any:
-        limit = ready.tool.limits.timeout_s
-        limit = self._timeout_s if limit is None else limit
-        if limit is None or limit <= 0:
-            return await self._function(ready, context)
-        task = asyncio.current_task()
-        if task is None:
-            return await self._function(ready, context)
-        fired = False
-
-        def fire() -> None:
-            nonlocal fired
-            fired = True
-            task.cancel()
-
-        # A timer and no second task: this stands on the path of every call.
-        timer = asyncio.get_running_loop().call_later(limit, fire)
-        try:
-            value = await self._function(ready, context)
-        except asyncio.CancelledError:
-            if fired and task.uncancel() == 0:
-                raise _late(ready, limit) from None
-            raise
-        finally:
-            timer.cancel()
-        if fired:
-            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
-            task.uncancel()
-            raise _late(ready, limit)
-        return value
-
     async def _function(self, ready: _Planned, context: Context) -> Any:
+        """The function itself. One coroutine for deadline and call: this stands on every call's path."""
         tool = ready.tool
         arguments = ready.call.arguments
         injected = self._injected.get(tool.name)
@@ -469,14 +477,49 @@ class Pipeline:
             arguments = dict(arguments)
             for name, port in injected:
                 arguments[name] = ready.plan if port is Plan else context if port is Context else port
-        if tool.is_async:
-            return await tool.function(**arguments)
+        limit = tool.limits.timeout_s
+        limit = self._timeout_s if limit is None else limit
+        task = asyncio.current_task() if limit is not None and limit > 0 else None
+        if task is None or limit is None:
+            return await (
+                tool.function(**arguments) if tool.is_async else self._threaded(tool, arguments, context)
+            )
+        watch = self._deadlines.start(task, limit)
+        try:
+            if tool.is_async:
+                value = await tool.function(**arguments)
+            else:
+                value = await self._threaded(tool, arguments, context)
+        except asyncio.CancelledError:
+            if watch.fired and task.uncancel() == 0:
+                raise _late(ready, limit) from None
+            raise
+        except BaseException:
+            if watch.fired:
+                # The tool turned our cancellation into an error of its own; the task is not cancelled.
+                task.uncancel()
+            raise
+        finally:
+            self._deadlines.end(watch)
+        if watch.fired:
+            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
+            task.uncancel()
+            raise _late(ready, limit)
+        return value
+
+    async def _threaded(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Any:
+        """A blocking function, in a thread of our own pool, with the caller's context variables."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "pegboard-tool")
         run = contextvars.copy_context().run
-        value = await asyncio.get_running_loop().run_in_executor(
-            self._pool, lambda: run(tool.function, **arguments)
-        )
+        try:
+            value = await asyncio.get_running_loop().run_in_executor(
+                self._pool, lambda: run(tool.function, **arguments)
+            )
+        except asyncio.CancelledError:
+            # A thread cannot be ended from outside; it can look at its context (ledger K-15).
+            cast(asyncio.Event, context.cancelled).set()
+            raise
         return await value if inspect.isawaitable(value) else value
 
     # -- parts --------------------------------------------------------------------------------
@@ -498,7 +541,7 @@ class Pipeline:
                 )
         return tuple(out)
 
-    def _within(self, context: Context, call_id: str, tool: str = "") -> Context:
+    def _within(self, context: Context, call_id: str, tool: Tool) -> Context:
         # Built by hand: dataclasses.replace costs more than everything else on the path of a call.
         return Context(
             session=context.session,
@@ -510,8 +553,8 @@ class Pipeline:
             workspace=context.workspace,
             depth=context.depth,
             deadline=context.deadline,
-            cancelled=context.cancelled,
-            emit=partial(self._update, context.emit, call_id, tool),
+            cancelled=context.cancelled if tool.is_async else context.cancelled or asyncio.Event(),
+            emit=partial(self._update, context.emit, call_id, tool.name),
             labels=context.labels,
             ports=self.provide,
         )
@@ -522,6 +565,7 @@ class Pipeline:
 
     def _record_start(self, ready: _Planned) -> None:
         decision = ready.decision
+        ready.recorded = True
         self.recorder.record(
             CallStarted(
                 call_id=ready.call.id,
@@ -541,26 +585,39 @@ class Pipeline:
         self, error: ToolError, call: ToolCall, call_id: str, ready: _Planned | None, started: float
     ) -> ToolResult:
         data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
+        failed = ToolResult.failed(error)
+        if ready is not None and ready.tool.render is not None:
+            failed = ready.tool.render(failed, ready.call.arguments)
         shaped = self.shaper.shape(
-            ToolResult.failed(error),
+            failed,
             call_id=call_id,
             tool=ready.tool.name if ready else call.name,
             repairs=ready.call.repairs if ready else (),
             duration_s=self._now() - started,
         )
-        if isinstance(error, PermissionDenied) and ready is not None:
+        if isinstance(error, PermissionDenied) and ready is not None and not ready.recorded:
             self._record_denied(ready)
         return replace(shaped, data=data)
 
     def _record_denied(self, ready: _Planned) -> None:
-        decision = (
-            replace(ready.decision, verdict="deny") if ready.decision.verdict == "ask" else ready.decision
-        )
-        ready.decision = decision
-        self._record_start(ready)
+        ready.decision = replace(ready.decision, verdict="deny")
+        with suppress(Exception):
+            # A recorder that breaks must not turn a refusal into an exception; `_finish` tells of it.
+            self._record_start(ready)
 
-    def _finish(self, result: ToolResult) -> None:
-        self.recorder.record(CallFinished(result))
+    async def _keep_intent(self, ready: _Planned) -> None:
+        """What will be done is written before it is done, so that a crash leaves no unknown act (G-10)."""
+        kinds = {e.kind for e in ready.plan.effects if not e.read_only}
+        if kinds - _HARMLESS:
+            await self.recorder.flush(power_loss=not kinds.isdisjoint(_BEYOND))
+
+    def _finish(self, result: ToolResult) -> ToolResult:
+        try:
+            self.recorder.record(CallFinished(result))
+        except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that it is unrecorded.
+            extra = {**result.notes.extra, "unrecorded": as_tool_error(error).message}
+            return replace(result, notes=replace(result.notes, extra=extra))
+        return result
 
 
 PATH_RESOLVER: Final = "pegboard.path-resolver"
@@ -573,8 +630,8 @@ def new_id(prefix: str) -> str:
 
 
 def new_call_id() -> str:
-    """A fresh call id."""
-    return new_id("call")
+    """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
+    return f"call_{_PROCESS}{next(_COUNT):08x}"
 
 
 def as_tool_error(error: BaseException) -> ToolError:
@@ -610,7 +667,8 @@ def situation(tool: Tool, context: Context) -> Situation:
     origin = context.origin
     return Situation(
         values={
-            "tool": tool.name,
+            # A rule about exec must hold although a profile shows it as Bash.
+            "tool": tool.canonical or tool.name,
             "agent": context.agent,
             "session": context.session,
             "channel": origin.get("channel", ""),
@@ -642,9 +700,16 @@ def _refused(ready: _Planned, answer: Refused) -> PermissionDenied:
     )
 
 
+def _cancelled() -> bool:
+    """Whether somebody cancelled the running task (or there is none, and nobody but the caller could)."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 def _late(ready: _Planned, limit: float) -> TimedOut:
+    ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"
     return TimedOut(
-        f"{ready.tool.name} did not finish within {limit:g} s and was ended",
+        f"{ready.tool.name} did not finish within {limit:g} s and {ended}",
         hint="Ask for less at once, or allow more time.",
         details={"timeout_s": limit},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
@@ -101,6 +101,7 @@ class Policy:
         grants: remembered yeses, None = none.
         sandboxed: whether exec runs confined; where not, every exec asks (security.md).
         shipped: whether the shipped rules apply.
+        home: the user's home folder, real path, for `~` in rules where the situation names none.
 
     Raises:
         ConfigError: an unknown mode.
@@ -111,6 +112,7 @@ class Policy:
     grants: Grants | None = None
     sandboxed: bool = True
     shipped: bool = True
+    home: str = ""
     _all: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
     _cache: dict[Any, tuple[Rule | None, Rule | None, Rule | None]] = field(
         init=False, repr=False, compare=False, default_factory=dict[Any, Any]
@@ -153,22 +155,20 @@ class Policy:
         grants: list[str] = []
         answers = tuple(self._effect(e, situation, level, grants) for e in effects)
         worst = max(answers, key=lambda a: _RANK[a.verdict])
-        return Decision(worst.verdict, worst.rule, worst.reason, answers, tuple(grants))
+        # One call is one use of a grant, however many of its effects lean on it.
+        return Decision(worst.verdict, worst.rule, worst.reason, answers, tuple(dict.fromkeys(grants)))
 
     def _toolwide(self, situation: Situation, level: Level) -> Decision:
         """A call without effects: only rules that name no kind can speak of it."""
-        deny, first, _ = self._find_toolwide(situation)
+        matching = [r for r in self._all if r.kind == "*" and r.target == "*" and r.applies(situation)]
+        deny, first, override = _sorted(matching)
+        if override is not None:
+            return Decision("allow", str(override), "a deny was overridden" if deny else override.reason)
         if deny is not None:
             return Decision("deny", str(deny), deny.reason)
         if first is not None:
             return Decision(first.verdict, str(first), first.reason)
         return ALLOWED if level == "auto" else _ASK_TOOL
-
-    def _find_toolwide(self, situation: Situation) -> tuple[Rule | None, Rule | None, None]:
-        matching = [r for r in self._all if r.kind == "*" and r.target == "*" and r.applies(situation)]
-        deny = next((r for r in matching if r.verdict == "deny"), None)
-        first = next((r for r in matching if r.verdict != "deny"), None)
-        return deny, first, None
 
     def _effect(
         self, effect: Effect, situation: Situation, level: Level, grants: list[str]
@@ -203,27 +203,21 @@ class Policy:
             effect.argv,
             situation.tainted,
             situation.workspace,
+            situation.home,
+            *situation.values,
             *situation.values.values(),
         )
         found = self._cache.get(key)
         if found is None:
-            matching = [r for r in self._all if r.covers(effect, situation) and r.applies(situation)]
-            found = (
-                next((r for r in matching if r.verdict == "deny"), None),
-                next((r for r in matching if r.verdict != "deny" and not r.override), None),
-                next(
-                    (
-                        r
-                        for r in matching
-                        if r.override and r.verdict == "allow" and r.source.startswith("user")
-                    ),
-                    None,
-                ),
-            )
+            here = self._at_home(situation)
+            found = _sorted([r for r in self._all if r.covers(effect, here) and r.applies(here)])
             if len(self._cache) > 4096:
                 self._cache.clear()
             self._cache[key] = found
         return found
+
+    def _at_home(self, situation: Situation) -> Situation:
+        return situation if situation.home or not self.home else replace(situation, home=self.home)
 
     def _ceiling(self, effect: Effect) -> str | None:
         if self.mode != "read-only":
@@ -244,6 +238,8 @@ class Policy:
             return "ask", effect.reason or "the tool asks for this"
         if kind == "read":
             return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
+        if kind == "exec" and effect.argv is None and effect.at_least is None:
+            return "ask", "the command was not analysed"
         if kind == "exec" and (mode == "workspace" or effect.read_only):
             return "allow", ""
         if mode == "workspace" and kind == "write":
@@ -253,18 +249,30 @@ class Policy:
         return "ask", f"{kind} asks in mode {mode}"
 
 
+def _sorted(matching: list[Rule]) -> tuple[Rule | None, Rule | None, Rule | None]:
+    """Of the rules that match: the first deny, the first allow or ask, and the user's first override."""
+    return (
+        next((r for r in matching if r.verdict == "deny"), None),
+        next((r for r in matching if r.verdict != "deny" and not r.override), None),
+        next(
+            (r for r in matching if r.override and r.verdict == "allow" and r.source.startswith("user")), None
+        ),
+    )
+
+
 def explain(
     policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto"
 ) -> dict[str, Any]:
     """The decision with, for each effect, every rule that was tried and whether it matched (G-08)."""
     decision = policy(effects, situation, level)
     out = decision.to_dict()
+    here = policy._at_home(situation)  # pyright: ignore[reportPrivateUsage]
     for row, answer in zip(out["effects"], decision.effects, strict=True):
         row["tried"] = [
             {
                 "rule": str(rule),
                 "source": rule.source,
-                "matches": rule.covers(answer.effect, situation) and rule.applies(situation),
+                "matches": rule.covers(answer.effect, here) and rule.applies(here),
             }
             for rule in policy._all  # pyright: ignore[reportPrivateUsage]
         ]

@@ -88,11 +88,13 @@ class Rule:
         kind, target = _head(head, line)
         if kind is None and not any(c in options for c in CONDITIONS):
             raise ConfigError(f"rule {line!r} names neither KIND:TARGET nor a condition such as tool=NAME")
+        unless = tuple(_unprefixed(u) for u in options.get("unless", "").split(",") if u.strip())
+        _check_globs(kind, (target, *unless), line)
         return cls(
             verdict=verdict,
             kind=kind or "*",
             target=target,
-            unless=tuple(_unprefixed(u) for u in options.get("unless", "").split(",") if u.strip()),
+            unless=unless,
             conditions={c: options[c] for c in CONDITIONS if c in options},
             tainted=_flag(options["tainted"], line) if "tainted" in options else None,
             override=_flag(options.get("override", "false"), line),
@@ -120,12 +122,18 @@ class Rule:
         kind, target = _head(head, str(dict(value)))
         if kind is None and not conditions:
             raise ConfigError(f"rule {dict(value)!r} names neither KIND:TARGET nor a condition such as tool")
-        unless: Any = value.get("unless", ())
+        given: Any = value.get("unless", ())
+        unless = tuple(_unprefixed(str(u)) for u in ([given] if isinstance(given, str) else given))
+        _check_globs(kind, (target, *unless), str(dict(value)))
+        flags = {k: value[k] for k in ("tainted", "override") if k in value}
+        for key, flag in flags.items():
+            if not isinstance(flag, bool):
+                raise ConfigError(f"rule {dict(value)!r}: {key} is {flag!r}, neither true nor false")
         return cls(
             verdict=cast(Verdict, verdicts[0]),
             kind=kind or "*",
             target=target,
-            unless=tuple(_unprefixed(str(u)) for u in ([unless] if isinstance(unless, str) else unless)),
+            unless=unless,
             conditions=conditions,
             tainted=cast("bool | None", value.get("tainted")),
             override=bool(value.get("override", False)),
@@ -143,7 +151,9 @@ class Rule:
         """Whether the rule speaks of this effect."""
         if self.kind not in ("*", effect.kind):
             return False
-        if not target_matches(self.target, effect, situation):
+        # What forbids is read widely, what allows narrowly.
+        forbids = self.verdict != "allow"
+        if not target_matches(self.target, effect, situation, forbids=forbids):
             return False
         return not any(target_matches(u, effect, situation) for u in self.unless)
 
@@ -172,6 +182,16 @@ def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
     raise ConfigError(f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *")
 
 
+def _check_globs(kind: str | None, targets: tuple[str, ...], line: str) -> None:
+    """A glob that cannot be read must fail here: a deny that never matches would be no deny."""
+    if kind is None or kind in ("*", *_PATHS):
+        for target in targets:
+            try:
+                path_glob(target)
+            except re.error as error:
+                raise ConfigError(f"rule {line!r}: the glob {target!r} cannot be read: {error}") from None
+
+
 def _unprefixed(target: str) -> str:
     kind, colon, rest = target.strip().partition(":")
     return rest.strip() if colon and (kind == "*" or kind in EFFECT_KINDS) else target.strip()
@@ -183,15 +203,20 @@ def _flag(text: str, line: str) -> bool:
     raise ConfigError(f"rule {line!r}: {text!r} is neither true nor false")
 
 
-def target_matches(pattern: str, effect: Effect, situation: Situation) -> bool:
-    """Whether a target pattern speaks of an effect's target (decisions 3)."""
+def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbids: bool = False) -> bool:
+    """Whether a target pattern speaks of an effect's target (decisions 3).
+
+    Args:
+        forbids: the pattern denies or asks; commands are then matched by any folder of the program, and
+            with further arguments.
+    """
     if pattern == "*":
         return True
     if effect.kind == "exec":
         if effect.argv is None:
             # What could not be analysed is matched by nothing narrower than everything.
             return pattern == "**"
-        return exec_pattern_matches(pattern, effect.argv)
+        return exec_pattern_matches(pattern, effect.argv, forbids=forbids)
     if effect.kind in _PATHS:
         return path_matches(pattern, effect.target, situation)
     if effect.kind == "connect":
@@ -251,7 +276,8 @@ def _segment(part: str) -> str:
         elif char == "?":
             out += "[^/]"
         elif char == "[" and (end := part.find("]", i + 2)) > 0:
-            inner = part[i + 1 : end].replace("\\", "\\\\")
+            # Signs that mean something in a set of `re` and nothing in one of gitignore.
+            inner = re.sub(r"[\\\[&~|]", lambda m: "\\" + m[0], part[i + 1 : end])
             out += f"[{'^/' + inner[1:] if inner[0] in '!^' else inner}]"
             i = end
         elif char == "\\" and i + 1 < len(part):
@@ -273,10 +299,12 @@ def glob(pattern: str) -> Callable[[str], bool]:
 
 def host_matches(pattern: str, target: str) -> bool:
     """Whole-label host matching: `*.pkg.example` covers `a.pkg.example`, never `notpkg.example`."""
-    host, port = _split_port(target.lower().rstrip("."))
-    wanted, wanted_port = _split_port(pattern.lower().rstrip("."))
-    if wanted_port and wanted_port != port:
+    host, port = _split_port(target.lower())
+    wanted, wanted_port = _split_port(pattern.lower())
+    if wanted_port not in ("", "*", port):
         return False
+    # A trailing dot names the same host; `evil.example.` must not slip past a rule for `evil.example`.
+    host, wanted = host.rstrip("."), wanted.rstrip(".")
     if wanted.startswith("*."):
         return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
     return wanted in ("*", "**") or host == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from pathlib import PurePath
 from typing import Any, Final, Protocol, cast
 
 from pegboard.core.content import Block, File, Text
+from pegboard.core.errors import ToolError
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
 
@@ -71,6 +73,16 @@ class Shaper:
         duration_s: float = 0.0,
     ) -> ToolResult:
         """The one result for a value that a tool returned."""
+        if type(value) is str and value and not labels:
+            # Most results are a short text: nothing to wrap, cut or spill.
+            text = self._safe(value)
+            if len(text) <= (self.max_chars if max_chars is None else max_chars):
+                return ToolResult(
+                    content=(Text(text),),
+                    notes=Notes(duration_s=duration_s, repairs=repairs),
+                    call_id=call_id,
+                    tool=tool,
+                )
         result = wrap(value)
         limit = self.max_chars if max_chars is None else max_chars
         content, truncated, spill = self._text(result.content, limit, call_id, labels)
@@ -81,7 +93,9 @@ class Shaper:
         return ToolResult(
             content=content,
             data=data,
-            error=result.error,
+            error=result.error
+            if self.redactor is None or result.error is None
+            else self._error(result.error),
             notes=Notes(
                 duration_s=duration_s,
                 truncated=truncated or given.truncated,
@@ -115,9 +129,17 @@ class Shaper:
         return tuple(out), truncated, spill
 
     def _safe(self, text: str) -> str:
-        if self.redactor is not None:
-            text = self.redactor.redact(text)[0]
-        return text if self.clean is None else self.clean(text)
+        if self.clean is not None:
+            # First, so that an invisible character inside a secret does not hide it from the redactor.
+            text = self.clean(text)
+        return text if self.redactor is None else self.redactor.redact(text)[0]
+
+    def _error(self, error: ToolError) -> ToolError:
+        """The same error with its texts redacted; it goes into records and JSON."""
+        twin = copy.copy(error)
+        twin.message, twin.hint = self._data(error.message), self._data(error.hint)
+        twin.details = self._data(error.details)
+        return twin
 
     def _data(self, value: Any) -> Any:
         """Redact every string inside a JSON-able value; other values stay as they are."""
@@ -134,23 +156,43 @@ class Shaper:
 
 def cut(text: str, limit: int, spill: str | None) -> str:
     """Half head and half tail of `text`, with a line between that says what is missing (ledger X-19)."""
-    dropped = len(text) - limit
+    head, tail = 0, len(text)
+    if limit > 0:
+        head = _border(text, limit - limit // 2, -1)
+        tail = _border(text, len(text) - limit // 2, 1)
     where = f"the whole text: read_file path={spill}" if spill else "the rest was not kept"
-    mark = f"\n\n… [{dropped} characters left out; {where}] …\n\n"
-    if limit <= 0:
-        return mark.strip()
-    head = _border(text, limit - limit // 2)
-    tail = len(text) - limit // 2
-    while tail < len(text) and _joins(text[tail]):
-        tail += 1
-    return text[:head] + mark + text[tail:]
+    mark = f"\n\n… [{tail - head} characters left out; {where}] …\n\n"
+    return text[:head] + mark + text[tail:] if limit > 0 else mark.strip()
 
 
-def _border(text: str, index: int) -> int:
-    """The next place at or before `index` that does not split a combining sequence."""
-    while 0 < index < len(text) and _joins(text[index]):
-        index -= 1
-    return index
+_LONGEST: Final = 32
+"""Characters of the longest sequence that is kept whole; text of nothing but marks is cut all the same."""
+
+
+def _border(text: str, index: int, step: int) -> int:
+    """The next place from `index` on, going by `step`, that splits no sequence of characters."""
+    at = index
+    while 0 < at < len(text) and abs(at - index) < _LONGEST and _inside(text, at):
+        at += step
+    return at if abs(at - index) < _LONGEST else index
+
+
+def _inside(text: str, index: int) -> bool:
+    """Whether a person sees the characters around `index` as one: marks, joiners, flags, CRLF."""
+    before, after = text[index - 1], text[index]
+    if _joins(after) or before == "\u200d" or (before == "\r" and after == "\n"):
+        return True
+    if not (_flag(before) and _flag(after)):
+        return False
+    start = index
+    while start > 0 and index - start < 2000 and _flag(text[start - 1]):
+        start -= 1
+    return (index - start) % 2 == 1
+
+
+def _flag(char: str) -> bool:
+    """Half of a flag: two regional indicators stand for one."""
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
 def _joins(char: str) -> bool:
@@ -175,23 +217,31 @@ def wrap(value: Any) -> ToolResult:
     JSON as text, and the value itself as `data`.
     """
     match value:
+        case ToolResult(content=(), error=None):
+            # A result of data alone: the model reads the data, not nothing.
+            said = EMPTY if value.data is None else _text_of(value.data)
+            return dataclasses.replace(value, content=(Text(said),))
         case ToolResult():
             return value
         case str():
             return ToolResult(content=(Text(value or EMPTY),))
         case None:
             return ToolResult(content=(Text(EMPTY),))
-        case bytes():
-            file = File(name="result", mime_type="application/octet-stream", data=value)
-            return ToolResult(content=(file,), data=value)
+        case bytes() | bytearray() | memoryview():
+            raw = bytes(cast(bytes, value))
+            file = File(name="result", mime_type="application/octet-stream", data=raw)
+            return ToolResult(content=(file,), data=raw)
         case list() | tuple() if value and all(isinstance(v, Block) for v in cast(list[Any], value)):
             return ToolResult(content=tuple(cast(list[Block], value)))
         case _ if isinstance(value, Block):
             return ToolResult(content=(value,))
         case _:
-            data = to_data(value)
-            text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
-            return ToolResult(content=(Text(text),), data=data)
+            return ToolResult(content=(Text(_text_of(value) or EMPTY),), data=to_data(value))
+
+
+def _text_of(value: Any) -> str:
+    data = to_data(value)
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
 
 
 def to_data(value: Any) -> Any:
@@ -205,7 +255,10 @@ def to_data(value: Any) -> Any:
             return value.decode("utf-8", "replace")
         case Mapping():
             return {str(k): to_data(v) for k, v in cast(Mapping[Any, Any], value).items()}
-        case list() | tuple() | set() | frozenset():
+        case set() | frozenset():
+            # In an order that is the same in every process, so that a replay sees the same text.
+            return sorted((to_data(v) for v in cast(set[Any], value)), key=repr)
+        case list() | tuple():
             return [to_data(v) for v in cast(list[Any], value)]
         case datetime() | date() | time():
             return value.isoformat()
@@ -213,11 +266,11 @@ def to_data(value: Any) -> Any:
             return str(value)
         case _:
             dump = getattr(value, "model_dump", None)
-            if dump is not None:
+            if dump is not None and not isinstance(value, type):
                 return dump(mode="json")
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            return str(value)
+            return str(cast(object, value))
 
 
 __all__ = ["EMPTY", "NO_NOTES", "Redactor", "Shaper", "Spills", "cut", "to_data", "wrap"]

@@ -156,8 +156,8 @@ def _sent(block: Text | Thinking | Opaque | ToolCall) -> dict[str, Any] | None:
                 "name": wire_name(block.name, ANTHROPIC),
                 "input": wire.arguments_object(block.arguments),
             }
-        case Opaque(dialect, value):
-            return wire.clean_value(value) if dialect == "anthropic" else None
+        case _:
+            return wire.clean_value(block.value) if block.dialect == "anthropic" else None
 
 
 def _block(block: Block) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from pegboard.core.schema import inline_refs
 from pegboard.dialects.schemas import sendable
-from pegboard.dialects.wire import record, to_json
+from pegboard.dialects.wire import record, records, to_json
 
 RECURSION: Final = 2
 """How often a definition may stand inside itself before it becomes an open object (case schema-09)."""
@@ -84,7 +84,7 @@ def _single(node: dict[str, Any], tool: str, path: str, notes: list[str]) -> dic
 
 
 def _object(node: dict[str, Any], out: dict[str, Any], tool: str, path: str, notes: list[str]) -> None:
-    properties = cast("dict[str, Any]", node.get("properties") or {})
+    properties = record(node.get("properties"))
     if properties:
         out["properties"] = {k: _node(v, tool, f"{path}.{k}", notes) for k, v in properties.items()}
         required = [k for k in cast("list[str]", node.get("required") or []) if k in properties]
@@ -155,14 +155,13 @@ def _branches(node: dict[str, Any]) -> list[dict[str, Any]] | None:
 def _merged(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with the branches of `allOf` laid into it."""
     node = dict(schema)
-    for branch in cast("list[Any]", node.pop("allOf", None) or []):
-        if isinstance(branch, Mapping):
-            inner = _merged(cast("Mapping[str, Any]", branch))
-            both = {**inner.get("properties", {}), **node.get("properties", {})}
-            required = [*node.get("required", []), *inner.get("required", [])]
-            node = {**inner, **node}
-            if both:
-                node["properties"], node["required"] = both, list(dict.fromkeys(required))
+    for branch in records(node.pop("allOf", None)):
+        inner = _merged(branch)
+        both = {**record(inner.get("properties")), **record(node.get("properties"))}
+        needed = [name for one in (node, inner) for name in cast("list[str]", one.get("required") or [])]
+        node = {**inner, **node}
+        if both:
+            node["properties"], node["required"] = both, list(dict.fromkeys(needed))
     return node
 
 

@@ -14,6 +14,8 @@ from pegboard.dialects.protocol import ToolkitView
 
 T = TypeVar("T")
 KEPT = 64
+SHOWN = 5
+"""So many notes stand in one log line; `notes()` gives all."""
 log = logging.getLogger("pegboard.dialects")
 
 
@@ -74,6 +76,7 @@ class ToolCatalogue:
         return sent if toolkit is None else self._names(toolkit).get(sent, sent)
 
     def _log(self, rendered: Rendered) -> Rendered:
-        for note in rendered.notes:
-            log.warning("%s: %s", self._dialect, note)
+        if rendered.notes:
+            more = f"; and {len(rendered.notes) - SHOWN} more" if len(rendered.notes) > SHOWN else ""
+            log.warning("%s: %s%s", self._dialect, "; ".join(rendered.notes[:SHOWN]), more)
         return rendered

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.schema import pointer, rewrite
-from pegboard.dialects.wire import records
+from pegboard.dialects.wire import record, records
 
 ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 """Providers answer 400 to these at the root (ledger X-07)."""
@@ -20,17 +20,8 @@ def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:
     says what its items are.
     """
     root = _object_root(schema)
-    lacking = False
-
-    def itemised(node: dict[str, Any]) -> dict[str, Any]:
-        nonlocal lacking
-        if "array" not in _words(node) or "items" in node:
-            return node
-        lacking = True
-        return {**node, "items": {}}
-
-    changed = rewrite(root, itemised)
-    return changed if lacking else root
+    # Copying every schema would cost more than the look: nearly all are fine.
+    return rewrite(root, _itemised) if _lacks_items(root) else root
 
 
 def _object_root(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +55,7 @@ def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[s
     properties = dict(cast("dict[str, Any]", root.get("properties") or {}))
     needed: list[set[str]] = []
     for branch in branches:
-        for name, sub in cast("dict[str, Any]", branch.get("properties") or {}).items():
+        for name, sub in record(branch.get("properties")).items():
             properties.setdefault(name, sub)
         needed.append(set(cast("list[str]", branch.get("required") or [])))
     root["properties"] = properties
@@ -72,6 +63,18 @@ def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[s
         common = needed[0].union(*needed[1:]) if key == "allOf" else needed[0].intersection(*needed[1:])
         own = cast("list[str]", root.get("required") or [])
         root["required"] = [*own, *sorted(common.difference(own))]
+
+
+def _itemised(node: dict[str, Any]) -> dict[str, Any]:
+    return {**node, "items": {}} if "array" in _words(node) and "items" not in node else node
+
+
+def _lacks_items(value: Any) -> bool:
+    """Whether an array somewhere does not say what its items are; data may look so too."""
+    if isinstance(value, dict):
+        node = cast("dict[str, Any]", value)
+        return ("items" not in node and "array" in _words(node)) or any(map(_lacks_items, node.values()))
+    return isinstance(value, list) and any(map(_lacks_items, cast("list[Any]", value)))
 
 
 def _words(schema: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -161,7 +161,7 @@ def message_of(reading: Reading) -> AssistantMessage:
                 content.append(_tool_call(part))
             case Thought(text):
                 content += [Thinking(wire.clean_text(text))] if text else []
-            case str():
+            case _:
                 text = part.lstrip() if isinstance(before, Thought) else part
                 content += [Text(wire.clean_text(text))] if text.strip() else []
         before = part

@@ -246,7 +246,7 @@ class TextStream:
                 case Thought(thought):
                     self._boundary("", out)
                     out += [ThinkingDelta(thought)] if thought else []
-                case str():
+                case _:
                     self._text(part, out)
         self._buffer = rest if isinstance(rest, str) else ""
         self._behind_call = not rest

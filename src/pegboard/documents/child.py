@@ -96,7 +96,7 @@ class DocumentReader:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
-        return _document(kind, answer, status)
+        return document_of(kind, answer, status)
 
 
 async def _talk(child: asyncio.subprocess.Process, data: bytes) -> bytes:
@@ -125,7 +125,8 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
     return bytes(parts)
 
 
-def _document(kind: DocumentKind, answer: bytes, status: int) -> Document:
+def document_of(kind: DocumentKind, answer: bytes, status: int) -> Document:
+    """The Document in a worker's answer, or the error that it tells."""
     try:
         found = cast("dict[str, Any]", json.loads(answer))
     except ValueError:

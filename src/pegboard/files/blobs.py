@@ -152,6 +152,10 @@ class Blobs:
         fresh, self._fresh = self._fresh, []
         sync_files(fresh)
 
+    def leave_unsynced(self) -> None:
+        """Leave what was put to the system's own time."""
+        self._fresh.clear()
+
     def size(self) -> int:
         """Bytes on disk."""
         return sum(path.stat().st_size for path in self._files())

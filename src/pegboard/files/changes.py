@@ -13,7 +13,7 @@ from pegboard.core.errors import Conflict, InvalidArguments, Unsupported
 from pegboard.files.blobs import sha256
 from pegboard.files.diffs import unified
 from pegboard.files.jail import Jail
-from pegboard.files.looking import Seen, look
+from pegboard.files.looking import Recent, Seen, look
 from pegboard.files.names import shown
 from pegboard.files.permits import check_new, check_replaceable, hard_link_warning
 from pegboard.files.places import Aim
@@ -35,6 +35,7 @@ class _Draft:
     files: dict[str, _File] = field(default_factory=dict[str, _File])
     moves: dict[str, str] = field(default_factory=dict[str, str])
     names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    recent: Recent | None = None
     notes: list[str] = field(default_factory=list[str])
 
 
@@ -42,7 +43,14 @@ Check = Callable[[str, bytes], None]
 """Given target and present content of a file that will be changed; raises Conflict where it is stale."""
 
 
-def propose(jail: Jail, wanted: Sequence[Wanted], *, check: Check | None = None, limit: int) -> ChangeSet:
+def propose(
+    jail: Jail,
+    wanted: Sequence[Wanted],
+    *,
+    check: Check | None = None,
+    limit: int,
+    recent: Recent | None = None,
+) -> ChangeSet:
     """The ChangeSet that brings about `wanted`, with before-images and diffs.
 
     Args:
@@ -50,13 +58,14 @@ def propose(jail: Jail, wanted: Sequence[Wanted], *, check: Check | None = None,
         wanted: taken one after the other; several of one path become one change.
         check: asked for each file that is there and will be changed.
         limit: bytes of the largest file that is read.
+        recent: a content that was read a moment ago.
 
     Raises:
         Conflict: not the expected content, a target of a move that exists, a new name that a
             neighbour has in another spelling, a file where a folder is needed.
         NotFound, OutsideWorkspace, PermissionDenied, Unsupported, TooLarge, InvalidArguments.
     """
-    draft = _Draft()
+    draft = _Draft(recent=recent)
     for want in wanted:
         match want:
             case Write():
@@ -80,7 +89,7 @@ def _open(jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bo
     known = draft.files.get(aim.target)
     if known is not None:
         return known
-    seen = None if aim.missing else look(aim.folder, aim.name, path, limit=limit)
+    seen = None if aim.missing else look(aim.folder, aim.name, path, limit=limit, recent=draft.recent)
     if seen is None and new:
         names: list[str] = []
         if not aim.missing:

@@ -35,6 +35,7 @@ from pegboard.files.recovery import forget_links, recover, remove_empty, roll_ba
 from pegboard.files.refusals import refusal
 from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
 
+_HASH_APART_BYTES: Final = 4 * 1024 * 1024
 _SYNC_BATCH: Final = 128  # descriptors that are open at a time
 _SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
 
@@ -144,11 +145,12 @@ def _prepare(
     steps: list[_Step] = []
     made: dict[str, None] = {}
     room = _Room.of(changes)
+    digests = _digests(changes)
     for change in changes.changes:
         there = _verify(held, change, room)
         if change.after is not None:
             made.update(dict.fromkeys(_verify_goal(held, change, room)))
-        steps.append(_Step(change, there, _record(change, there)))
+        steps.append(_Step(change, there, _record(change, there, digests)))
     entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
     checkpoint("verified")
     return _Work(jail, journal, checkpoint, steps, entry, held)
@@ -226,7 +228,17 @@ def _missing_dirs(aim: Aim) -> list[str]:
     return out
 
 
-def _record(change: Change, there: os.stat_result | None) -> FileRecord:
+def _digests(changes: ChangeSet) -> dict[int, str]:
+    """SHA-256 of every content by its id(); the large ones side by side, for hashing lets go of the lock."""
+    contents = {id(data): data for c in changes.changes for data in (c.before, c.after) if data is not None}
+    large = [data for data in contents.values() if len(data) >= _HASH_APART_BYTES]
+    found: dict[int, str] = {}
+    if len(large) > 1:
+        side_by_side(large, lambda data: found.__setitem__(id(data), sha256(data)))
+    return {key: found.get(key) or sha256(data) for key, data in contents.items()}
+
+
+def _record(change: Change, there: os.stat_result | None, digests: dict[int, str]) -> FileRecord:
     was = None if there is None else there.st_mode
     after_mode: int | None = None
     if change.after is not None:
@@ -237,8 +249,8 @@ def _record(change: Change, there: os.stat_result | None) -> FileRecord:
     return FileRecord(
         path=change.path,
         kind=change.kind,
-        before=None if change.before is None else sha256(change.before),
-        after=None if change.after is None else sha256(change.after),
+        before=None if change.before is None else digests[id(change.before)],
+        after=None if change.after is None else digests[id(change.after)],
         before_mode=was,
         after_mode=after_mode,
         moved_to=change.moved_to,
@@ -299,6 +311,9 @@ def _intend(work: _Work, journal: Journal) -> None:
         work.checkpoint("kept")
     if len(work.steps) > 1:
         journal.sync(work.entry)
+    else:
+        # One rename is whole by itself, power or no power; the store may follow later.
+        journal.blobs.leave_unsynced()
 
 
 def _take_back(work: _Work) -> None:

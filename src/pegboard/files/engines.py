@@ -34,6 +34,8 @@ SLOW_FILE_S: Final = 1.0
 SLOW_FILES: Final = 2
 """How many such files end the search."""
 
+_LINE_END: Final = 1 << 40
+
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -142,7 +144,7 @@ class Ripgrep:
 
 def _rg_arguments(search: Search, ordered: bool) -> list[str]:
     expression = search.expression
-    arguments = ["--no-config", "--no-require-git", "--no-ignore-global", "--crlf", "--text", "--no-mmap"]
+    arguments = ["--no-config", "--no-require-git", "--no-ignore-global", "--text", "--no-mmap"]
     arguments += ["--null", "--stats", "--with-filename", "--no-heading", "--color", "never"]
     arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
     arguments.append("--ignore-case" if expression.ignore_case else "--case-sensitive")
@@ -158,7 +160,7 @@ def _rg_arguments(search: Search, ordered: bool) -> list[str]:
         for glob in search.names.narrow():
             arguments += ["--glob", glob]
         arguments += ["--glob", "!.git"]
-    arguments += ["--regexp", expression.source, "--", "./" + (search.file or "")]
+    arguments += ["--regexp", expression.rust, "--", "./" + (search.file or "")]
     return arguments
 
 
@@ -205,8 +207,9 @@ def _record(line: bytes, count: bool) -> Record | None:
     name = os.fsdecode(path).removeprefix("./")
     if count:
         return name, int(rest)
-    found = re.match(rb"(\d+):(\d+):", rest)
-    return None if found is None else (name, Hit(int(found[1]), int(found[2]) - 1))
+    # A match of nothing at the end of the last line has no column.
+    found = re.match(rb"(\d+):(?:(\d+):)?", rest)
+    return None if found is None else (name, Hit(int(found[1]), int(found[2] or _LINE_END) - 1))
 
 
 def _read_complaints(text: bytearray, report: Report) -> None:

@@ -25,6 +25,7 @@ def main() -> None:
         file=job["file"],
         expression=Expression(
             source=job["source"],
+            rust="",
             literal=None,
             python_only=True,
             repeats=True,

@@ -19,7 +19,16 @@ from pegboard.core.errors import (
 )
 from pegboard.files.jailglob import glob_regex
 from pegboard.files.looking import read_descriptor
-from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
+from pegboard.files.names import (
+    PROTECTED,
+    ProtectedNames,
+    as_text,
+    check_new_name,
+    check_path,
+    from_text,
+    shown,
+    twin,
+)
 from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
 from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
 from pegboard.files.places import Aim, Spot
@@ -80,7 +89,8 @@ class Jail:
             home=None if home is None else os.fspath(home),
             opener=opener or best_opener(),
         )
-        hidden = tuple(os.path.realpath(path) for path in masked)
+        # A mask that no allowed folder holds or lies in can never be met; without any, nobody need ask.
+        hidden = tuple(real for real in map(os.path.realpath, _texts(masked)) if self._roots.concerns(real))
         self._permits = Permits(self._roots, ProtectedNames(protected), hidden, deny)
         self._limit = read_limit_bytes
         self._full = full_access
@@ -286,7 +296,8 @@ class Jail:
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
-        descriptor = self._open(path, FOLDER_FLAGS if folder else LOOK_FLAGS)
+        flags, noun = (FOLDER_FLAGS, "Directory") if folder else (LOOK_FLAGS, "File")
+        descriptor = self._open(path, flags, noun=noun)
         try:
             real = self.real_path(descriptor, path)
             self._permits.authorise("read", real, path)
@@ -337,7 +348,12 @@ class Jail:
             InvalidArguments: it is no path.
         """
         check_path(path)
-        return os.path.realpath(self._roots.absolute(path))
+        real = os.path.realpath(self._roots.absolute(path))
+        other = from_text(path)
+        if other != path and not os.path.lexists(real):
+            named = os.path.realpath(self._roots.absolute(other))
+            return named if os.path.lexists(named) else real
+        return real
 
     # ------------------------------------------------------------------ opening
 

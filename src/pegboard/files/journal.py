@@ -23,7 +23,7 @@ EntryType: TypeAlias = Literal["commit", "exec", "undo", "redo"]
 MAX_BYTES: Final = 2 * 1024**3
 MAX_AGE_S: Final = 30 * 86_400.0
 LOCK_TIMEOUT_S: Final = 60.0
-_PRUNE_EVERY: Final = 64  # entries
+_PRUNE_EVERY: Final = 512  # entries
 _VERSION: Final = 1
 
 
@@ -117,7 +117,6 @@ class Journal:
         self.snapshots = self.folder / "snapshots"
         """Where snapshots keep what they know between commands."""
         self._read: dict[str, Entry] = {}
-        self._appended = 0
 
     @contextmanager
     def lock(self, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
@@ -195,7 +194,7 @@ class Journal:
     def append(self, entry: Entry) -> None:
         """Keep a finished entry; call it under the lock."""
         self._write(self._entries / f"{entry.id}.json", entry)
-        self._count()
+        self._count(entry)
 
     def begin(self, entry: Entry) -> None:
         """Keep what is about to happen, so that `intents` finds it after a crash."""
@@ -204,7 +203,7 @@ class Journal:
     def finish(self, entry: Entry) -> None:
         """An intent came true: one rename makes it an entry."""
         os.rename(self._intents / f"{entry.id}.json", self._entries / f"{entry.id}.json")
-        self._count()
+        self._count(entry)
 
     def sync(self, entry: Entry) -> None:
         """Make a begun entry and the contents it needs durable against loss of power."""
@@ -286,22 +285,27 @@ class Journal:
                 needed.update(json.loads(index.read_bytes())["digests"])
         return self.blobs.keep_only(needed)
 
-    def _count(self) -> None:
-        self._appended += 1
-        if self._appended % _PRUNE_EVERY == 0 or self.blobs.added_bytes > self._max_bytes // 8:
+    def _count(self, entry: Entry) -> None:
+        # By the journal's own count: a process often appends one entry and ends.
+        if int(entry.id[:10]) % _PRUNE_EVERY == 0 or self.blobs.added_bytes > self._max_bytes // 8:
             self.prune()
 
     # ------------------------------------------------------------------ files
 
     def _next_id(self) -> str:
         """`NNNNNNNNNN-xxxxxx`: a counter that sorts, and chance, so that ids of two journals differ."""
-        counter = self.folder / "counter"
+        descriptor = os.open(self.folder / "counter", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            last = int(counter.read_text())
-        except (FileNotFoundError, ValueError):
-            names = [*os.listdir(self._entries), *os.listdir(self._intents)]
-            last = max((int(name[:10]) for name in names if name[:10].isdigit()), default=0)
-        _replace(counter, str(last + 1).encode())
+            try:
+                last = int(os.read(descriptor, 32))
+            except ValueError:
+                names = [*os.listdir(self._entries), *os.listdir(self._intents)]
+                last = max((int(name[:10]) for name in names if name[:10].isdigit()), default=0)
+            # In place: a rename over the old one makes some file systems write it out at once.
+            os.pwrite(descriptor, b"%010d" % (last + 1), 0)
+            os.ftruncate(descriptor, 10)
+        finally:
+            os.close(descriptor)
         return f"{last + 1:010d}-{secrets.token_hex(3)}"
 
     @staticmethod

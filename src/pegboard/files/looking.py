@@ -29,8 +29,39 @@ class Seen:
         return self.stat.st_mode
 
 
-def look(folder: int, name: str, path: str, *, limit: int | None = None) -> Seen | None:
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A large content that was read a moment ago, so that it is not in memory twice.
+
+    Whether it is still right is known in the end by `holds`, which compares every byte.
+    """
+
+    data: bytes
+    stat: os.stat_result
+
+    def of(self, there: os.stat_result) -> bytes | None:
+        """The content, where the file looks unchanged."""
+        then = self.stat
+        same = (then.st_dev, then.st_ino, then.st_size, then.st_mtime_ns, then.st_ctime_ns) == (
+            there.st_dev,
+            there.st_ino,
+            there.st_size,
+            there.st_mtime_ns,
+            there.st_ctime_ns,
+        )
+        return self.data if same else None
+
+
+def look(
+    folder: int, name: str, path: str, *, limit: int | None = None, recent: Recent | None = None
+) -> Seen | None:
     """Read what is there; None where nothing is.
+
+    Args:
+        folder, name: the place.
+        path: as messages name it.
+        limit: bytes of the largest file that is read.
+        recent: used instead of reading where it is this very file.
 
     Raises:
         Unsupported: a folder, device, FIFO or socket.
@@ -55,6 +86,9 @@ def look(folder: int, name: str, path: str, *, limit: int | None = None) -> Seen
             raise TooLarge(
                 f"{shown(path)} is {there.st_size} bytes; the limit is {limit}.", hint="Use a smaller file."
             )
+        known = None if recent is None else recent.of(there)
+        if known is not None:
+            return Seen(known, there)
         parts: list[bytes] = []
         # One read asks for one byte more than the size and so needs no second one to see the end.
         while part := os.read(descriptor, max(there.st_size + 1 - sum(map(len, parts)), 1)):

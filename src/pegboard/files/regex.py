@@ -9,6 +9,9 @@ from typing import Final
 from pegboard.core.errors import InvalidArguments
 from pegboard.files.patterns import POSIX_CLASSES
 
+#: The classes without CR, which only `$` may stand for.
+_CLASSES: Final = {**POSIX_CLASSES, "space": " \\t\\n\\f\\v", "cntrl": "\\x00-\\x0c\\x0e-\\x1f\\x7f"}
+_WITHOUT_CR: Final = {"s": "[^\\S\\r]", "W": "[^\\w\\r]", "D": "[^\\d\\r]"}
 _META: Final = frozenset("\\.+*?()|[]{}^$")
 _QUANTIFIER: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _LONG_REPEAT: Final = 20
@@ -20,7 +23,9 @@ class Expression:
     """A checked search pattern.
 
     Attributes:
-        source: the same pattern in a form that Rust's and Python's engines read alike.
+        source: the pattern for Python, over text whose CRLF ends were made LF.
+        rust: the pattern for ripgrep, over the text as it stands: `$` may stand before a CR, and
+            like `source` nothing else in it matches a CR, so that both mean the same lines.
         literal: the text that it stands for where it has no wildcard, else None.
         python_only: uses look-around, back references and the like, or spans lines.
         repeats: holds an unbounded or long repeat, so a backtracking engine may take for ever.
@@ -28,6 +33,7 @@ class Expression:
     """
 
     source: str
+    rust: str
     literal: str | None
     python_only: bool
     repeats: bool
@@ -49,8 +55,9 @@ def literal_expression(text: str, *, ignore_case: bool) -> Expression:
     source = "".join("\\" + c if c in _META else c for c in text)
     return Expression(
         source=source,
+        rust=source,
         literal=text,
-        python_only="\n" in text,
+        python_only="\n" in text or "\r" in text,
         repeats=False,
         ignore_case=ignore_case,
         multiline="\n" in text,
@@ -87,6 +94,7 @@ def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool
         raise _invalid(pattern, str(error), None) from None
     return Expression(
         source=source,
+        rust="".join(translation.rust),
         literal=None if translation.literal is None or ignore_case else "".join(translation.literal),
         python_only=translation.python_only or multiline,
         repeats=translation.repeats,
@@ -111,14 +119,16 @@ class _Translation:
         self.pattern = pattern
         self.multiline = multiline
         self.out: list[str] = []
+        self.rust: list[str] = []
         self.origin: list[int] = []
         self.literal: list[str] | None = []
         self.python_only = False
         self.repeats = False
         self.at = 0
 
-    def emit(self, text: str, *, literal: str | None = None) -> None:
+    def emit(self, text: str, *, literal: str | None = None, rust: str | None = None) -> None:
         self.out.append(text)
+        self.rust.append(text if rust is None else rust)
         self.origin.extend([self.at] * len(text))
         if literal is None:
             self.literal = None
@@ -141,14 +151,23 @@ class _Translation:
                 self.emit("\\" + char, literal=char)
                 self.at += 1
             elif char in ".^$|)":
-                self.emit(char)
+                self.sign(char)
                 self.at += 1
             else:
                 self.plain(char)
                 self.at += 1
 
+    def sign(self, char: str) -> None:
+        """A wildcard or anchor. Within lines nothing but `$` looks at a CR: it belongs to the line's end."""
+        if char == "." and not self.multiline:
+            self.emit("[^\\r\\n]")
+        elif char == "$":
+            self.emit("$", rust="(?:\\r?$)")
+        else:
+            self.emit(char)
+
     def plain(self, char: str) -> None:
-        if char == "\n":
+        if char in "\r\n":
             self.python_only = True
         self.emit("\\" + char if char in _META else char, literal=char)
 
@@ -177,7 +196,9 @@ class _Translation:
         if code is not None:
             self.plain(code[0])
             return 1 + code[1]
-        if char in "dDwWsSbB":
+        if char in "DWs" and not self.multiline:
+            self.emit(_WITHOUT_CR[char])
+        elif char in "dDwWsSbB":
             self.emit("\\" + char)
         elif char.isascii() and char.isalpha():
             self.refuse_property(char)
@@ -223,7 +244,7 @@ class _Translation:
             if (posix := re.compile(r"\[:(\^?)(\w+):\]").match(pattern, i)) and posix[2] in POSIX_CLASSES:
                 if posix[1]:
                     raise _invalid(pattern, "a negated POSIX class", i)
-                items.append(POSIX_CLASSES[posix[2]])
+                items.append(_CLASSES[posix[2]])
                 i = posix.end()
                 continue
             low, i = self.member(i)
@@ -234,7 +255,15 @@ class _Translation:
                 items.append(low)
         if i >= len(pattern):
             raise _invalid(pattern, "a bracket [ that is never closed", start)
-        self.emit(f"[{'^' if negated else ''}{''.join(items)}]")
+        body = "".join(items)
+        if self.multiline:
+            self.emit(f"[{'^' if negated else ''}{body}]")
+        elif negated:
+            self.emit(f"[^{body}\\r]")
+        elif any(item in ("\\D", "\\W", "\\s") or _spans_cr(item) for item in items):
+            self.emit(f"(?:(?!\\r)[{body}])", rust=f"[{body}&&[^\\r]]")
+        else:
+            self.emit(f"[{body}]")
         return i + 1 - start
 
     def member(self, i: int) -> tuple[str, int]:
@@ -304,6 +333,12 @@ class _Translation:
         if self.pattern.startswith("+", self.at + length):
             self.python_only = True
         return length
+
+
+def _spans_cr(item: str) -> bool:
+    """Whether a member of a class is a range with CR in it."""
+    low, dash, high = item.partition("-")
+    return bool(dash) and bool(high) and len(low) == 1 and low < "\r" < high[-1]
 
 
 def _class_member(char: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pegboard.core.errors import Conflict, OutsideWorkspace
-from pegboard.files.names import check_path, shown
+from pegboard.files.names import check_path, from_text, shown
 from pegboard.files.openat import FOLDER_FLAGS, Opener
 from pegboard.files.refusals import outside, refusal
 
@@ -75,6 +75,12 @@ class Roots:
         """The most special root that holds a real path."""
         return next((r for r in self._all if absolute == r.path or is_beneath(absolute, r.path)), None)
 
+    def concerns(self, real: str) -> bool:
+        """Whether a real path lies in one of the roots or holds one."""
+        return self.root_of(real) is not None or any(
+            root.path == real or is_beneath(root.path, real) for root in self._all
+        )
+
     def absolute(self, path: str) -> str:
         """Joined to the workspace, `~` expanded; not normalised: `..` is the kernel's to judge."""
         if path.startswith("~"):
@@ -132,6 +138,9 @@ class Roots:
         try:
             return self._opener.open(root.descriptor, relative, flags)
         except OSError as error:
+            other = from_text(relative)
+            if error.errno == errno.ENOENT and other != relative:
+                return self._opener.open(root.descriptor, other, flags)
             if error.errno != errno.EXDEV:
                 raise
         root, relative = self.by_real_path(f"{root.path}/{relative}", path)

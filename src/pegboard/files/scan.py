@@ -100,7 +100,8 @@ def _lines(
     position, number, counted, size = 0, 0, 0, len(data)
     while position < size:
         found = pattern.search(data, position)
-        if found is None or found.start() >= size:
+        # Behind the last line end there is no line; at the end of an unended line there is one.
+        if found is None or (found.start() == size and data.endswith(feed)):
             return
         begin = data.rfind(feed, position, found.start()) + 1 or position
         end = data.find(feed, found.start())
@@ -149,7 +150,7 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
         held = data[cut:]
         yield _unix(data[:cut] if held else data)
     if held:
-        yield _unix(held)
+        yield _unix(held).removesuffix(b"\r")
 
 
 def _unix(piece: bytes) -> bytes:

@@ -11,10 +11,9 @@ def common_prefix(a: bytes, b: bytes) -> int:
     """Length of the longest common prefix."""
     end = min(len(a), len(b))
     at = 0
-    while at < end and a[at : at + _CHUNK] == b[at : at + _CHUNK]:
+    # startswith compares in place: one copy of a chunk instead of two.
+    while at + _CHUNK <= end and a.startswith(b[at : at + _CHUNK], at):
         at += _CHUNK
-    if at >= end:
-        return end
     low, high = at, min(at + _CHUNK, end)
     while low < high:
         middle = (low + high + 1) // 2
@@ -31,7 +30,7 @@ def common_suffix(a: bytes, b: bytes, most: int) -> int:
     while length < most:
         step = min(_CHUNK, most - length)
         end_a, end_b = len(a) - length, len(b) - length
-        if a[end_a - step : end_a] == b[end_b - step : end_b]:
+        if a.endswith(b[end_b - step : end_b], 0, end_a):
             length += step
             continue
         low, high = 0, step

@@ -109,7 +109,7 @@ class Walk:
             try:
                 sub = os.open(name, _FOLDER, dir_fd=fd)
             except OSError as error:
-                self.skipped.add("folder", _why(error), prefix + name)
+                self.skipped.add("path", _why(error), prefix + name)
                 continue
             try:
                 inner = None if scope is None else enter_scope(sub, name, scope)
@@ -122,7 +122,7 @@ class Walk:
             with os.scandir(fd) as found:
                 entries = list(found)
         except OSError as error:
-            self.skipped.add("folder", _why(error), prefix.rstrip("/") or ".")
+            self.skipped.add("path", _why(error), prefix.rstrip("/") or ".")
             return []
         if self.folders_first:
             entries.sort(key=lambda e: (not e.is_dir(follow_symlinks=False), os.fsencode(e.name)))

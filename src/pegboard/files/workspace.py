@@ -18,8 +18,8 @@ from pegboard.files.changes import propose
 from pegboard.files.commit import commit
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail
 from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
-from pegboard.files.looking import read_descriptor
-from pegboard.files.names import PROTECTED
+from pegboard.files.looking import Recent, read_descriptor
+from pegboard.files.names import PROTECTED, as_text
 from pegboard.files.openat import Opener
 from pegboard.files.permits import Access
 from pegboard.files.readstate import KEEP_BYTES, ReadState
@@ -87,6 +87,7 @@ class Workspace:
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
+        self._recent: Recent | None = None
         self._limit = read_limit_bytes
         self._checkpoint = checkpoint
 
@@ -131,9 +132,14 @@ class Workspace:
             finally:
                 os.close(descriptor)
 
-        if os.fstat(descriptor).st_size <= _INLINE_BYTES:
+        there = os.fstat(descriptor)
+        self._recent = None
+        if there.st_size <= _INLINE_BYTES:
             return read()
-        return await _in_thread(read)
+        data = await _in_thread(read)
+        # An edit of a large file reads it and then proposes: the old content is then in memory once.
+        self._recent = Recent(data, there)
+        return data
 
     async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
         """See Files; remembers for the session what it has seen (ledger K-37)."""
@@ -185,7 +191,9 @@ class Workspace:
         from pegboard.files.listing import list_dir
 
         root, relative, denied = self._place(path)
-        return await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
+        return _as_text(
+            await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
+        )
 
     async def glob(
         self,
@@ -200,11 +208,12 @@ class Workspace:
         from pegboard.files.globs import glob_files
 
         root, relative, denied = self._place(path)
-        return await _in_thread(
+        found = await _in_thread(
             lambda: glob_files(
                 root, relative, pattern, limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied
             )
         )
+        return _as_text(found)
 
     async def search(self, query: SearchQuery) -> Found:
         """See Files."""
@@ -212,7 +221,15 @@ class Workspace:
 
         root, relative, denied = self._place(query.path, folder=False)
         there = replace(query, path=relative)
-        return await _in_thread(lambda: search(root, there, denied=denied))
+        found = await _in_thread(lambda: search(root, there, denied=denied))
+        return replace(
+            found,
+            matches=tuple(
+                [m if m.path.isascii() else replace(m, path=as_text(m.path)) for m in found.matches]
+            ),
+            counts=tuple([(as_text(path), count) for path, count in found.counts]),
+            skipped=tuple(map(as_text, found.skipped)),
+        )
 
     def denied(self, target: str) -> bool:
         """Whether a file must be neither opened nor listed (decisions 4)."""
@@ -245,7 +262,10 @@ class Workspace:
         def check(target: str, now: bytes) -> None:
             self.read_state.check(session, target, now)
 
-        return await _in_thread(lambda: propose(self.jail, wanted, check=check, limit=self._limit))
+        recent, self._recent = self._recent, None
+        return await _in_thread(
+            lambda: propose(self.jail, wanted, check=check, limit=self._limit, recent=recent)
+        )
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:
         """See Files."""
@@ -319,6 +339,15 @@ class Workspace:
         if self.jail.all_readable:
             return root, relative, None
         return root, relative, lambda below: not self.jail.readable(str(root / below))
+
+
+def _as_text(found: Listing) -> Listing:
+    """Names that are no UTF-8 in the spelling that `read_file` takes back (case search-18)."""
+    return replace(
+        found,
+        entries=tuple([e if e.path.isascii() else replace(e, path=as_text(e.path)) for e in found.entries]),
+        skipped=tuple(map(as_text, found.skipped)),
+    )
 
 
 def _kind(mode: int) -> EntryKind:

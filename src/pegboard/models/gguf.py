@@ -193,8 +193,9 @@ async def ask(model: OpenAIModel, *, messages: list[dict[str, Any]], **fields: A
     Raises:
         ModelError: it failed.
     """
-    request = model.request(messages, [], allow_tools=True) | fields
-    request.pop("stream_options", None)
+    request = model.request(messages, [], allow_tools=True)
+    del request["stream_options"]
+    request["extra_body"] = {**request["extra_body"], **fields}
     try:
         reply = await model.client.chat.completions.create(**request)
     except Exception as error:

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
-from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError, PermissionDenied, SuspendedCall
 from pegboard.core.events import (
@@ -53,6 +52,7 @@ class RunState:
         usage, turns: spent so far.
         inbox: user messages that arrived while the run was busy (ledger K-52).
         pending: what the run waits for when it is suspended.
+        call_ids: ids that calls of this session have used.
     """
 
     id: str
@@ -62,6 +62,7 @@ class RunState:
     turns: int = 0
     inbox: list[UserMessage] = field(default_factory=list[UserMessage])
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    call_ids: set[str] = field(default_factory=set[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,84 +106,128 @@ class Loop:
             output_schema=self.output_schema,
         )
         try:
-            if history is not None:
-                for message in history.messages:
-                    talk.append(message)
-                state.usage, state.turns = history.usage, history.turns
-            if task:
-                state.usage, state.turns = Usage(), 0
-                self._record(
-                    RunStarted(
-                        run=state.id,
-                        session=state.session,
-                        agent=context.agent,
-                        model=self.model.name,
-                        task=task,
-                    )
-                )
-                self._say(talk, UserMessage.of(task))
-            elif history is not None and history.open_calls:
+            last = self._begin(talk, task, state, context, history)
+            if history is not None and not task and history.open_calls:
                 await self._take_up(talk, history, state, context)
-            ended = _Ended("suspended", "") if state.pending else await self._turns(talk, state, context)
+            ended = (
+                _Ended("suspended", "") if state.pending else await self._turns(talk, state, context, last)
+            )
         except asyncio.CancelledError:
             self._record(self._finished(state, _Ended("failed", "", "cancelled")))
             raise
+        except Exception as error:  # noqa: BLE001  The run's boundary: whatever broke, its end is told.
+            ended = _Ended("failed", "", f"{type(error).__name__}: {error}")
         finished = self._finished(state, ended)
         self._record(finished)
         return finished
 
+    def _begin(
+        self, talk: Conversation, task: str, state: RunState, context: Context, history: History | None
+    ) -> AssistantMessage | None:
+        """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
+        if history is not None:
+            for message in history.messages:
+                talk.append(message)
+            state.usage, state.turns = history.usage, history.turns
+            state.labels |= history.labels
+            state.call_ids |= history.call_ids
+        if task:
+            state.usage, state.turns = Usage(), 0
+            self._record(
+                RunStarted(
+                    run=state.id,
+                    session=state.session,
+                    agent=context.agent,
+                    model=self.model.name,
+                    task=task,
+                )
+            )
+            self._say(talk, UserMessage.of(task))
+        elif history is not None and history.run is not None and not history.said:
+            # The process ended between the run's start and its first message.
+            self._say(talk, UserMessage.of(history.run.task))
+        elif history is not None and history.messages:
+            message = history.messages[-1]
+            if isinstance(message, AssistantMessage) and not message.calls:
+                return message
+        return None
+
     # -- turns --------------------------------------------------------------------------------
 
-    async def _turns(self, talk: Conversation, state: RunState, context: Context) -> _Ended:
+    async def _turns(
+        self, talk: Conversation, state: RunState, context: Context, answered: AssistantMessage | None = None
+    ) -> _Ended:
         started = self.clock.monotonic()
         repeats = RepeatGuard()
         nudges = 0
-        last_text = ""
+        last_text, begun = "", ""
         while True:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
-            over = self._over(state, started)
-            if over:
-                return await self._last_word(talk, state, over)
+            if answered is None and (over := self._over(state, started)):
+                return await self._last_word(talk, state, over, begun)
             try:
-                message = await self._model_turn(talk, state)
+                message = answered or await self._model_turn(talk, state)
             except ModelError as failure:
                 return _Ended("failed", last_text, str(failure))
+            answered = None
             last_text = message.text or last_text
             if message.calls:
-                results = await self._calls(message.calls, state, context, repeats)
+                results, warning = await self._calls(message.calls, state, context, repeats)
                 if state.pending:
                     return _Ended("suspended", message.text)
                 talk.append(ResultsMessage(results))
+                begun = ""
+                if warning:
+                    # Said and not slipped into a result, so that the stream holds what the model read.
+                    self._say(talk, UserMessage.of(warning))
             elif not state.inbox:
-                ended, note = self._judge(message, nudges)
+                ended, note = self._judge(message, nudges, begun)
                 if ended is not None:
                     return ended
                 nudges += 1
+                begun = begun + message.text if message.stop == "length" else ""
                 self._say(talk, UserMessage.of(note))
 
-    def _judge(self, message: AssistantMessage, nudges: int) -> tuple[_Ended | None, str]:
-        """What a turn without calls means: the end, or a note to the model and another turn."""
-        text = message.text
+    def _judge(self, message: AssistantMessage, nudges: int, begun: str) -> tuple[_Ended | None, str]:
+        """What a turn without calls means: the end, or a note to the model and another turn.
+
+        `begun` is what earlier turns of a cut answer said; the answer is the whole of it.
+        """
+        text = begun + message.text
         if message.stop in ("refusal", "filtered"):
-            return _Ended("done", text or "The model declined to answer.", f"stop: {message.stop}"), ""
+            status: Status = "done" if self.read_output is None else "failed"
+            return _Ended(status, text or "The model declined to answer.", f"stop: {message.stop}"), ""
+        if message.stop == "error":
+            return _Ended("failed", text, "the model ended its turn with an error"), ""
         if nudges < _NUDGES and message.stop == "length":
             return None, _CUT_NOTE
         if not text.strip():
             if nudges < _NUDGES:
                 return None, _EMPTY_NOTE
             return _Ended("failed", "", "the model answered nothing, three times"), ""
+        cut = "the answer is cut off by the output limit" if message.stop == "length" else ""
         if self.read_output is None:
-            return _Ended("done", text), ""
+            return _Ended("done", text, cut), ""
         try:
             return _Ended("done", text, "", self.read_output(text)), ""
         except ValueError as wrong:
+            if begun and (whole := self._read(message.text)) is not None:
+                # It did not go on but began again.
+                return _Ended("done", message.text, "", whole), ""
             if nudges < _NUDGES:
                 return (
                     None,
                     f"Your answer does not fit the wanted output: {wrong}. Answer again with JSON only.",
                 )
             return _Ended("failed", text, f"the answer does not fit the wanted output: {wrong}"), ""
+
+    def _read(self, text: str) -> Any:
+        """The typed output that a text holds, None where it holds none or none is wanted."""
+        try:
+            return None if self.read_output is None else self.read_output(text)
+        except ValueError:
+            return None
 
     async def _model_turn(
         self, talk: Conversation, state: RunState, *, allow_tools: bool = True
@@ -203,7 +248,8 @@ class Loop:
         if message is None:
             raise ModelError(f"{self.model.name} ended its stream without an answer", retryable=True)
         if message.calls:
-            calls = distinct_calls(message.calls)
+            calls = distinct_calls(message.calls, state.call_ids)
+            state.call_ids.update(c.id or "" for c in calls)
             if calls != message.calls:
                 message = replace(message, content=_with_calls(message, calls))
         cost = self.price(message.model or self.model.name, message.usage) if self.price else None
@@ -217,8 +263,8 @@ class Loop:
 
     async def _calls(
         self, calls: Sequence[ToolCall], state: RunState, context: Context, repeats: RepeatGuard
-    ) -> tuple[ToolResult, ...]:
-        """Carry out the calls of one turn; the executor records them."""
+    ) -> tuple[tuple[ToolResult, ...], str]:
+        """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
         warning = repeats.warning(calls)
         results = await self.executor.turn(calls, context)
@@ -228,8 +274,7 @@ class Loop:
                 state.pending.append({**result.error.details, "call_id": result.call_id, "tool": result.tool})
         if warning:
             self._record(Notice(text=warning))
-            return (*results[:-1], replace(results[-1], content=(*results[-1].content, Text(warning))))
-        return results
+        return results, warning
 
     async def _take_up(self, talk: Conversation, history: History, state: RunState, context: Context) -> None:
         """Answer the calls that an ended process left open (ledger G-10)."""
@@ -244,23 +289,23 @@ class Loop:
             else:
                 again.append(call)
         if again:
-            results = await self._calls(again, state, context, RepeatGuard())
+            results, _ = await self._calls(again, state, context, RepeatGuard())
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
             talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
 
-    async def _last_word(self, talk: Conversation, state: RunState, over: str) -> _Ended:
+    async def _last_word(self, talk: Conversation, state: RunState, over: str, begun: str) -> _Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""
         self._say(talk, UserMessage.of(_BUDGET_NOTE.format(what=over)))
         try:
             message = await self._model_turn(talk, state, allow_tools=False)
         except ModelError as failure:
-            return _Ended("limit", "", f"{over}; then: {failure}")
+            return _Ended("limit", begun, f"{over}; then: {failure}")
         for call in message.calls:
             # A model may call in spite of being told not to; the call still gets its one result.
             self._record(CallFinished(_not_run(call, over)))
-        return _Ended("limit", message.text, over)
+        return _Ended("limit", message.text or begun, over, self._read(message.text))
 
     def _over(self, state: RunState, started: float) -> str:
         """Which budget is used up, with its figures; empty while none is."""
@@ -288,6 +333,9 @@ class Loop:
         self.recorder.record(UserSaid(message))
 
     def _finished(self, state: RunState, ended: _Ended) -> RunFinished:
+        while state.inbox:
+            # What was told too late to be read stays in the session for its next run.
+            self._record(UserSaid(state.inbox.pop(0)))
         return RunFinished(
             run=state.id,
             status=ended.status,
@@ -308,9 +356,15 @@ class _Ended:
 
 
 def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple[Any, ...]:
-    """The content with its calls replaced, in order, by the distinct ones."""
-    others = [p for p in message.content if not isinstance(p, ToolCall)]
-    return (*others, *calls)
+    """The content with its calls replaced by the distinct ones; everything keeps its place."""
+    left = list(calls)
+    out: list[Any] = []
+    for part in message.content:
+        if not isinstance(part, ToolCall):
+            out.append(part)
+        elif left and left[0].name == part.name and left[0].arguments is part.arguments:
+            out.append(left.pop(0))
+    return tuple(out)
 
 
 def _not_run(call: ToolCall, over: str) -> ToolResult:

@@ -31,6 +31,9 @@ class History:
         done: results of the last turn's calls that have one, by call id.
         usage: summed over all turns.
         turns: model turns so far.
+        labels: taint labels of everything that the messages hold.
+        call_ids: ids that calls have used.
+        said: whether the last run's task stands in the messages.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
     """
@@ -41,6 +44,9 @@ class History:
     done: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    labels: set[str] = field(default_factory=set[str])
+    call_ids: set[str] = field(default_factory=set[str])
+    said: bool = False
     run: RunStarted | None = None
     finished: RunFinished | None = None
 
@@ -53,21 +59,24 @@ def fold(events: Iterable[Event]) -> History:
         match event:
             case RunStarted():
                 history.run, history.finished = event, None
-                history.usage, history.turns = Usage(), 0
+                history.usage, history.turns, history.said = Usage(), 0, False
             case UserSaid(message):
                 _close(history, calls)
                 calls = ()
                 history.messages.append(message)
+                history.said = True
             case ModelReplied(message):
                 _close(history, calls)
                 calls = message.calls
+                history.call_ids.update(c.id for c in calls if c.id)
                 history.messages.append(message)
                 history.usage += message.usage
                 history.turns += 1
-            case CallStarted():
+            case CallStarted() if event.decision != "deny":
                 history.started.add(event.call_id)
             case CallFinished(result):
                 history.done[result.call_id] = result
+                history.labels.update(result.notes.labels)
                 if calls and all(c.id in history.done for c in calls):
                     _close(history, calls)
                     calls = ()

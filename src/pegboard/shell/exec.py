@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from pegboard.core.errors import NotFound, Unavailable
-from pegboard.net.egress import EgressProxy
+from pegboard.net.egress import Destination, EgressProxy, Resolve, resolve_here
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
 from pegboard.process.child import Child, Streams
@@ -30,6 +28,7 @@ SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
 _LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
+_CONFIG_BUSY: Final = b"could not write config file"
 
 
 class Guard(Protocol):
@@ -122,6 +121,8 @@ class CommandShell:
         snapshots: remembers the workspace before commands that may change it.
         adopter: owns children that outlive their command; None = they are ended.
         egress_allow: private hosts that may be reached when granted (tests, own servers).
+        resolve: how the egress proxy finds addresses.
+        on_destination: told of every destination that a command tried to reach, for the audit.
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
     """
 
@@ -138,6 +139,8 @@ class CommandShell:
         snapshots: Snapshots | None = None,
         adopter: Adopter | None = None,
         egress_allow: Sequence[str] = (),
+        resolve: Resolve = resolve_here,
+        on_destination: Callable[[Destination], None] | None = None,
         fallbacks: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
@@ -149,15 +152,15 @@ class CommandShell:
         self._guard = guard
         self._snapshots = snapshots
         self._egress_allow = egress_allow
+        self.resolve = resolve
+        self._on_destination = on_destination
         self.fallbacks = fallbacks
         self.adopter = adopter
 
     def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
         """What the command will do, as far as parsing can tell; runs nothing."""
         if self._guard is None:
-            # Lazily: parsing commands brings tree-sitter, which running them does not need.
-            judge = importlib.import_module("pegboard.shell.guard").judge
-            self._guard = cast(Guard, partial(judge, workspace=self._workspace))
+            self._guard = _own_guard(self._workspace)
         return self._guard(command, working_dir=working_dir)
 
     def backend(self) -> str:
@@ -195,6 +198,10 @@ class CommandShell:
             return await self._leave(running, snapshot)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else Captured()
+        if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
+            running.notes.append(
+                "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
+            )
         return running.outcome(timed_out=not in_time, captured=captured, fallbacks=self.fallbacks)
 
     async def snapshot(self, request: ExecRequest) -> Snapshot | None:
@@ -321,7 +328,12 @@ class CommandShell:
             await running.end()
             said = running.stderr.parts()[0].decode("utf-8", "replace").strip()
             raise Unavailable(f"the sandbox's network could not be set up: {said or problem}") from problem
-        proxy = EgressProxy(running.request.hosts, allow_private=self._egress_allow)
+        proxy = EgressProxy(
+            running.request.hosts,
+            allow_private=self._egress_allow,
+            resolve=self.resolve,
+            on_destination=self._on_destination,
+        )
         await proxy.serve(listener)
         return proxy
 
@@ -359,3 +371,13 @@ class CommandShell:
                 hint="Give working_dir relative to the workspace, or leave it out.",
             )
         return folder.resolve()
+
+
+def _own_guard(workspace: Path) -> Guard:
+    # Lazily: parsing commands brings tree-sitter, which running them does not need.
+    from pegboard.shell.guard import inspection, judge
+
+    def inspect(command: str, *, working_dir: str | None = None) -> Inspection:
+        return inspection(judge(command, workspace, working_dir=working_dir))
+
+    return inspect

@@ -37,6 +37,7 @@ class _Job:
     rings: list[Ring]
     polled: list[int]
     written: list[int]
+    looked: list[int]
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     watcher: asyncio.Task[None] | None = None
     state: State = "running"
@@ -133,7 +134,7 @@ class BackgroundCommands:
         """Own a command that has ended while children of it run on."""
         seen = [ring.total for ring in _rings(running)]
         job = self._add(running, "left running by an ended command", terminal=False)
-        job.polled, job.written = list(seen), list(seen)
+        job.polled, job.written, job.looked = list(seen), list(seen), list(seen)
         return job.process_id
 
     def list(self) -> tuple[Process, ...]:
@@ -259,6 +260,7 @@ class BackgroundCommands:
             rings=rings,
             polled=[0] * len(rings),
             written=[0] * len(rings),
+            looked=[0] * len(rings),
         )
         running.child.on_output = job.changed.set
         self._jobs[job.process_id] = job
@@ -279,6 +281,10 @@ class BackgroundCommands:
             job.running.notes.append(f"ended after its limit of {limit:g} seconds")
             await self._end(job, "killed", watched=True)
             return
+        except asyncio.CancelledError:
+            # The event loop ends and nobody has called close(): what we own still ends with it.
+            await self._end(job, "killed", watched=True)
+            raise
         await self._end(job, "exited", watched=True)
 
     async def _end(self, job: _Job, state: State, *, watched: bool = False) -> None:
@@ -313,7 +319,8 @@ class BackgroundCommands:
         return True
 
     def _has_news(self, job: _Job) -> bool:
-        return any(ring.total > seen for ring, seen in zip(job.rings, job.polled, strict=True))
+        # Not `polled`: half a character that waits there is no news.
+        return any(ring.total > seen for ring, seen in zip(job.rings, job.looked, strict=True))
 
     def _take(self, job: _Job) -> tuple[str, int]:
         """New text since the last poll. A character or escape that is not complete yet waits."""
@@ -328,7 +335,7 @@ class BackgroundCommands:
                 seen -= len(data) - len(whole)
                 data = whole
             lost += gone
-            job.polled[number] = seen
+            job.polled[number], job.looked[number] = seen, ring.total
             texts.append(plain_text(decode_output(data, fallbacks=self._shell.fallbacks)))
         return "".join(texts), lost
 

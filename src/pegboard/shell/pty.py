@@ -25,7 +25,7 @@ _KEYS: Final = {
     "f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~", "f10": "\x1b[21~", "f11": "\x1b[23~",
     "f12": "\x1b[24~",
 }  # fmt: skip
-_MODIFIED: Final = re.compile(r"(?:(c|ctrl|control|\^)|(m|meta|alt))[-+]?(.+)", re.IGNORECASE)
+_MODIFIED: Final = re.compile(r"(?:(control|ctrl|c|\^)|(meta|alt|m))[-+]?(.+)", re.IGNORECASE)
 PASTE_START: Final = b"\x1b[200~"
 PASTE_END: Final = b"\x1b[201~"
 

@@ -58,7 +58,9 @@ class MemoryStore:
         """See Store."""
         with self._lock:
             rows = sorted(self._runs.values(), key=lambda r: (r.started, r.id), reverse=True)
-        return [r for r in rows if stream in (None, r.stream) and status in (None, r.status)][:limit]
+        return [r for r in rows if stream in (None, r.stream) and status in (None, r.status)][
+            : None if limit < 0 else limit
+        ]
 
     def put(self, table: str, key: str, value: bytes) -> None:
         """See Store."""

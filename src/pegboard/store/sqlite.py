@@ -52,11 +52,11 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            # Made by us before SQLite does, so that no moment exists in which others can read it.
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         with self._guard("open"):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not path.exists():
+                # Made by us before SQLite does, so that no moment exists in which others can read it.
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
@@ -64,6 +64,10 @@ class SqliteStore:
 
     def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
         """See Store."""
+        if not drafts:
+            if power_loss:
+                self._sync()
+            return self.head(stream)[1]
         with self._transaction(full=power_loss):
             seq, head = self._head(stream)
             entries = chained(key, stream, head, seq, drafts)
@@ -74,7 +78,7 @@ class SqliteStore:
             self._db.executemany(
                 "INSERT INTO payloads VALUES (?,?,?)", [(stream, e.seq, e.body) for e in entries]
             )
-        return entries[-1].mac if entries else head
+        return entries[-1].mac
 
     def head(self, stream: str) -> tuple[int, str]:
         """See Store."""
@@ -153,6 +157,17 @@ class SqliteStore:
         with self._lock:
             self._db.close()
 
+    def _sync(self) -> None:
+        """What was committed so far survives a power cut: an empty transaction would not make SQLite sync."""
+        with self._guard("write"), self._lock:
+            for file in (self._path.with_name(self._path.name + "-wal"), self._path):
+                if file.exists():
+                    descriptor = os.open(file, os.O_RDONLY)
+                    try:
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
+
     # -- parts --------------------------------------------------------------------------------
 
     def _head(self, stream: str) -> tuple[int, str]:
@@ -187,7 +202,7 @@ class SqliteStore:
     def _guard(self, verb: str) -> Generator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, UnicodeError) as error:
             raise StoreError(f"cannot {verb} the store {self._path}: {error}") from error
 
     def _migrate(self) -> None:

@@ -40,8 +40,8 @@ async def plan_patch(call: ValidCall, context: Context) -> Plan:
 
 
 @tool(
-    plan=plan_patch,
     touches=("write", "delete"),
+    plan=plan_patch,
     hints=("apply a patch", "apply a diff", "change several files", "打补丁"),
 )
 async def apply_patch(

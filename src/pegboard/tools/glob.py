@@ -45,7 +45,7 @@ async def glob(
     found = await files.glob(pattern, path, limit=limit, hidden=hidden, no_ignore=no_ignore)
     shown = "" if path in ("", ".") else path.removesuffix("/") + "/"
     paths = [shown + entry.path for entry in found.entries]
-    lines = paths or [f"No file matches {pattern!r} in {path}."]
+    lines = paths or [f"No file matches {pattern!r} in {path}"]
     if found.truncated:
         lines = [*lines, f"[only the {limit} newest; raise limit or narrow the pattern]"]
     lines = [*lines, *(f"[{sentence}]" for sentence in found.skipped)]

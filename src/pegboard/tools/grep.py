@@ -92,9 +92,9 @@ def _text(found: Found, pattern: str, path: str, mode: str, offset: int, limit: 
         before = match
     lines += [path if mode == "files" else f"{path}:{count}" for path, count in found.counts]
     if not lines:
-        looked = f" in {found.searched} files" if found.searched else ""
+        looked = f" ({found.searched} files searched)" if found.searched else ""
         lines.append(
-            f"Nothing beyond {offset}." if offset else f"No matches for {pattern!r} in {path}{looked}."
+            f"Nothing beyond {offset}." if offset else f"No matches for {pattern!r} in {path}{looked}"
         )
     if found.note:
         lines.insert(0, f"[{found.note}]")

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.models.router.places import FILE, IN, NAME, PATH, QUOTE, SCOPE, body_of, folders
+from pegboard.models.router.places import FILE, IN, PATH, QUOTE, SCOPE, body_of, folders
 from pegboard.models.router.request import Request
 from pegboard.models.router.vocabulary import EXTENSIONS, HERE, NO_NAMES, PROGRAMS, PROSE_PROGRAMS
 
 _I: Final = re.IGNORECASE | re.DOTALL
-_TAIL: Final = rf"(?:\s+{IN}\s+{SCOPE})?[\s?.!。？！,]*$"
+_TAIL: Final = rf"(?:\s+(?:anywhere|somewhere|everywhere|at all))?(?:\s+{IN}\s+{SCOPE})?[\s?.!。？！,]*$"
 _NOUN: Final = (
     r"(?:(?:the|a|an|any|all|every|each|some|exact|literal|whole|our|my|its|where|that|which)\s+)*"
     r"(?:(?:strings?|words?|text|terms?|phrases?|patterns?|regex(?:p|es)?|regular expressions?|expressions?|symbols?|names?|identifiers?|keywords?"
@@ -93,7 +93,7 @@ def _clean_pattern(request: Request, start: int, end: int) -> Copied | None:
         start, end = start + literal.start(), start + literal.end()
         return Copied(request.copy(start, end), start, end)
     trailing = re.search(
-        r"\s+(?:statements?|calls?|comments?|markers?|function|method|class|variable|symbol|string|word|text|keyword)$", masked, re.IGNORECASE
+        r"\s+(?:statements?|calls?|comments?|markers?|lines?|entries|messages?|function|method|class|variable|symbol|string|word|text|keyword|anywhere|somewhere|everywhere)$", masked, re.IGNORECASE
     )  # fmt: skip
     if trailing is not None and trailing.start() > 0:
         end = start + trailing.start()
@@ -192,6 +192,7 @@ def looks_like_path(text: str) -> bool:
 _CONTENTS: Final = tuple(
     re.compile(pattern, _I)
     for pattern in (
+        rf"\b(?:write|save|put|store|add|record|note|append)\s+(?:down\s+)?(?:this|that|it|the following)(?:\s+(?:text|line|note))?\s+(?:to|into|in|as)\s+(?:the\s+)?(?:file\s+)?{FILE}\s*[:：]\s*(?P<p>.+?)$",
         r"(?:with|containing|contains?|including|holding|whose|having)\s+(?:just\s+|only\s+)?(?:the\s+|a\s+|an\s+|its\s+|this\s+|following\s+|single\s+)*(?:text|contents?|line|lines|body|message|words?|string|sentence|phrase|number|value|data|code|json|snippet|note)"
         r"\s*(?:should be|is|are|set to|of|that says|saying|:|：)?\s*[:：]?\s*(?P<p>.+?)$",
         r"\b(?:that|which|and it should|it should|should)\s+(?:just\s+|only\s+)?(?:says?|reads?|contains?|states?|holds?|include)\s*[:：]?\s*(?P<p>.+?)$",
@@ -200,7 +201,7 @@ _CONTENTS: Final = tuple(
         rf"(?:write|put|save|store|add|echo|insert|record|append|note|jot down|dump|place|enter)\s+(?:down\s+)?(?:(?:the|this|a|an)\s+)?(?:(?:following\s+)?(?:text|line|word|words|number|string|sentence|phrase|message|content|value|note|code)\s+)?[:：]?\s*(?P<p>.+?)"
         rf"\s+(?:to|into|in|as|inside|at)\s+(?:the\s+|a\s+|my\s+)?(?:new\s+)?(?:text\s+)?(?:file\s+)?(?:called\s+|named\s+)?{FILE}",
         rf"\b(?:in|into|to|inside)\s+(?:the\s+)?(?:file\s+)?{FILE}\s*,?\s*(?:write|put|save|store|add|insert|record|note|enter)\s*(?:down\s+)?(?:the\s+)?(?:(?:text|line|word|words|number|string)\s+)?[:：]?\s*(?P<p>.+?)$",
-        rf"{FILE}\s+with\s+(?P<p>.+?)(?:\s+(?:in|inside)(?:\s+(?:it|there))?)?$",
+        rf"{FILE}\s+with\s*[:：]?\s+(?P<p>.+?)(?:\s+(?:in|inside)(?:\s+(?:it|there))?)?$",
         rf"{FILE}\s*[:：]\s*(?P<p>.+?)$",
         rf"(?:把|将)\s*(?P<p>.+?)\s*(?:这(?:句|行|段)话?|几个字)?\s*(?:写入|写到|写进|写在|保存到|保存为|保存进|存到|存入|存进|存为|放到|放进|放入|添加到|加到|记到|记在|输入到)\s*(?:文件)?\s*{PATH}",
         rf"(?:写入|保存|写|存|添加|记录)\s*(?:一行|文本|内容|文字)?\s*[:：]?\s*(?P<p>.+?)\s*(?:到|至|进|入|在)\s*(?:文件)?\s*{PATH}",
@@ -254,8 +255,9 @@ def _inside_code(text: str, start: int, end: int) -> bool:
 _COMMAND_CUES: Final = tuple(
     re.compile(pattern, _I)
     for pattern in (
-        r"\b(?:run|execute|exec|start|launch|invoke|running|executing|kick off|fire up|spin up|trigger)\s+(?:(?:the|this|a|following|shell|bash|terminal|command|cmd|program|script|line)\s+)*[:：]?\s*(?P<p>.+?)$",
-        r"\b(?:use|using|with|via|by|through|do|try|type|perform|call|issue)\s+(?:the\s+)?(?:command\s+)?[:：]?\s*(?P<p>.+?)$",
+        r"\b(?:run|execute|exec|start|launch|invoke|running|executing|kick off|fire up|spin up|trigger)\s*[:：]?\s+(?:(?:the|this|a|following|shell|bash|terminal|command|cmd|program|script|line)\s+)*[:：]?\s*(?P<p>.+?)$",
+        r"\b(?:use|using|with|via|by|through|do|try|type|perform|call|issue|output of|result of)\s+(?:(?:the|a|an)\s+)?(?:command\s+)?[:：]?\s*(?P<p>.+?)$",
+        r"\bwhat\s+(?:does|do|would|will)\s+(?P<p>.+?)\s+(?:print|output|say|show|return|give|produce|display|report)s?$",
         r"\bcommand\s*[:：]\s*(?P<p>.+?)$",
         r"\$\s+(?P<p>.+?)$",
         r"(?:运行|执行|跑一下|跑|启动|使用|用|调用)\s*(?:一下)?\s*(?:命令|指令|脚本|程序)?\s*[:：]?\s*(?P<p>[ -~\ue000-\ue006]+)",
@@ -286,7 +288,7 @@ def command_of(request: Request) -> Copied | None:
                 first = match.start("p") + literal.start(1)
                 last = match.start("p") + literal.end(1)
                 return Copied(request.copy(first, last), first, last)
-            found = _command_at(request, match.start("p"), match.end("p"), need_program=number == 1)
+            found = _command_at(request, match.start("p"), match.end("p"), need_program=number in (1, 2))
             if found is None:
                 continue
             program = found.value.split()[0]
@@ -411,6 +413,3 @@ def url_of(request: Request) -> Copied | None:
         return Copied(span.text, start, start + span.end - span.start)
     domain = _DOMAIN.search(request.text)
     return None if domain is None else Copied("https://" + domain[0].rstrip(".,;:!?"))
-
-
-NAME_TOKEN: Final = NAME

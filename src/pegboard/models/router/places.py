@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.models.router.request import Request
-from pegboard.models.router.vocabulary import HERE, NO_NAMES
+from pegboard.models.router.vocabulary import HERE, NO_NAMES, VERBS
+
+ORDERS: Final = frozenset(" ".join(VERBS.values()).split())
+"""Words that a request may begin with."""
 
 FILE = "[\ue001\ue003]+"
 PATH = "[\ue001\ue002\ue003]+"
@@ -106,6 +109,7 @@ def folders(request: Request, *, outside: tuple[int, int] | None = None) -> list
         outside: a stretch of the masked text that is something else (the pattern of a search).
     """
     found: list[Place] = []
+    first, _ = body_of(request.masked)
     for pattern, path in _SPECIAL:
         match = pattern.search(request.masked)
         if match is not None:
@@ -114,6 +118,9 @@ def folders(request: Request, *, outside: tuple[int, int] | None = None) -> list
         for match in scope.finditer(request.masked):
             start, end = match.span("place")
             if outside is not None and start < outside[1] and outside[0] < end:
+                continue
+            if number == 2 and start == first and request.masked[start:end].lower() in ORDERS:
+                # "Show directory contents": the first word orders, it names no folder.
                 continue
             place = _place(
                 request, start, end, called_folder=number in (2, 3, 6, 7) or _says_folder(match[0])
@@ -142,6 +149,9 @@ def _place(request: Request, start: int, end: int, *, called_folder: bool) -> Pl
         # A quoted word is a place only where it is called one.
         return Place(text, start, end, True) if called_folder and re.fullmatch(r"[^\s]+", text) else None
     word = text.lower()
+    if re.match(r"\s+files\b", request.masked[end:], re.IGNORECASE):
+        # "in python files" says which files, not where.
+        return None
     if word in HERE or word in NO_NAMES or not re.search(r"\w", text) or text.isdigit():
         return None
     return Place(text, start, end, called_folder)

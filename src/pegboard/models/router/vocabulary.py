@@ -118,7 +118,7 @@ NO_FILES: Final = _words("node.js next.js vue.js react.js d3.js three.js express
 HERE: Final = _words(
     "here project repo repository codebase code base workspace everywhere anywhere cwd current tree "
     "source sources app application whole entire all every files file place there this it them "
-    "directory folder dir"
+    "directory folder dir root contents listing"
 )
 """Scope words that mean the whole workspace."""
 

@@ -89,7 +89,7 @@ class Call:
             if 0 < at < len(text) - 1 and text[0] != "/" and PATH_LIKE.search(text[at + 1 :]):
                 text = text[at + 1 :]
             named = "/" in text or "." in text or word.glob or text.startswith(("~", "id_", "cred"))
-            if named and text not in ("/", ".", "./"):
+            if named and text not in ("/", ".", "./") and not text.startswith("//"):
                 self.found.read(text.removeprefix("@"), self.cwd, glob=word.glob, plain=False)
 
     def ask(self, reason: str) -> None:

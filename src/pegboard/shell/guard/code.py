@@ -33,7 +33,7 @@ _ACTS: Final = re.compile(
 )
 _TICKS: Final = re.compile(r"`")
 _LITERAL: Final = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)\"""")
-_TICK_LANGUAGES: Final = frozenset({"perl", "ruby", "php", "raku", "crystal", "jruby"})
+_TICK_LANGUAGES: Final = frozenset({"perl", "ruby", "php", "raku", "crystal", "jruby", "julia"})
 
 
 def judge_code(call: Call, code: str, language: str) -> None:
@@ -60,7 +60,7 @@ def judge_code(call: Call, code: str, language: str) -> None:
 
 
 _AWK_ACTS: Final = re.compile(
-    r"\bsystem\s*\(|\|\s*&?\s*getline|getline\s*<|\|&|\bprintf?\b[^;}\n]*\|\s*[\"\w$(]|@load|@include|ENVIRON|\bfflush\s*\(\s*\""
+    r"\bsystem\s*\(|\|\s*&?\s*getline|getline\s*\w*\s*<|\|&|\bprintf?\b[^;}\n]*\|\s*[\"\w$(]|@load|@include|ENVIRON|\bfflush\s*\(\s*\""
 )
 _AWK_WRITES: Final = re.compile(r"\bprintf?\b[^;}\n]*?>>?\s*(\"[^\"]*\"|[A-Za-z$]\w*)")
 

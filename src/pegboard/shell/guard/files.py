@@ -76,7 +76,7 @@ def _link(call: Call, source: Word, target: Word) -> None:
     if not source.text.startswith(("/", "~")) and folder and target.known:
         call.found.read(posixpath.join(folder, source.text), call.cwd, plain=False)
     else:
-        call.read(source, plain=False)
+        call.read(source)
 
 
 def _gives_rights(mode: str) -> bool:

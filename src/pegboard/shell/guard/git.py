@@ -172,7 +172,11 @@ def _options(call: Call, command: str) -> None:
             at = call.args.index(word)
             target = Word(value, text) if equals else (call.args[at + 1] if at + 1 < len(call.args) else word)
             call.write(target)
-        elif equals and value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit"):
+        elif command == "apply" and stands_for(name, _names("--directory --unsafe-paths")):
+            call.ask(f"git apply {name} can write outside the workspace")
+        elif (equals and name in ("--template", "--file")) or (
+            equals and value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit")
+        ):
             call.doubtful(Word(value, text))
     if command in ("format-patch", "archive"):
         for at, word in enumerate(call.args[:-1]):

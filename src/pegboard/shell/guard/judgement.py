@@ -121,6 +121,9 @@ def _own_home() -> str:
         return "/root" if os.getuid() == 0 else "/home/user"
 
 
+_AS_LETTERS = bytes(b if 0x20 <= b < 0x7F or b in b"\t\n" else 0x78 for b in range(256))
+
+
 class _Judge:
     """Judges one script text; inner texts get their own, one level deeper."""
 
@@ -148,7 +151,9 @@ class _Judge:
             # The grammar cuts `a$B-c$D/` in two words; braces keep it whole.
             command = _PLAIN_VARIABLE.sub(r"${\1}", command)
         source = command.encode("utf-8", "replace")
-        tree = bash_parser().parse(source)
+        # The grammar's scanner has crashed the process on some non-ASCII and control bytes (0051). To bash
+        # they are letters of a word, so it is shown letters; every offset stays the same.
+        tree = bash_parser().parse(source.translate(_AS_LETTERS))
         walk = Walk(
             source,
             self.segment,
@@ -290,6 +295,8 @@ class _Judge:
             assigned, rest = wrappers.env(call)
             for name, value in assigned:
                 system.judge_assignment(call, name, value)
+            if any(w.text.startswith(("--chdir", "-C")) for w in call.args[: len(call.args) - len(rest)]):
+                self.found.ask("env runs a program in another folder")
             if not rest:
                 system.env_printed(call)
             return rest
@@ -303,8 +310,10 @@ class _Judge:
                 if any(w.text in ("-c", "--command") for w in call.args):
                     system.script(call)
                     return []
-        elif inner and inner[0].text in ("-c",):
-            return None
+        elif call.name in ("strace", "ltrace", "time"):
+            for at, word in enumerate(call.args[: len(call.args) - len(inner)]):
+                if word.text in ("-o", "--output") and at + 1 < len(call.args):
+                    call.write(call.args[at + 1])
         return inner
 
     def _cd(self, call: Call) -> str:
@@ -365,6 +374,8 @@ class _Judge:
             return by_table(call, PROGRAMS[name])
         if name in SHELLS:
             return wrappers.shell(call)
+        if name in PRIVILEGE:
+            call.ask(f"{name} gives a command other rights")
         base = re.sub(r"[\d.]+$", "", name)
         if base in INTERPRETERS or name in INTERPRETERS:
             return wrappers.interpreter(call)

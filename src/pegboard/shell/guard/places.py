@@ -101,6 +101,9 @@ class Places:
     def _outside(self, path: str, glob: bool, typed_plainly: bool) -> Place:
         # `/*` names every top folder, the workspace's own among them.
         kind = Kind.ABOVE if glob and posixpath.dirname(path) == "/" else _system_kind(path)
+        if kind is Kind.TEMPORARY and self._is_home(path):
+            # A home folder below /tmp is a home folder, not the sandbox's scratch space.
+            kind = Kind.OUTSIDE
         if kind is Kind.TEMPORARY:
             near = self._near_temporary
             if (
@@ -109,7 +112,7 @@ class Places:
                 or (near and (path == near or path.startswith(near + "/")))
             ):
                 kind = Kind.OUTSIDE
-        elif kind is Kind.OUTSIDE or path.startswith(self.home + "/"):
+        if kind is Kind.OUTSIDE or path.startswith(self.home + "/"):
             if path == self.home or (glob and posixpath.dirname(path) == self.home):
                 kind = Kind.HOME
             elif is_secret(path, glob) or _HOME_SECRET.search(path):
@@ -119,6 +122,10 @@ class Places:
         if kind is not Kind.TEMPORARY and kind is not Kind.SECRET and is_secret(path, glob):
             kind = Kind.SECRET
         return Place(kind, path, glob)
+
+    def _is_home(self, path: str) -> bool:
+        """Whether a path is the home folder, below it, or holds it."""
+        return f"{path}/".startswith(f"{self.home}/") or f"{self.home}/".startswith(f"{path}/")
 
     def _tilde(self, text: str, cwd: str | None) -> str:
         name, slash, rest = text[1:].partition("/")

@@ -71,11 +71,7 @@ def judge_assignment(call: Call, name: str, value: Word) -> None:
             and "PATH" not in upper
         )
         or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"))
-    ):
-        return
-    elif upper.startswith(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")) and value.known:
-        call.read(value)
-    elif upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text):
+    ) or (upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text)):
         return
     else:
         call.ask(f"{name}= decides what runs or where it connects")
@@ -153,6 +149,9 @@ def env_printed(call: Call) -> bool:
 
 def jq(call: Call) -> bool:
     reads = by_table(call, PROGRAMS[call.name])
+    for at, word in enumerate(call.args[:-2]):
+        if word.text in ("--rawfile", "--slurpfile"):
+            call.read(call.args[at + 2])
     for word in call.args:
         if (
             re.search(
@@ -433,6 +432,14 @@ def printing(call: Call) -> bool:
     return arithmetic(call) if call.name == "printf" and call.has("-v") else True
 
 
+def dc(call: Call) -> bool:
+    if any("!" in w.text or w.text.startswith(("-f", "--file")) for w in call.args) or (
+        call.stdin and "!" in (call.stdin.text or "!")
+    ):
+        call.ask("dc runs commands with !")
+    return True
+
+
 def gpg(call: Call) -> bool:
     if call.has("--verify", "--version", "--list-keys", "-k", "--fingerprint", "--print-md"):
         return True
@@ -445,5 +452,5 @@ RULES: Final[dict[str, Rule]] = {
     "systemctl": systemctl, "service": service, "crontab": crontab, "script": script_program, "watch": watch, "flock": flock, "parallel": parallel, "sem": parallel,
     "rush": parallel, "entr": entr, "nodemon": nodemon, "watchexec": entr, "hyperfine": hyperfine, "ip": ip, "bridge": ip, "hostname": few, "mount": few, "domainname": few,
     "sysctl": few, "timedatectl": few, "hostnamectl": few, "localectl": few, "ifconfig": few, "route": few, "journalctl": journalctl, "test": tester, "[": tester,
-    "[[": tester, "let": arithmetic, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "gpg2": gpg,
+    "[[": tester, "let": arithmetic, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "dc": dc, "gpg2": gpg,
 }  # fmt: skip

@@ -287,6 +287,13 @@ PROGRAMS: Final[dict[str, Program]] = {
     "size": _row(),
     "cloc": _row(ro=False),
     "dc": _row("text"),
+    # Later rows win over the lists above.
+    "nl": _row(),
+    "cksum": _row(),
+    "tsort": _row(),
+    "basename": _TEXT,
+    "dirname": _TEXT,
+    "fuser": _asks("may end processes that are not meant"),
     "date": _row("text", text="-d --date", takes="fr", ro=True),
     "man": _row(
         "text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"

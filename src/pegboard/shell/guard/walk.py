@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -154,7 +155,8 @@ class Walk:
                 self.other_cwds = (*self.other_cwds, self.cwd)[-4:]
                 self.cwd = None
             elif moved_to != HOLE:
-                if self.cwd is not None:
+                # `cd` into a folder that is not there leaves the shell where it is.
+                if self.cwd is not None and not os.path.isdir(moved_to):
                     self.other_cwds = (*self.other_cwds, self.cwd)[-4:]
                 self.cwd = moved_to
 
@@ -209,6 +211,14 @@ class Walk:
                 stdin = fed or stdin
             elif body is None or child.id != body.id:
                 self.visit(child)
+        if body is not None and body.type == "list":
+            # `cd x && cmd > file`: the grammar hangs the redirection on the list, bash on its last command.
+            moved.clear()
+            body = self.sequence(body, leave_last=True)
+            stdin = None
+            for child in node.named_children:
+                if child.type in _REDIRECTS:
+                    stdin = self.redirect(child, moved, None) or stdin
         was_piped, self.piped_on = self.piped_on, self.piped_on or bool(later)
         if body is not None and body.type == "command":
             self.command(body, moved, stdin)
@@ -258,6 +268,11 @@ class Walk:
         text = ""
         for child in node.named_children:
             if child.type == "heredoc_body":
+                raw = self.text(child)
+                seen = any(c.type == "command_substitution" for c in child.named_children)
+                if not quoted and not seen and not self.quiet and re.search(r"(?<!\\)(?:`|\$\()", raw):
+                    # The grammar overlooks a substitution at the start of an indented document.
+                    self.on_problem("a here-document runs a command that cannot be told apart", False)
                 text = self.text(child) if quoted else "".join(self.built(child, True)[0][:1])
             elif child.type in _REDIRECTS:
                 self.redirect(child, moved, later)
@@ -280,7 +295,7 @@ class Walk:
             self.cwd, self.other_cwds = cwd, others
         self.stdin, self.piped_on = before, on
 
-    def sequence(self, node: Node) -> None:
+    def sequence(self, node: Node, *, leave_last: bool = False) -> Node:
         """`a && b || c`: the grammar nests to the left, so the left spine is walked without recursion."""
         parts: list[Node] = []
         at: Node | None = node
@@ -292,8 +307,10 @@ class Walk:
                 else:
                     parts.append(child)
             at = inner
-        for part in reversed(parts):
+        parts.reverse()
+        for part in parts[:-1] if leave_last else parts:
             self.visit(part)
+        return parts[-1]
 
     def subshell(self, node: Node) -> None:
         """Its `cd` ends with it."""
@@ -409,6 +426,8 @@ class Walk:
             return [" " if quoted else w.SPLIT], False
         secret = bool(SECRET_NAME.search(name)) and name not in _NOT_SECRET
         known = self.values.get(name)
+        if known and not quoted and "IFS" in self.values:
+            return [HOLE], secret
         if known:
             return (known if quoted else [w.fields_of_value(v) for v in known]), False
         return [HOLE], secret
@@ -520,7 +539,7 @@ _WORDS: Final = frozenset(
         "brace_expression", "extglob_pattern", "regex",
     }
 )  # fmt: skip
-_HANDLERS: Final[dict[str, Callable[[Walk, Node], None]]] = {
+_HANDLERS: Final[dict[str, Callable[[Walk, Node], object]]] = {
     "command": Walk.command,
     "redirected_statement": Walk.redirected,
     "pipeline": Walk.pipeline,

@@ -370,7 +370,7 @@ def interpreter(call: Call) -> bool:
             at += 1 if equals else 2
         elif text.startswith("--"):
             at += 1
-        elif language == "python" and (module := re.match(r"-[A-Za-ln-z]*m(.*)", text)):
+        elif language == "python" and (module := re.match(r"-[bBdEhiIOPqsSuv]*m(.*)", text)):
             rest = args[at + 1 :]
             return (
                 _module(call, module[1], rest)
@@ -378,7 +378,9 @@ def interpreter(call: Call) -> bool:
                 else _module(call, rest[0].text if rest else "", rest[1:])
             )
         else:
-            step, code_word, opens_in_place = _short(call, args, at, code_flags, takes)
+            step, code_word, opens_in_place = _short(
+                call, args, at, code_flags, takes, language in ("perl", "ruby")
+            )
             in_place = in_place or opens_in_place
             if code_word is not None:
                 judge_code(call, code_word.text, language)
@@ -395,7 +397,9 @@ def interpreter(call: Call) -> bool:
     return False
 
 
-def _short(call: Call, args: list[Word], at: int, code: str, takes: str) -> tuple[int, Word | None, bool]:
+def _short(
+    call: Call, args: list[Word], at: int, code: str, takes: str, edits: bool
+) -> tuple[int, Word | None, bool]:
     """One bundle of short options: words used, the code in it, whether files are edited in place."""
     text = args[at].text
     in_place = False
@@ -409,7 +413,7 @@ def _short(call: Call, args: list[Word], at: int, code: str, takes: str) -> tupl
                 else (args[at + 1] if at + 1 < len(args) else Word("", ""))
             )
             return (1 if rest else 2), value, in_place
-        if letter == "i":
+        if letter == "i" and edits:
             in_place = True
             # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
             return 1, None, True

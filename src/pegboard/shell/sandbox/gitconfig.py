@@ -19,18 +19,26 @@ _SAFE: Final = (
     "branch.*.remote", "branch.*.merge", "branch.*.rebase", "branch.*.description", "branch.*.pushremote",
     "pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "init.defaultbranch",
     "submodule.*.url", "submodule.*.active",
+    "gc.auto",
+)  # fmt: skip
+# What `git init` writes. In a repository that was there before, nobody needs to change them.
+_OF_FRESH: Final = (
     "core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates",
     "core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.autocrlf", "core.eol",
-    "extensions.objectformat", "extensions.refstorage", "gc.auto",
+    "extensions.objectformat", "extensions.refstorage",
 )  # fmt: skip
 
 Entry = tuple[str, str]
 
 
-def is_safe(key: str, value: str) -> bool:
-    """Whether a config entry can only say where and how to fetch, never what to run."""
+def is_safe(key: str, value: str, *, fresh: bool = False) -> bool:
+    """Whether a config entry can only say where and how to fetch, never what to run.
+
+    `fresh`: the repository was made just now, so the keys that `git init` writes are fine too.
+    """
     lowered = key.lower()
-    if not any(fnmatch.fnmatchcase(lowered, pattern) for pattern in _SAFE):
+    patterns = (*_SAFE, *_OF_FRESH) if fresh else _SAFE
+    if not any(fnmatch.fnmatchcase(lowered, pattern) for pattern in patterns):
         return False
     if lowered.endswith("url"):
         # `ext::` and other remote helpers run programs; a leading `-` becomes an option.
@@ -70,9 +78,7 @@ async def merge(real: Path, before: bytes, copy: Path) -> tuple[str, ...]:
         await _set(git, real, key, now)
     if not refused:
         return ()
-    return (
-        f"not taken over from .git/config, because they can start programs: {', '.join(sorted(refused))}",
-    )
+    return (f"not taken over from .git/config: {', '.join(sorted(refused))} (such keys can start programs)",)
 
 
 async def clean_fresh(config: Path) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ async def clean_fresh(config: Path) -> tuple[str, ...]:
     except ValueError as problem:
         config.unlink()
         return (f"the new .git/config was removed: {problem}",)
-    unsafe = sorted({key for key, value in entries if not is_safe(key, value)})
+    unsafe = sorted({key for key, value in entries if not is_safe(key, value, fresh=True)})
     for key in unsafe:
         await _set(git, config, key, ())
     if not unsafe:

@@ -1,0 +1,106 @@
+"""Characters that act on a terminal or hide text, taken out of what people and models are shown.
+
+Security.md, content; decisions 16: this concerns the view only, never a file's bytes. Terminal control
+sequences follow ECMA-48 (CSI, OSC, DCS, SOS, PM, APC, in 7-bit and C1 form); tag characters and bidirectional
+controls follow the Unicode tables (UAX 9, UTS 51).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_ASCII_CONTROL: Final = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])
+_STRING_END: Final = r"(?:\x07|\x1b\\|\x9c)"
+_SEQUENCE: Final = re.compile(
+    # A control string ends at its terminator; one without an end hides nothing but its introducer.
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}" + _STRING_END +
+    r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"
+    r"|\x1b[ -/]{0,4}[0-~]?"
+)  # fmt: skip
+_ENDINGS: Final = re.compile(r"\r+\n")
+_INVISIBLE: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f" + _INVISIBLE + "\ud800-\udfff]")
+_TAGS: Final = re.compile("[\U000e0000-\U000e0fff]+")
+_JOINERS: Final = re.compile("[\u200c\u200d]+")
+_SELECTORS: Final = re.compile("[\ufe00-\ufe0f]{2,}")
+_SUSPECT: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200c\u200d\ufe00-\ufe0f"
+    + _INVISIBLE
+    + "\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_FLAG_TAGS: Final = re.compile("[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
+_BLACK_FLAG: Final = "\U0001f3f4"
+
+
+def clean(text: str) -> str:
+    """The text as a person would have seen it, without what acts on a terminal or cannot be seen.
+
+    Removed: terminal control sequences, control characters except newline and tab, tag characters, bidirectional
+    controls, soft hyphens, zero-width characters. Kept: a single joiner inside a word that needs it or an emoji, a
+    single variation selector, the tags of a flag. `\\r\\n` becomes `\\n`; a bare `\\r` too, so that it
+    covers nothing. Line and paragraph separators become newlines. Clean text comes back as the same object.
+    """
+    if text.isascii():
+        data = text.encode("ascii")
+        if len(data.translate(None, _ASCII_CONTROL)) == len(data):
+            return text
+    elif not _SUSPECT.search(text):
+        return text
+    if "\x1b" in text or any(c in text for c in "\x90\x98\x9b\x9d\x9e\x9f"):
+        text = _SEQUENCE.sub("", text)
+    if "\r" in text:
+        text = _ENDINGS.sub("\n", text)
+        # A bare return would let a later text cover an earlier one; as a line end it hides nothing.
+        text = text.replace("\r", "\n")
+    if "\u2028" in text or "\u2029" in text:
+        text = text.replace("\u2028", "\n").replace("\u2029", "\n")
+    # Tags first: a joiner beside a removed tag is judged by the letters that are then its neighbours.
+    text = _TAGS.sub(_tags, text)
+    text = _CONTROL.sub("", text)
+    text = _SELECTORS.sub(lambda m: m[0][0], text)
+    return _JOINERS.sub(_joiner, text)
+
+
+def collapse_progress(text: str) -> str:
+    """Text with progress lines as a terminal leaves them: of parts parted by a bare `\\r` only the last non-empty one."""
+    if "\r" not in text:
+        return text
+    lines = _ENDINGS.sub("\n", text).split("\n")
+    return "\n".join(next((part for part in reversed(line.split("\r")) if part), "") for line in lines)
+
+
+def is_clean(text: str) -> bool:
+    """Whether `clean` would leave the text as it is."""
+    return clean(text) == text
+
+
+def _tags(match: re.Match[str]) -> str:
+    """A flag of a region (England, Texas) is spelt in tags behind a black flag; any other tag is hidden text."""
+    before = match.string[match.start() - 1 : match.start()]
+    return match[0] if before == _BLACK_FLAG and _FLAG_TAGS.fullmatch(match[0]) else ""
+
+
+def _joiner(match: re.Match[str]) -> str:
+    """One joiner between letters of a script that uses it, or between emoji, is part of the word."""
+    if len(match[0]) > 1:
+        return ""
+    before, after = (
+        match.string[max(match.start() - 1, 0) : match.start()],
+        match.string[match.end() : match.end() + 1],
+    )
+    return match[0] if before and after and _joins(before) and _joins(after) else ""
+
+
+def _joins(char: str) -> bool:
+    code = ord(char)
+    if code < 0x0600:
+        # Latin, Greek, Cyrillic, Hebrew: no joiner is written there, so one only hides a border.
+        return False
+    return (
+        unicodedata.category(char) in ("Lo", "Lm", "Mn", "Mc", "So", "Sk", "Cf") or 0x1F3FB <= code <= 0x1F3FF
+    )

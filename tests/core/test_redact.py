@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pegboard.core.redact import TAIL_CHARS, Redactor, mark
+from tests.ledger import SHARED, owes
+
+KNOWN = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
+ROWS = [json.loads(line) for line in (SHARED / "security" / "secrets.jsonl").read_text().splitlines()]
+
+
+def decoded(row: dict[str, str], field: str) -> str:
+    return base64.b64decode(row.get(field) or "").decode()
+
+
+@owes("exec-24")
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r["id"])
+def test_the_corpus_is_redacted_where_it_must_be_and_kept_elsewhere(row: dict[str, str]) -> None:
+    text, secret = decoded(row, "input_b64"), decoded(row, "secret_b64")
+
+    shown, found = Redactor({"configured": KNOWN}).redact(text)
+
+    if row["expect"] == "redact":
+        assert found
+        assert secret not in shown
+    else:
+        assert (shown, found) == (text, False)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r["id"])
+def test_text_in_pieces_is_redacted_as_the_whole(row: dict[str, str], size: int) -> None:
+    text = decoded(row, "input_b64")
+    redactor = Redactor({"configured": KNOWN})
+    stream = redactor.stream()
+
+    shown = "".join(stream.feed(text[i : i + size]) for i in range(0, len(text), size)) + stream.close()
+
+    assert (shown, stream.found) == redactor.redact(text)
+
+
+def test_one_value_has_one_mark_in_all_its_spellings() -> None:
+    raw = KNOWN.encode()
+    spellings = [
+        KNOWN, base64.b64encode(raw).decode(), base64.b64encode(b"x" + raw + b"yz").decode(), raw.hex(), raw.hex().upper(),
+        "".join(f"%{b:02X}" for b in raw), KNOWN[::-1], f"{KNOWN[:5]}\n  {KNOWN[5:]}", f"{KNOWN[:20]}\r\n> {KNOWN[20:]}",
+    ]  # fmt: skip
+    redactor = Redactor({"a": KNOWN})
+
+    for spelling in spellings:
+        assert mark(KNOWN) in redactor.redact(f"x {spelling} y")[0], spelling
+
+
+def test_a_value_with_quotes_is_found_inside_json() -> None:
+    value = 'pass"word\\with'
+
+    assert value not in Redactor({"a": value}).redact(json.dumps({"x": value}))[0]
+    assert "word" not in Redactor({"a": value}).redact(json.dumps({"x": value}))[0]
+
+
+@pytest.mark.parametrize("value", ["hunt3r", "hunter2pass", "a]b{c}d"])
+def test_a_value_of_few_letters_is_found_in_each_spelling(value: str) -> None:
+    raw = value.encode()
+
+    for spelling in (value, base64.b64encode(raw).decode(), raw.hex(), quote(value, safe="")):
+        assert Redactor({"a": value}).redact(f"<{spelling}>") == (f"<{mark(value)}>", True)
+
+
+def test_many_base64_neighbours_do_not_hide_a_value() -> None:
+    for before in (b"", b"x", b"xy"):
+        for after in (b"", b"x", b"xy"):
+            text = base64.b64encode(before + KNOWN.encode() + after).decode()
+            assert KNOWN[4:20] not in str(
+                base64.b64decode(Redactor({"a": KNOWN}).redact(text)[0].split("[")[0] + "====")
+            )
+
+
+def test_short_values_and_an_empty_table_change_nothing() -> None:
+    text = "an abc is no secret"
+
+    assert Redactor({"a": "abc"}).redact(text) == (text, False)
+    assert Redactor().redact(text)[0] is text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-12345678901234567890123", "max_tokens: 4096", "password: $PASSWORD", "token = os.environ['TOKEN']", "api_key=None",
+        "secret: [redacted:0123abcd]", "https://host/x@y", "password: str = ''", "a key: value pair", "Bearer authentication",
+        "https://$USER:$PASS@host/", "token: {{ token }}", "keyboard: qwertz-1", "ssh://git@host/x",
+    ],
+)  # fmt: skip
+def test_references_words_and_code_are_kept(text: str) -> None:
+    assert Redactor().redact(text) == (text, False)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "ghp_",
+        "gho_",
+        "ghs_",
+        "npm_",
+        "hf_",
+        "gsk_",
+        "r8_",
+        "xoxp-",
+        "glpat-",
+        "sk-ant-api03-",
+        "sk_live_",
+        "whsec_",
+    ],
+)
+def test_a_token_is_known_by_its_prefix(prefix: str) -> None:
+    token = prefix + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAaB3dE5"
+
+    shown, found = Redactor().redact(f"use {token}, please")
+
+    assert found
+    assert shown == f"use {mark(token)}, please"
+
+
+def test_a_stream_shows_finished_lines_at_once_and_holds_an_open_key_block() -> None:
+    stream = Redactor().stream()
+    assert stream.feed("first line\nsecond") == "first line\n"
+
+    held = stream.feed(" line\n-----BEGIN PRIVATE KEY-----\nAAAA\n")
+    shown = stream.feed("BBBB\n-----END PRIVATE KEY-----\nrest\n") + stream.close()
+
+    assert held == "second line\n"
+    assert "AAAA" not in shown
+    assert shown.endswith("rest\n")
+
+
+def test_a_line_without_end_is_held_back_only_so_far() -> None:
+    stream = Redactor().stream()
+
+    shown = stream.feed("word " * TAIL_CHARS)
+
+    assert len(shown) >= 3 * TAIL_CHARS
+    assert shown + stream.close() == "word " * TAIL_CHARS
+    assert len(stream.feed("x" * (2 * TAIL_CHARS + 5))) == TAIL_CHARS + 5
+
+
+def test_a_value_across_a_line_end_is_not_parted() -> None:
+    redactor = Redactor({"a": "line one of it\nline two of it"})
+    stream = redactor.stream()
+    text = "before\nline one of it\nline two of it\n" + "after\n" * 200
+
+    shown = "".join(stream.feed(c) for c in text) + stream.close()
+
+    assert shown == redactor.redact(text)[0]
+    assert "line two" not in shown
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None)
+def test_any_text_passes_and_a_second_pass_changes_nothing(text: str) -> None:
+    redactor = Redactor({"a": KNOWN})
+    once = redactor.redact(text)[0]
+
+    assert redactor.redact(once)[0] == once
+
+
+def test_pieces_of_any_size_give_the_same_as_the_whole() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    redactor = Redactor({"a": KNOWN})
+    for _ in range(60):
+        parts = [decoded(rng.choice(ROWS), "input_b64") for _ in range(6)]
+        text = "\n".join(parts) + "\n"
+        stream = redactor.stream()
+        shown, at = "", 0
+        while at < len(text):
+            size = rng.randint(1, 60)
+            shown += stream.feed(text[at : at + size])
+            at += size
+        assert shown + stream.close() == redactor.redact(text)[0]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "password",
+        "key=",
+        "eyJa",
+        "https://a:",
+        "-----BEGIN PRIVATE KEY-----",
+        "sk-1",
+        "cookie: ",
+        "?key=",
+    ],
+)
+def test_hostile_text_takes_time_in_proportion(unit: str) -> None:
+    text = unit * (200_000 // len(unit))
+    start = time.perf_counter()
+
+    Redactor({"a": KNOWN}).redact(text)
+
+    assert time.perf_counter() - start < 3

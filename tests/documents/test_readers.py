@@ -1,0 +1,398 @@
+"""Documents as Markdown: every kind, bombs, limits. Files are made by other programs where there are any."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import docx
+import openpyxl
+import pptx
+import pytest
+from PIL import Image as Pillow
+
+from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
+from pegboard.documents import child, worker
+from pegboard.documents.child import DocumentReader, ReaderLimits
+from pegboard.documents.markdown import fence, table
+from pegboard.ports.documents import Document, DocumentKind
+from tests.ledger import owes
+
+pytestmark = pytest.mark.slow
+
+
+class InProcess(DocumentReader):
+    """The same readers without the child, so that what they do is seen by coverage and debuggers."""
+
+    async def read(self, kind: DocumentKind, data: bytes, *, pages: str | None = None) -> Document:
+        """What the child would answer."""
+        found = worker.answer(kind, lambda: data, pages)
+        return child.document_of(kind, json.dumps(found).encode(), 0)
+
+
+CHILD = DocumentReader()
+
+
+@pytest.fixture(params=[CHILD, InProcess()], ids=["child", "in-process"])
+def reader(request: pytest.FixtureRequest) -> DocumentReader:
+    return request.param
+
+
+def saved(document: Any) -> bytes:
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def pdf(pages: list[str]) -> bytes:
+    """A PDF by hand (ISO 32000-1 §7.5): one line of Helvetica a page."""
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    kids: list[bytes] = []
+    for text in pages:
+        stream = b"BT /F1 12 Tf 72 720 Td (" + text.encode("latin-1") + b") Tj ET"
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+            b"/Resources << /Font << /F1 3 0 R >> >> >>" % len(objects)
+        )
+        kids.append(b"%d 0 R" % len(objects))
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(kids), len(kids))
+    out = bytearray(b"%PDF-1.4\n")
+    places: list[int] = []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % place for place in places)
+    out += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
+    return bytes(out)
+
+
+@owes("D-16", "K-41")
+async def test_pages_of_a_pdf_are_chosen_by_number(reader: DocumentReader) -> None:
+    data = pdf([f"text of page {i}" for i in range(1, 8)])
+
+    whole = await reader.read("pdf", data)
+    some = await reader.read("pdf", data, pages="2-3,7")
+    rest = await reader.read("pdf", data, pages="6-")
+
+    assert whole.pages == 7
+    assert whole.text.startswith("## Page 1\n\ntext of page 1\n\n## Page 2\n\ntext of page 2")
+    assert some.text.split("\n\n") == [
+        "## Page 2", "text of page 2", "## Page 3", "text of page 3", "## Page 7", "text of page 7",
+    ]  # fmt: skip
+    assert rest.text.count("## Page") == 2
+
+
+async def test_a_long_pdf_comes_in_parts_and_says_how_to_go_on(reader: DocumentReader) -> None:
+    found = await reader.read("pdf", pdf([f"p{i}" for i in range(1, 121)]))
+
+    assert found.text.count("## Page") == 100
+    assert found.note == "Pages 1-100 of 120; pages='101-120' goes on."
+
+
+async def test_pages_that_do_not_exist_or_make_no_sense_are_refused(reader: DocumentReader) -> None:
+    data = pdf(["one", "two"])
+    with pytest.raises(InvalidArguments, match="names none of the 2 pages"):
+        await reader.read("pdf", data, pages="5-9")
+    with pytest.raises(InvalidArguments, match="no page range"):
+        await reader.read("pdf", data, pages="first")
+
+
+async def test_a_pdf_without_text_says_that_it_may_be_a_scan(reader: DocumentReader) -> None:
+    found = await reader.read("pdf", pdf([""]))
+
+    assert "scan" in found.note
+
+
+@owes("D-17")
+async def test_a_word_document_keeps_headings_lists_and_tables_in_order(reader: DocumentReader) -> None:
+    document = docx.Document()
+    document.add_heading("Report", 0)
+    document.add_heading("Part", 2)
+    document.add_paragraph("Some text.")
+    document.add_paragraph("one", style="List Bullet")
+    document.add_paragraph("two", style="List Bullet")
+    document.add_paragraph("first", style="List Number")
+    grid = document.add_table(2, 3)
+    grid.cell(0, 0).merge(grid.cell(0, 1)).text = "a|b"
+    grid.cell(1, 2).text = "end"
+    document.add_paragraph("after")
+
+    found = await reader.read("docx", saved(document), pages="1")
+
+    assert found.text == (
+        "# Report\n\n## Part\n\nSome text.\n\n- one\n- two\n1. first\n\n"
+        "| a\\|b |  |  |\n| --- | --- | --- |\n|  |  | end |\n\nafter"
+    )
+    assert "no meaning" in found.note
+
+
+@owes("D-17")
+async def test_a_workbook_shows_values_formulas_and_empty_cells(reader: DocumentReader) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Data"
+    sheet.append(["n|ame", None, "when"])
+    sheet.append([1.0, 2.5, None])
+    sheet["C4"] = "=SUM(A2:B2)"
+    sheet["A5"] = True
+    book.create_sheet("Empty")
+
+    found = await reader.read("xlsx", saved(book))
+    second = await reader.read("xlsx", saved(book), pages="2")
+
+    assert found.pages == 2
+    assert found.text == (
+        "## Sheet 1: Data\n\n"
+        "|  | A | B | C |\n| --- | --- | --- | --- |\n"
+        "| 1 | n\\|ame |  | when |\n| 2 | 1 | 2.5 |  |\n| 4 |  |  | =SUM(A2:B2) |\n| 5 | TRUE |  |  |\n\n"
+        "## Sheet 2: Empty\n\n(empty)"
+    )
+    assert second.text == "## Sheet 2: Empty\n\n(empty)"
+
+
+async def test_a_formula_stands_beside_the_value_that_its_program_stored(reader: DocumentReader) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"] = "=1+1"
+    data = io.BytesIO(saved(book))
+    patched = io.BytesIO()
+    with zipfile.ZipFile(data) as old, zipfile.ZipFile(patched, "w") as new:
+        for item in old.infolist():
+            body = old.read(item)
+            if item.filename == "xl/worksheets/sheet1.xml":
+                body = (
+                    body.replace(b"<v></v>", b"<v>2</v>")
+                    .replace(b"<v />", b"<v>2</v>")
+                    .replace(b"<v/>", b"<v>2</v>")
+                )
+            new.writestr(item, body)
+
+    found = await reader.read("xlsx", patched.getvalue())
+
+    assert "| 1 | 2 (=1+1) |" in found.text
+
+
+@owes("D-17")
+async def test_slides_come_with_tables_bullets_and_notes(reader: DocumentReader) -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    slide.shapes.title.text = "Hello"
+    slide.placeholders[1].text = "a\nb"
+    grid = slide.shapes.add_table(1, 2, 0, 0, 100, 100).table
+    grid.cell(0, 1).text = "x|y"
+    slide.notes_slide.notes_text_frame.text = "say hi"
+    picture = io.BytesIO()
+    Pillow.new("RGB", (2, 2)).save(picture, "PNG")
+    slide.shapes.add_picture(picture, 0, 0)
+    group = slide.shapes.add_group_shape()
+    group.shapes.add_textbox(0, 0, 10, 10).text_frame.text = "grouped"
+
+    found = await reader.read("pptx", saved(deck))
+
+    assert found.text.startswith("## Slide 1: Hello\n\n- a\n- b\n\n|  | x\\|y |\n| --- | --- |\n\n[picture: ")
+    assert found.text.endswith("grouped\n\nNotes: say hi")
+
+
+async def test_html_shows_what_a_reader_sees(reader: DocumentReader) -> None:
+    page = (
+        b"<html><head><meta charset='iso-8859-1'><style>x{}</style></head><body><!-- secret --><h1>Caf\xe9</h1>"
+        b"<p>a <b>bold</b> <a href='http://x.example/'>link</a></p><script>alert(1)</script></body></html>"
+    )
+
+    found = await reader.read("html", page)
+
+    assert "# Café" in found.text
+    assert "**bold**" in found.text
+    assert "[link](http://x.example/)" in found.text
+    assert "alert" not in found.text
+    assert "secret" not in found.text
+
+
+async def test_a_notebook_shows_cells_and_the_text_of_their_outputs(reader: DocumentReader) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {
+            "cell_type": "code",
+            "source": "print('```')",
+            "outputs": [
+                {"output_type": "stream", "text": ["out\n"]},
+                {"output_type": "error", "ename": "ValueError", "evalue": "\x1b[31mbad\x1b[0m"},
+                {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure>"}},
+            ],
+        },
+        {"cell_type": "raw", "source": "raw"},
+        "no cell at all",
+    ]
+
+    found = await reader.read("notebook", json.dumps({"cells": cells, "metadata": {}}).encode())
+
+    assert found.text == (
+        "# Title\ntext\n\nCell 2:\n````python\nprint('```')\n````\n\n```output\nout\n```\n\n"
+        "```error\nValueError: bad\n```\n\n```output\n<Figure>\n```\n[output image/png]\n\n```\nraw\n```\n\n```\n\n```"
+    )
+    with pytest.raises(Unsupported, match="JSON"):
+        await reader.read("notebook", b"{")
+    with pytest.raises(Unsupported, match="cells"):
+        await reader.read("notebook", b"[]")
+
+
+async def test_a_csv_is_a_table_with_its_delimiter_found(reader: DocumentReader) -> None:
+    found = await reader.read("csv", b'a;b\n1;"x|y\nz"\n2\n')
+    long = await reader.read("csv", b"h\n" + b"1\n" * 3000)
+
+    assert found.text == "| a | b |\n| --- | --- |\n| 1 | x\\|y<br>z |\n| 2 |  |"
+    assert "first 1000 rows" in long.note
+
+
+async def test_a_picture_is_downscaled_turned_upright_and_loses_its_metadata(reader: DocumentReader) -> None:
+    out = io.BytesIO()
+    exif = Pillow.Exif()
+    exif[0x0112], exif[0x010E] = 6, "secret place"
+    Pillow.new("RGB", (3000, 1000), "red").save(out, "JPEG", exif=exif)
+
+    found = await reader.read("image", out.getvalue())
+
+    assert found.image is not None
+    shown = Pillow.open(io.BytesIO(found.image.data))
+    assert shown.size == (523, 1568)
+    assert found.image.mime_type == "image/jpeg"
+    assert b"secret place" not in found.image.data
+    assert not shown.getexif()
+    assert "3000 x 1000 pixels" in found.text
+
+
+async def test_a_small_picture_with_transparency_stays_as_it_is(reader: DocumentReader) -> None:
+    out = io.BytesIO()
+    Pillow.new("RGBA", (3, 2), (1, 2, 3, 4)).save(out, "PNG")
+
+    found = await reader.read("image", out.getvalue())
+
+    assert found.image is not None
+    assert Pillow.open(io.BytesIO(found.image.data)).getpixel((0, 0)) == (1, 2, 3, 4)
+
+
+def archive(**parts: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in parts.items():
+            target.writestr(name.replace("_", "/").replace("DOT", "."), data)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["docx", "xlsx", "pptx"])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (archive(word_documentDOTxml=b"0" * 50_000_000), "bomb"),
+        (archive(word_documentDOTxml=b'<!DOCTYPE x [<!ENTITY a "b">]><x/>'), "entities"),
+        (archive(word_documentDOTxml="<!DOCTYPE x><x/>".encode("utf-16")), "entities"),
+        (archive(other=b"x"), "no "),
+        (b"PK\x03\x04 cut off", "damaged"),
+        (b"", "damaged"),
+    ],
+    ids=["zip-bomb", "entities", "entities-utf16", "no-document", "cut", "empty"],
+)
+async def test_bombs_and_damaged_archives_are_refused(
+    reader: DocumentReader, kind: Any, data: bytes, words: str
+) -> None:
+    with pytest.raises(Unsupported, match=words):
+        await reader.read(kind, data)
+
+
+async def test_an_archive_that_claims_too_much_or_too_many_is_refused(reader: DocumentReader) -> None:
+    many = io.BytesIO()
+    with zipfile.ZipFile(many, "w") as target:
+        for number in range(10_001):
+            target.writestr(str(number), b"")
+
+    with pytest.raises(Unsupported, match="10001 entries"):
+        await reader.read("docx", many.getvalue())
+    with pytest.raises(Unsupported, match="unpacks to 270000000"):
+        await reader.read("docx", archive(x=b"0" * 270_000_000))
+
+
+@pytest.mark.parametrize("kind", ["pdf", "image"])
+async def test_a_damaged_pdf_or_picture_is_refused(reader: DocumentReader, kind: Any) -> None:
+    with pytest.raises(Unsupported):
+        await reader.read(kind, b"%PDF-1.4 nonsense")
+
+
+async def test_a_picture_of_too_many_pixels_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None:
+    out = io.BytesIO()
+    Pillow.new("1", (20_000, 20_000)).save(out, "PNG")
+
+    with pytest.raises(TooLarge, match="20000 x 20000"):
+        await reader.read("image", out.getvalue())
+
+
+async def test_a_reader_that_takes_too_long_is_ended() -> None:
+    start = time.perf_counter()
+
+    with pytest.raises(TimedOut):
+        await DocumentReader(ReaderLimits(wall_s=0.01)).read("pdf", pdf(["x"] * 50))
+
+    assert time.perf_counter() - start < 5
+
+
+async def test_a_reader_that_needs_too_much_memory_is_refused() -> None:
+    with pytest.raises((TooLarge, Unsupported)):
+        await DocumentReader(ReaderLimits(memory_bytes=120 << 20)).read("csv", b"a,b\n" * 20_000_000)
+
+
+async def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # An interpreter without site-packages has none of the readers' packages.
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(child.sys, "executable", str(bare))
+
+    with pytest.raises(Unavailable) as caught:
+        await CHILD.read("pdf", pdf(["x"]))
+
+    assert "pypdfium2" in caught.value.message
+    assert "pip install 'pegboard[documents]'" in caught.value.hint
+
+
+async def test_a_reader_that_breaks_down_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 9\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(child.sys, "executable", str(broken))
+
+    with pytest.raises(Unsupported, match="exit status 9"):
+        await CHILD.read("pdf", b"x" * 1_000_000)
+
+
+def test_kinds_are_told_by_name_and_by_media_type() -> None:
+    assert CHILD.kind_of("A.PDF") == "pdf"
+    assert CHILD.kind_of("a.py") is None
+    assert CHILD.kind_of("x", "application/pdf") == "pdf"
+    assert CHILD.kind_of("x", "image/png") == "image"
+    assert CHILD.kind_of("x", "application/zip") is None
+
+
+def test_tables_and_fences_cannot_be_broken_by_what_they_hold() -> None:
+    assert table([["a\\|b", "c\nd"], ["1"]]) == "| a\\\\\\|b | c<br>d |\n| --- | --- |\n| 1 |  |"
+    assert table([]) == ""
+    assert fence("```\n") == "````\n```\n````"
+
+
+def test_a_document_is_a_value() -> None:
+    assert Document(kind="pdf", text="x") == Document(kind="pdf", text="x")
+    assert os.path.exists(child.__file__)

@@ -1,0 +1,137 @@
+"""Containers: the command line, by a client program that records it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pegboard.core.errors import Unavailable
+from pegboard.shell.exec import CommandShell
+from pegboard.shell.sandbox.choose import choose
+from pegboard.shell.sandbox.confinement import Bind, Confinement, Job
+from pegboard.shell.sandbox.docker import Container
+from tests.ledger import owes
+from tests.shell.kit import allow, run
+
+# Stands in for the client: notes its arguments and runs what follows the image.
+CLIENT = """#!/bin/bash
+printf '%s\\n' "$@" "--" >> "$0.log"
+[ "$1" = run ] || exit 0
+while [ "$1" != nanobot-sandbox:latest ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Container:
+    client = tmp_path / "docker"
+    client.write_text(CLIENT)
+    client.chmod(0o755)
+    workspace = tmp_path / "ws"
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    (workspace / ".git" / "config").write_text("[core]\n")
+    confinement = Confinement(
+        workspace=workspace,
+        state=tmp_path / "state",
+        search_path=os.environ["PATH"],
+        hidden=(workspace / ".git",),
+    )
+    return Container(confinement, program=str(client))
+
+
+@owes("D-58", "D-59", "X-58", "K-32")
+def test_the_documents_flags_and_the_hardening_are_all_there(container: Container) -> None:
+    argv = container.prepare(
+        Job(argv=("/bin/bash", "-c", 'echo "$HOME"'), cwd=Path("/w"), env={"A": "secret"})
+    ).argv
+
+    for flag in ("--rm", "--memory=256m", "--cpus=0.5", "--network=none", "--read-only", "--cap-drop=ALL",
+                 "no-new-privileges", "--pids-limit=256", "--pull=never"):  # fmt: skip
+        assert flag in argv
+    assert argv[-4:] == ("nanobot-sandbox:latest", "bash", "-c", 'echo "$HOME"')
+    assert not any("secret" in word for word in argv)
+    hooks = f"{container.confinement.workspace}/.git/hooks"
+    assert f"type=bind,source={hooks},target={hooks},readonly" in argv
+    status = container.confinement.workspace.stat()
+    assert f"{status.st_uid}:{status.st_gid}" in argv
+
+
+async def test_each_command_has_its_own_name(container: Container) -> None:
+    job = Job(argv=("true",), cwd=Path("/w"), env={})
+    names = {container.prepare(job).argv[4] for _ in range(5)}
+
+    assert len(names) == 5
+    assert await container.probe() == ""
+
+
+@owes("D-60")
+async def test_a_timeout_kills_the_container_by_its_name(container: Container) -> None:
+    shell = CommandShell(
+        container.confinement.workspace, backend=container, environment=os.environ, guard=allow
+    )
+
+    outcome = await run(shell, "sleep 81", timeout_s=0.3)
+
+    calls = Path(container.program + ".log").read_text().split("--\n")
+    name = calls[0].splitlines()[3]
+    assert outcome.timed_out
+    assert outcome.backend == "docker"
+    assert calls[-2].splitlines() == ["kill", name]
+
+
+def test_further_folders_and_masks_become_mounts(container: Container, tmp_path: Path) -> None:
+    workspace = container.confinement.workspace
+    (workspace / ".env").write_text("x")
+    (tmp_path / "data").mkdir()
+    confinement = replace(
+        container.confinement,
+        binds=(Bind(source=tmp_path / "data"),),
+        read_only=(workspace / ".env",),
+        hidden=(workspace / ".env", workspace / ".git", tmp_path / "elsewhere"),
+    )
+    made = replace(container, confinement=confinement, runtime="runc", program="podman")
+
+    argv = made.prepare(Job(argv=("true",), cwd=workspace, env={}, terminal="/dev/pts/9")).argv
+
+    assert made.name == "podman"
+    assert f"type=bind,source={tmp_path}/data,target={tmp_path}/data,readonly" in argv
+    assert f"type=bind,source=/dev/null,target={workspace}/.env,readonly" in argv
+    assert f"--tmpfs={workspace}/.git:ro,mode=0" in argv
+    assert argv[argv.index("--runtime") + 1] == "runc"
+    assert "--tty" in argv
+    assert not any("elsewhere" in word for word in argv)
+    assert made.enforced()["network"] != False  # noqa: E712  It is text that says what is missing.
+
+
+async def test_a_protected_file_that_a_container_leaves_is_quarantined(container: Container) -> None:
+    shell = CommandShell(
+        container.confinement.workspace, backend=container, environment=os.environ, guard=allow
+    )
+
+    outcome = await run(shell, f"cd {container.confinement.workspace}; echo x > .envrc")
+
+    assert not (container.confinement.workspace / ".envrc").exists()
+    assert "quarantine" in outcome.notes[0]
+
+
+async def test_hosts_are_refused_not_ignored(container: Container) -> None:
+    shell = CommandShell(
+        container.confinement.workspace, backend=container, environment=os.environ, guard=allow
+    )
+
+    with pytest.raises(Unavailable, match=r"example\.com"):
+        await run(shell, "true", hosts=("example.com",))
+
+    assert not Path(container.program + ".log").exists()
+
+
+async def test_a_client_that_fails_says_why(container: Container) -> None:
+    Path(container.program).write_text("#!/bin/sh\necho no daemon >&2; exit 1\n")
+
+    assert "no daemon" in await container.probe()
+    with pytest.raises(Unavailable, match="required"):
+        await choose(container.confinement, backend="podman")

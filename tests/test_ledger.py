@@ -1,0 +1,58 @@
+"""The ledger: every tag names a row that exists, and the rows without a test are told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.ledger import SHARED
+
+TESTS = Path(__file__).resolve().parent
+ROW = re.compile(r"^\| ((?:N|D|C|M|A|U|X|K|G)-\d+) \|", re.MULTILINE)
+TAG = re.compile(r"owes\(([^)]*)\)")
+OF_LATER_PARTS = (
+    # Web and media, the durable runtime and the gateway have issues of their own.
+    *(f"N-{n}" for n in range(68, 111)), "D-29", "D-30", *(f"D-{n}" for n in range(32, 36)),
+    *(f"C-{n}" for n in range(30, 36)), *(f"M-{n}" for n in range(12, 43)),
+)  # fmt: skip
+
+
+def known() -> set[str]:
+    """Every row of the ledger, every section of its conflicts, and every case."""
+    rows = set(ROW.findall((SHARED / "spec/features.md").read_text(encoding="utf-8")))
+    cases = {
+        json.loads(line)["id"]
+        for line in (SHARED / "cases/dev.jsonl").read_text(encoding="utf-8").splitlines()
+    }
+    return rows | cases
+
+
+def tagged() -> dict[str, str]:
+    """Every id that a test names -> the file that names it."""
+    out: dict[str, str] = {}
+    for path in TESTS.rglob("*.py"):
+        for match in TAG.finditer(path.read_text(encoding="utf-8")):
+            for name in re.findall(r'"([A-Z]-[0-9]+|[a-z]+-[0-9]+)"', match[1]):
+                out[name] = str(path.relative_to(TESTS))
+    return out
+
+
+def test_every_tag_names_a_row_of_the_ledger_or_a_case() -> None:
+    rows = known()
+
+    unknown = {name: where for name, where in tagged().items() if name not in rows}
+
+    assert unknown == {}
+
+
+def test_the_rows_without_a_test_are_told(capsys: object) -> None:
+    rows = {r for r in known() if re.match(r"[A-Z]-\d+$", r)}
+    missing = sorted(rows - set(tagged()) - set(OF_LATER_PARTS), key=lambda r: (r[0], int(r[2:])))
+
+    report = TESTS.parent / ".ledger-report"
+    report.write_text(
+        f"{len(rows) - len(missing)} of {len(rows)} rows named by a test or by a later part; without: {' '.join(missing)}\n"
+    )
+
+    assert len(rows) >= 500

@@ -1,0 +1,223 @@
+"""exec as a model calls it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pegboard import Executor, ToolResult
+from pegboard.core.effects import Effect
+from pegboard.ports.shell import Inspection
+from pegboard.shell.exec import CommandShell
+from pegboard.shell.jobs import BackgroundCommands
+from pegboard.tools.exec import exec_
+from pegboard.tools.process import process
+from tests.ledger import owes
+from tests.shell.kit import shell_in
+
+
+class Door:
+    """An executor over a real shell and its background commands."""
+
+    def __init__(self, shell: CommandShell, *, mode: str = "full") -> None:
+        self.jobs = BackgroundCommands(shell)
+        self.executor = Executor([exec_, process], mode=mode, provide=[shell, self.jobs])
+
+    async def exec(self, command: str, **arguments: object) -> ToolResult:
+        return await self.executor.call("exec", {"command": command, **arguments})
+
+    async def process(self, **arguments: object) -> ToolResult:
+        return await self.executor.call("process", arguments)
+
+    async def close(self) -> None:
+        await self.jobs.close()
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
+    made = Door(await shell_in(tmp_path))
+    yield made
+    await made.close()
+
+
+@owes("N-66", "exec-15", "X-18", "C-27")
+async def test_output_stderr_and_exit_code_stand_in_that_order(door: Door) -> None:
+    result = await door.exec("echo out; echo err >&2; exit 3")
+
+    assert result.ok
+    assert str(result) == "out\nSTDERR:\nerr\n\nExit code: 3"
+    assert result.data["exit_code"] == 3
+    assert (result.data["stdout"], result.data["stderr"]) == ("out\n", "err\n")
+    assert result.data["timed_out"] is False
+    assert result.data["changes"] == []
+
+
+@owes("exec-16")
+async def test_a_silent_command_says_so(door: Door) -> None:
+    assert str(await door.exec("true")) == "(no output)\n\nExit code: 0"
+    assert str(await door.exec("false")) == "(no output)\n\nExit code: 1"
+
+
+@owes("N-65", "X-18", "N-44", "D-23")
+async def test_a_timeout_is_a_failed_call_with_the_output_so_far(door: Door) -> None:
+    result = await door.exec("echo begun; sleep 90", timeout=0.3)
+
+    assert not result.ok
+    assert result.error is not None
+    assert result.error.code == "timeout"
+    assert "0.3 seconds" in str(result)
+    assert "begun" in str(result)
+
+
+@owes("X-17", "M-08")
+async def test_milliseconds_have_their_own_name(door: Door) -> None:
+    result = await door.exec("sleep 90", timeout_ms=200)
+
+    assert "0.2 seconds" in str(result)
+
+
+@owes("X-17")
+@pytest.mark.parametrize("timeout", [0, -1, 601, 300_000])
+async def test_a_timeout_out_of_range_is_refused_and_never_guessed(door: Door, timeout: int) -> None:
+    result = await door.exec("true", timeout=timeout)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+
+
+@owes("C-20", "N-45", "N-62", "M-09", "X-20")
+async def test_other_spellings_of_arguments_are_accepted(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "ws" / "sub").mkdir()
+    for name in ("working_dir", "workingDir", "cwd"):
+        result = await door.executor.call("exec", {"cmd": "pwd", name: "sub"})
+        assert result.data["stdout"].endswith("/ws/sub\n")
+
+    result = await door.exec("sleep 90", run_in_background=True)
+
+    assert result.data["process_id"]
+
+
+@owes("M-07", "M-10")
+async def test_a_description_is_shown_in_the_list(door: Door) -> None:
+    await door.exec("sleep 90", background=True, description="dev server")
+
+    assert "(dev server)" in str(await door.process())
+
+
+@owes("X-20", "M-64")
+async def test_a_long_command_goes_on_in_the_background_and_is_followed_there(door: Door) -> None:
+    result = await door.exec("echo a; sleep 0.3; echo b", yield_ms=50)
+
+    assert "Still running after 0.05 seconds" in str(result)
+    name = result.data["process_id"]
+    waited = await door.process(action="wait_for", task_id=name, text="b", timeout=5)
+    assert waited.data["matched"] is True
+    assert result.data["stdout"] + waited.data["output"] == "a\nb\n"
+
+
+@owes("X-20")
+async def test_without_background_commands_it_waits_to_the_end(tmp_path: Path) -> None:
+    result = await exec_("sleep 0.2; echo end", yield_ms=10, shell=await shell_in(tmp_path))
+
+    assert result.data["stdout"] == "end\n"
+
+
+async def test_input_and_variables_are_passed(door: Door) -> None:
+    result = await door.exec("cat; echo $A", stdin="typed\n", env={"A": "1"})
+
+    assert result.data["stdout"] == "typed\n1\n"
+
+
+async def test_a_variable_that_would_load_code_is_refused(door: Door) -> None:
+    result = await door.exec("true", env={"LD_PRELOAD": "/x.so"})
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+
+
+@owes("exec-02")
+async def test_a_child_left_behind_is_named(door: Door) -> None:
+    result = await door.exec("sleep 90 & echo done")
+
+    (left,) = (await door.process()).data["processes"]
+    assert left["process_id"] in str(result)
+
+
+@owes("N-63")
+async def test_a_command_that_the_guard_denies_is_not_started(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+    denied = Effect("exec", "rm", argv=("rm",), at_least="deny", reason="it deletes everything")
+    shell._guard = lambda command, working_dir=None: Inspection(
+        effects=(denied,), decision="deny", reason="", read_only=False
+    )
+    door = Door(shell)
+
+    result = await door.exec("touch ran")
+
+    assert result.error is not None
+    assert result.error.code == "permission_denied"
+    assert not (tmp_path / "ws" / "ran").exists()
+
+
+@owes("G-18")
+async def test_named_hosts_are_effects_that_the_policy_sees(door: Door) -> None:
+    preview = await door.executor.preview("exec", {"command": "curl x", "hosts": ["pypi.org"]})
+
+    assert [(e.kind, e.target) for e in preview.effects] == [("exec", "curl x"), ("connect", "pypi.org")]
+
+
+async def test_without_a_sandbox_every_command_asks(tmp_path: Path) -> None:
+    door = Door(await shell_in(tmp_path, "none"), mode="workspace")
+
+    preview = await door.executor.preview("exec", {"command": "ls"})
+
+    assert preview.decision == "ask"
+
+
+@owes("K-43", "X-21", "M-11")
+async def test_process_feeds_shows_and_ends(door: Door) -> None:
+    started = await door.exec("cat", background=True)
+    name = started.data["process_id"]
+
+    await door.process(action="write", process_id=name, text="one\n")
+    await door.process(action="submit", session_id=name, text="two")
+    await door.process(action="paste", process_id=name, text="three")
+    await door.process(action="send_keys", process_id=name, keys=["Enter"])
+    await door.process(action="wait_for", process_id=name, text="three", timeout=5)
+    log = await door.process(action="log", process_id=name)
+    quiet = await door.process(action="poll", process_id=name)
+    killed = await door.process(action="kill", process_id=name)
+    removed = await door.process(action="remove", process_id=name)
+
+    assert log.data["output"] == "one\ntwo\nthree"
+    assert str(quiet).startswith("(no new output)")
+    assert killed.data["state"] == "killed"
+    assert removed.ok
+    assert str(await door.process()) == "No background commands."
+
+
+async def test_process_without_an_id_says_how_to_find_one(door: Door) -> None:
+    result = await door.process(action="poll")
+
+    assert result.error is not None
+    assert "action list" in str(result)
+
+
+async def test_a_wait_that_fails_says_why(door: Door) -> None:
+    started = await door.exec("sleep 0.1", background=True)
+    name = started.data["process_id"]
+
+    early = await door.process(action="wait_for", process_id=name, text="never", timeout=0.01)
+    late = await door.process(action="wait_for", process_id=name, text="never", timeout=5)
+
+    assert "within 0.01 s" in str(early)
+    assert "before it ended" in str(late)
+
+
+async def test_several_commands_run_at_once(door: Door) -> None:
+    results = await asyncio.gather(*(door.exec(f"sleep 0.1; echo {n}") for n in range(5)))
+
+    assert [result.data["stdout"] for result in results] == [f"{n}\n" for n in range(5)]

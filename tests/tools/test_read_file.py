@@ -1,0 +1,238 @@
+"""read_file over a real workspace."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image as Pillow
+
+from pegboard.core.content import Image
+from pegboard.core.errors import (
+    InvalidArguments,
+    NotFound,
+    OutsideWorkspace,
+    ToolError,
+    Unavailable,
+    Unsupported,
+)
+from pegboard.core.result import ToolResult
+from pegboard.documents.child import DocumentReader
+from pegboard.files.workspace import Workspace
+from pegboard.tools.read_file import read_file
+from tests.ledger import owes
+
+
+class MemorySpills:
+    """Spills in a dict."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = {f"spill:{name}": text for name, text in texts.items()}
+
+    def save(self, text: str, *, call_id: str, labels: frozenset[str]) -> str:
+        self.texts[f"spill:{call_id}"] = text
+        return f"spill:{call_id}"
+
+    def read(self, name: str) -> str:
+        if name not in self.texts:
+            raise NotFound(f"there is no {name}")
+        return self.texts[name]
+
+
+async def read(root: Path, path: str, **options: Any) -> ToolResult:
+    files = Workspace(root)
+    try:
+        return await read_file(path, files=files, documents=DocumentReader(), **options)
+    finally:
+        files.close()
+
+
+@owes("N-34", "M-02", "M-03", "X-13", "C-08", "C-10", "D-15")
+async def test_lines_carry_their_true_numbers_right_aligned_in_six_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+
+    whole = await read(tmp_path, "a.txt")
+    part = await read(tmp_path, "a.txt", offset=2, limit=1)
+
+    assert str(whole) == "     1→one\n     2→two\n     3→three"
+    assert str(part) == "     2→two\n[lines 2-2 of 3; offset=3 goes on]"
+    assert part.data["text"] == "two\n"
+    assert (whole.data["encoding"], whole.data["newline"], whole.data["total"]) == ("utf-8", "\n", 3)
+
+
+@owes("N-35")
+async def test_unnumbered_is_the_bare_content(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\n  two")
+
+    assert str(await read(tmp_path, "a.txt", numbered=False)) == "one\n\n  two"
+
+
+@owes("X-14", "C-09")
+async def test_start_line_and_end_line_are_inclusive_and_count_from_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"l{i}\n" for i in range(1, 10)))
+    decoded = read_file.signature.decode({"file_path": "a.txt", "startLine": 3, "endLine": "5"}).arguments
+
+    found = await read(
+        tmp_path, **{k: v for k, v in decoded.items() if k not in ("files", "documents", "spills")}
+    )
+
+    assert found.data["text"] == "l3\nl4\nl5\n"
+    assert (await read(tmp_path, "a.txt", end_line=2)).data["text"] == "l1\nl2\n"
+    assert (await read(tmp_path, "a.txt", offset=4, end_line=9, limit=1)).data["text"] == "l4\n"
+
+
+async def test_ranges_that_name_no_line_are_refused_with_the_real_count(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+
+    with pytest.raises(InvalidArguments, match=r"a\.txt has 2 lines"):
+        await read(tmp_path, "a.txt", offset=3)
+    with pytest.raises(InvalidArguments, match="count from 1"):
+        await read(tmp_path, "a.txt", offset=0)
+    with pytest.raises(InvalidArguments, match="end_line 1"):
+        await read(tmp_path, "a.txt", offset=2, end_line=1)
+
+
+@owes("edit-29")
+async def test_following_the_hints_gives_the_whole_file(tmp_path: Path) -> None:
+    text = "".join(f"line {i:04} {'x' * 60}\n" for i in range(1, 501))
+    (tmp_path / "a.txt").write_text(text)
+    parts: list[str] = []
+    offset: int | None = 1
+    while offset is not None:
+        found = await read(tmp_path, "a.txt", offset=offset)
+        parts.append(found.data["text"])
+        assert len(str(found)) <= 10_000
+        assert found.data["first"] == offset
+        offset = found.data["last"] + 1 if found.data["more"] else None
+        assert offset is None or f"offset={offset} goes on" in str(found)
+
+    assert "".join(parts) == text
+    assert len(parts) > 3
+
+
+async def test_the_last_lines_and_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    (tmp_path / "empty").write_text("")
+
+    assert str(await read(tmp_path, "a.txt", offset=-2)) == "     2→two\n     3→three"
+    assert str(await read(tmp_path, "empty")) == "[empty file]"
+
+
+@owes("N-36", "C-11")
+async def test_missing_files_folders_and_paths_outside_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(NotFound, match="File not found: nope"):
+        await read(tmp_path, "nope")
+    with pytest.raises(ToolError, match="folder"):
+        await read(tmp_path, "folder")
+    with pytest.raises(OutsideWorkspace):
+        await read(tmp_path, "/etc/passwd")
+
+
+@owes("edit-30")
+async def test_a_binary_file_is_described_not_dumped(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(b"ab\0\1")
+    (tmp_path / "x.png").write_bytes(bytes.fromhex("89504e470d0a1a0a0000000d"))
+
+    assert str(await read(tmp_path, "x.bin")) == "[binary, 4 bytes, application/octet-stream]"
+    assert str(await read(tmp_path, "x.png")).startswith("[binary, 12 bytes, image")
+
+
+@owes("K-41")
+async def test_a_picture_is_an_image_block_whatever_its_name(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    Pillow.new("RGB", (4, 4)).save(out, "PNG")
+    (tmp_path / "shot").write_bytes(out.getvalue())
+    (tmp_path / "shot.png").write_bytes(out.getvalue())
+
+    for name in ("shot", "shot.png"):
+        found = await read(tmp_path, name)
+
+        assert isinstance(found.content[1], Image)
+        assert "4 x 4 pixels" in str(found)
+
+
+@owes("D-18")
+async def test_a_stated_encoding_is_used_strictly(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("żółw\nx\n".encode("cp1250"))
+
+    assert (await read(tmp_path, "a.txt", encoding="cp1250")).data["text"] == "żółw\nx\n"
+    assert (await read(tmp_path, "a.txt", encoding="cp1250", offset=2)).data["text"] == "x\n"
+    with pytest.raises(InvalidArguments, match="byte 0"):
+        await read(tmp_path, "a.txt", encoding="ascii")
+    with pytest.raises(InvalidArguments, match="no encoding"):
+        await read(tmp_path, "a.txt", encoding="klingon")
+    # utf-8 is what the documents name as default: it means "find out".
+    assert (await read(tmp_path, "a.txt", encoding="utf-8")).ok
+
+
+async def test_html_and_csv_are_markdown_to_read_and_source_to_edit(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<h1>Hi</h1>\n")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+
+    assert str(await read(tmp_path, "a.html")).startswith("# Hi")
+    assert str(await read(tmp_path, "a.csv")).startswith("| a | b |")
+    assert "format='text'" in str(await read(tmp_path, "a.csv"))
+    assert str(await read(tmp_path, "a.html", format="text")) == "     1→<h1>Hi</h1>"
+    assert str(await read(tmp_path, "a.csv", offset=2)) == "     2→1,2"
+    assert str(await read(tmp_path, "a.csv", offset=2, format="markdown")).startswith("| a | b |")
+
+
+async def test_a_damaged_document_is_an_error_but_plain_text_named_so_is_no_matter_of_readers(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.pdf").write_text("no pdf")
+
+    with pytest.raises(Unsupported):
+        await read(tmp_path, "a.pdf")
+
+
+async def test_lines_that_were_shown_and_have_not_changed_are_not_shown_again_unless_forced(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    files = Workspace(tmp_path)
+
+    first = await read_file("a.txt", files=files)
+    again = await read_file("a.txt", files=files)
+    other = await read_file("a.txt", offset=2, files=files)
+    forced = await read_file("a.txt", force=True, files=files)
+    bare = await read_file("a.txt", numbered=False, files=files)
+    (tmp_path / "a.txt").write_text("one\nTWO\n")
+    changed = await read_file("a.txt", files=files)
+    files.close()
+
+    assert (
+        str(again) == "[a.txt lines 1-2: unchanged since you read them above. force=true shows them again.]"
+    )
+    assert again.data["unchanged"]
+    assert str(other) == "     2→two"
+    assert str(forced) == str(first)
+    assert str(bare) == "one\ntwo\n"
+    assert str(changed) == "     1→one\n     2→TWO"
+
+
+async def test_a_spilled_result_is_read_like_a_file(tmp_path: Path) -> None:
+    files = Workspace(tmp_path)
+    spills = MemorySpills(x="a\nb\x0cc\nd")
+
+    found = await read_file("spill:x", offset=2, limit=1, files=files, spills=spills)
+
+    assert found.data["text"] == "b\x0cc\n"
+    assert found.data["total"] == 3
+    with pytest.raises(NotFound):
+        await read_file("spill:y", files=files, spills=spills)
+    with pytest.raises(Unavailable):
+        await read_file("spill:x", files=files)
+    files.close()
+
+
+async def test_a_cut_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x" * 3000 + "\nend\n")
+
+    found = await read(tmp_path, "a.txt")
+
+    assert str(found).split("\n")[0] == "     1→" + "x" * 2000 + " [line cut]"
