@@ -49,7 +49,12 @@ async def test_audio_content() -> Audio:
 @tool(effects=PURE)
 async def test_embedded_resource() -> File:
     """Return an embedded resource."""
-    return File(name="embedded", mime_type="text/plain", uri="test://embedded-resource", data=b"This is an embedded resource.")
+    return File(
+        name="embedded",
+        mime_type="text/plain",
+        uri="test://embedded-resource",
+        data=b"This is an embedded resource.",
+    )
 
 
 @tool(effects=PURE)
@@ -58,7 +63,12 @@ async def test_multiple_content_types() -> list[Any]:
     return [
         Text("Multiple content types test:"),
         Image(data=PNG, mime_type="image/png"),
-        File(name="mixed", mime_type="application/json", uri="test://mixed-content-resource", data=b'{"test":"data","value":123}'),
+        File(
+            name="mixed",
+            mime_type="application/json",
+            uri="test://mixed-content-resource",
+            data=b'{"test":"data","value":123}',
+        ),
     ]
 
 
@@ -136,7 +146,11 @@ async def test_elicitation_sep1330_enums(client: Inject[ClientDoor]) -> str:
         "properties": {
             "untitledSingle": {"type": "string", "enum": options},
             "titledSingle": {"type": "string", "oneOf": titled},
-            "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
+            "legacyEnum": {
+                "type": "string",
+                "enum": ["opt1", "opt2"],
+                "enumNames": ["Option One", "Option Two"],
+            },
             "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
             "titledMulti": {"type": "array", "items": {"anyOf": titled}},
         },
@@ -218,7 +232,11 @@ async def test_input_required_result_multiple_inputs(client: Inject[ClientDoor])
     """Ask three things at once."""
     answers = client.want(
         {
-            "user_name": ("elicitation", "elicitation/create", {"message": "What is your name?", "requestedSchema": NAME}),
+            "user_name": (
+                "elicitation",
+                "elicitation/create",
+                {"message": "What is your name?", "requestedSchema": NAME},
+            ),
             "greeting": ("sampling", "sampling/createMessage", question("Generate a greeting", 50)),
             "client_roots": ("roots", "roots/list", {}),
         }
@@ -312,13 +330,30 @@ class ConformanceResources:
     async def list(self) -> Sequence[Mapping[str, Any]]:
         return [
             {"uri": "test://static-text", "name": "text", "description": "A text.", "mimeType": "text/plain"},
-            {"uri": "test://static-binary", "name": "binary", "description": "A picture.", "mimeType": "image/png"},
-            {"uri": "test://watched-resource", "name": "watched", "description": "Changes.", "mimeType": "text/plain"},
-            {"uri": "test://example-resource", "name": "example", "description": "Example.", "mimeType": "text/plain"},
+            {
+                "uri": "test://static-binary",
+                "name": "binary",
+                "description": "A picture.",
+                "mimeType": "image/png",
+            },
+            {
+                "uri": "test://watched-resource",
+                "name": "watched",
+                "description": "Changes.",
+                "mimeType": "text/plain",
+            },
+            {
+                "uri": "test://example-resource",
+                "name": "example",
+                "description": "Example.",
+                "mimeType": "text/plain",
+            },
         ]
 
     async def templates(self) -> Sequence[Mapping[str, Any]]:
-        return [{"uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json"}]
+        return [
+            {"uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json"}
+        ]
 
     async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
         if uri == "test://static-binary":
@@ -346,7 +381,11 @@ class ConformancePrompts:
         return [
             {"name": "test_simple_prompt", "description": "Simple."},
             {"name": "test_prompt_with_arguments", "description": "With arguments.", "arguments": args},
-            {"name": "test_prompt_with_embedded_resource", "description": "With a resource.", "arguments": uri},
+            {
+                "name": "test_prompt_with_embedded_resource",
+                "description": "With a resource.",
+                "arguments": uri,
+            },
             {"name": "test_prompt_with_image", "description": "With an image."},
             {"name": "test_input_required_result_prompt", "description": "Asks first."},
         ]
@@ -361,15 +400,25 @@ class ConformancePrompts:
                 return said({"type": "text", "text": f"Prompt with arguments: arg1='{one}', arg2='{two}'"})
             case "test_prompt_with_embedded_resource":
                 uri = arguments.get("resourceUri", "")
-                inner = {"uri": uri, "mimeType": "text/plain", "text": "Embedded resource content for testing."}
+                inner = {
+                    "uri": uri,
+                    "mimeType": "text/plain",
+                    "text": "Embedded resource content for testing.",
+                }
                 return said({"type": "resource", "resource": inner}, text)
             case "test_prompt_with_image":
                 image = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
                 return said(image, text)
             case "test_input_required_result_prompt":
                 exchange = current_exchange()
-                schema = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
-                answer = await exchange.elicit("What context should the prompt use?", schema, key="user_context")
+                schema = {
+                    "type": "object",
+                    "properties": {"context": {"type": "string"}},
+                    "required": ["context"],
+                }
+                answer = await exchange.elicit(
+                    "What context should the prompt use?", schema, key="user_context"
+                )
                 return said({"type": "text", "text": str(answer.get("content"))})
         raise NotFound(f"there is no prompt {name!r}")
 
@@ -381,8 +430,20 @@ def build() -> Service:
     found = [t for n, t in globals().items() if isinstance(t, Tool) and n.startswith("test_")]
     kit = Toolkit(found) + Toolkit(
         [
-            Tool(echo_arguments, name="json_schema_2020_12_tool", effects=PURE, parameters=SCHEMA_2020, description="Check."),
-            Tool(echo_arguments, name="test_x_mcp_header", effects=PURE, parameters=HEADERS, description="Echo."),
+            Tool(
+                echo_arguments,
+                name="json_schema_2020_12_tool",
+                effects=PURE,
+                parameters=SCHEMA_2020,
+                description="Check.",
+            ),
+            Tool(
+                echo_arguments,
+                name="test_x_mcp_header",
+                effects=PURE,
+                parameters=HEADERS,
+                description="Echo.",
+            ),
             Tool(compute_slowly, name="slow_compute", effects=PURE),
         ]
     )

@@ -37,7 +37,9 @@ class Asking:
         self.people: People | None = None
         self.asked = 0
 
-    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def elicit(
+        self, context: Any, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
         """Answer one request: accept with the person's values, decline, or cancel."""
         self.asked += 1
         if self.people is None or self.asked > MAX_QUESTIONS:
@@ -49,7 +51,9 @@ class Asking:
     async def _url(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
         parts = urlsplit(params.url)
         loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        if clean(params.url) != params.url or (parts.scheme != "https" and not (parts.scheme == "http" and loopback)):
+        if clean(params.url) != params.url or (
+            parts.scheme != "https" and not (parts.scheme == "http" and loopback)
+        ):
             return types.ElicitResult(action="decline")
         text = (
             f"[MCP server {self._server}] {clean(params.message)[:1000]}\n"
@@ -65,7 +69,9 @@ class Asking:
         schema = cast("Mapping[str, Any]", params.requested_schema)
         fields = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
         wanted = " ".join([params.message, *fields, *(str(f.get("title", "")) for f in fields.values())])
-        if any(_SECRET.search(f"{k} {f.get('title', '')} {f.get('description', '')}") for k, f in fields.items()):
+        if any(
+            _SECRET.search(f"{k} {f.get('title', '')} {f.get('description', '')}") for k, f in fields.items()
+        ):
             # A form shows what is typed to the server and to the model's history: no place for a secret.
             return types.ElicitResult(action="decline")
         if _SECRET.search(wanted) and not fields:
@@ -77,7 +83,9 @@ class Asking:
             if answers is None:
                 return types.ElicitResult(action="cancel")
             agreed = answers[0].strip().lower() in ("yes", "y", "1", "ok")
-            return types.ElicitResult(action="accept" if agreed else "decline", content={} if agreed else None)
+            return types.ElicitResult(
+                action="accept" if agreed else "decline", content={} if agreed else None
+            )
         content: dict[str, Any] = {}
         for key, field in list(fields.items())[:MAX_QUESTIONS]:
             answers = await self._ask([_question(head, key, field, key in required, self._timeout_s)])
@@ -111,7 +119,9 @@ def _question(head: str, key: str, field: Mapping[str, Any], required: bool, tim
     options = choices(field)
     if field.get("type") == "boolean":
         options = ("yes", "no")
-    return Question(text=text, options=tuple(options[:20]), multi_select=field.get("type") == "array", timeout_s=timeout_s)
+    return Question(
+        text=text, options=tuple(options[:20]), multi_select=field.get("type") == "array", timeout_s=timeout_s
+    )
 
 
 def choices(field: Mapping[str, Any]) -> tuple[str, ...]:
@@ -121,7 +131,9 @@ def choices(field: Mapping[str, Any]) -> tuple[str, ...]:
     listed: Any = source.get("enum")
     if listed is None:
         variants: Any = source.get("oneOf") or source.get("anyOf") or ()
-        listed = [cast("Mapping[str, Any]", v)["const"] for v in variants if isinstance(v, Mapping) and "const" in v]
+        listed = [
+            cast("Mapping[str, Any]", v)["const"] for v in variants if isinstance(v, Mapping) and "const" in v
+        ]
     return tuple(str(v) for v in listed)
 
 

@@ -141,7 +141,9 @@ class MCPServer:
 
     # -- calls --------------------------------------------------------------------------------
 
-    async def call(self, method: str, params: dict[str, Any], *, what: str, idempotent: bool = False) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: dict[str, Any], *, what: str, idempotent: bool = False
+    ) -> dict[str, Any]:
         """One request of the protocol, under the deadline of its tool; the raw result.
 
         A lost connection is opened again; the request is repeated once, and only where it is idempotent.

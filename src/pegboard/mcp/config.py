@@ -82,7 +82,9 @@ class ServerConfig:
         if self.transport == "stdio" and not self.command:
             raise ConfigError(f"MCP server {self.name!r} needs a command, or a url")
         if self.transport != "stdio" and not self.url.startswith(("http://", "https://")):
-            raise ConfigError(f"MCP server {self.name!r}: the url {self.url!r} must start with http:// or https://")
+            raise ConfigError(
+                f"MCP server {self.name!r}: the url {self.url!r} must start with http:// or https://"
+            )
 
     @property
     def command_line(self) -> str:
@@ -153,7 +155,9 @@ def _inner(value: Any) -> Any:
 
 
 def _is_server(table: Mapping[str, Any]) -> bool:
-    return any(isinstance(v, str) and _fold(str(k)) in ("command", "url", "serverurl") for k, v in table.items())
+    return any(
+        isinstance(v, str) and _fold(str(k)) in ("command", "url", "serverurl") for k, v in table.items()
+    )
 
 
 _KEYS: Final[Mapping[str, str]] = {
@@ -213,7 +217,11 @@ def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
         source=source,
     )
     numbers = {k: _seconds(found[k], k) for k in ("timeout_s", "max_s", "start_s") if k in found}
-    flags = {k: bool(found[k]) for k in ("progress_extends", "resources", "prompts", "trusted", "parallel") if k in found}
+    flags = {
+        k: bool(found[k])
+        for k in ("progress_extends", "resources", "prompts", "trusted", "parallel")
+        if k in found
+    }
     per_tool = {str(k): _seconds(v, k) for k, v in dict(found.get("tool_timeouts") or {}).items()}
     return replace(config, **numbers, **flags, tool_timeouts=per_tool)
 
@@ -244,7 +252,9 @@ class _Filler:
         found = (self._inputs if kind == "input" else self._environment).get(name) or default
         if found is None:
             what = "the input" if kind == "input" else "the environment variable"
-            raise ConfigError(f"{self._source}: MCP server {self._server!r}: key {key} needs {what} {name}, which is not set")
+            raise ConfigError(
+                f"{self._source}: MCP server {self._server!r}: key {key} needs {what} {name}, which is not set"
+            )
         return found
 
 

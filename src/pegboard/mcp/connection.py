@@ -18,9 +18,9 @@ from pegboard.core.context import current_context
 from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError, Unavailable
 from pegboard.mcp.asking import Asking
 from pegboard.mcp.catalogue import Catalogue, build
-from pegboard.mcp.session import Session
 from pegboard.mcp.pipe import piped
 from pegboard.mcp.process import ServerProcess
+from pegboard.mcp.session import Session
 from pegboard.mcp.visible import clean
 from pegboard.ports.people import People
 
@@ -150,7 +150,9 @@ class Connection:
         from mcp.client.subscriptions import SubscriptionLost, listen
 
         with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
-            async with listen(session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True) as changes:
+            async with listen(
+                session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as changes:
                 async for _ in changes:
                     self._stale.set()
 
@@ -189,7 +191,9 @@ class Connection:
     async def _on_message(self, message: Any) -> None:
         if isinstance(
             message,
-            types.ToolListChangedNotification | types.ResourceListChangedNotification | types.PromptListChangedNotification,
+            types.ToolListChangedNotification
+            | types.ResourceListChangedNotification
+            | types.PromptListChangedNotification,
         ):
             self._stale.set()
 
@@ -203,7 +207,11 @@ class Connection:
             error = _first(cast("BaseExceptionGroup[BaseException]", error))
         if isinstance(error, PegboardError):
             text = error.message if isinstance(error, ToolError) else str(error)
-            return Unavailable(f"MCP server {self.config.name!r}: {text}") if self.config.name not in text else error
+            return (
+                Unavailable(f"MCP server {self.config.name!r}: {text}")
+                if self.config.name not in text
+                else error
+            )
         process = self._process
         how = ""
         if process is not None and process.exit_code is not None:
@@ -233,7 +241,9 @@ class Connection:
                         # The call's own bound holds whatever a server says (corpus mcp-041).
                         deadline.reschedule(min(loop.time() + limit, last))
                     if context is not None:
-                        context.emit({"progress": done, "total": total, "message": clean(message or "")[:500]})
+                        context.emit(
+                            {"progress": done, "total": total, "message": clean(message or "")[:500]}
+                        )
 
                 return await self._asked(session, method, params, what, progress)
         except TimeoutError:
@@ -312,7 +322,9 @@ class Connection:
         prompts: list[Mapping[str, Any]] = []
         if has.resources is not None and config.resources:
             resources = await self._pages("resources/list", "resources", said, optional=True)
-            resources += await self._pages("resources/templates/list", "resourceTemplates", said, optional=True)
+            resources += await self._pages(
+                "resources/templates/list", "resourceTemplates", said, optional=True
+            )
         if has.prompts is not None and config.prompts:
             prompts = await self._pages("prompts/list", "prompts", said, optional=True)
         return build(
@@ -320,7 +332,9 @@ class Connection:
             style=self._server.style, warnings=said,
         )  # fmt: skip
 
-    async def _pages(self, method: str, key: str, said: list[str], *, optional: bool = False) -> list[Mapping[str, Any]]:
+    async def _pages(
+        self, method: str, key: str, said: list[str], *, optional: bool = False
+    ) -> list[Mapping[str, Any]]:
         session = cast(Session, self._session)
         out: list[Mapping[str, Any]] = []
         cursor: str | None = None
@@ -332,17 +346,25 @@ class Connection:
                 if error.code == CONNECTION_CLOSED:
                     raise await self._lost(method) from None
                 if cursor is None and not optional:
-                    raise Unavailable(f"MCP server {self.config.name!r} refused {method}: {clean(error.message)[:500]}") from None
+                    raise Unavailable(
+                        f"MCP server {self.config.name!r} refused {method}: {clean(error.message)[:500]}"
+                    ) from None
                 if error.code != METHOD_NOT_FOUND or cursor is not None:
-                    said.append(f"{self.config.name}: {method} failed after {len(out)} entries: {clean(error.message)[:200]}")
+                    said.append(
+                        f"{self.config.name}: {method} failed after {len(out)} entries: {clean(error.message)[:200]}"
+                    )
                 return out
             rows: Any = raw.get(key)
-            out += [r for r in cast("list[Any]", rows) if isinstance(r, dict)] if isinstance(rows, list) else []
+            out += (
+                [r for r in cast("list[Any]", rows) if isinstance(r, dict)] if isinstance(rows, list) else []
+            )
             following: Any = raw.get("nextCursor")
             if not isinstance(following, str) or not following:
                 return out
             if following in seen:
-                said.append(f"{self.config.name}: {method} repeats a cursor; stopped after {len(out)} entries")
+                said.append(
+                    f"{self.config.name}: {method} repeats a cursor; stopped after {len(out)} entries"
+                )
                 return out
             seen.add(following)
             cursor = following

@@ -65,7 +65,9 @@ def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
             child
             for node in level
             if isinstance(node, dict | list)
-            for child in (cast("dict[str, Any]", node).values() if isinstance(node, dict) else cast("list[Any]", node))
+            for child in (
+                cast("dict[str, Any]", node).values() if isinstance(node, dict) else cast("list[Any]", node)
+            )
             if isinstance(child, dict | list)
         ]
         if not level:

@@ -90,7 +90,9 @@ class Peer:
             self.pending.pop(key, None)
         if "error" in reply:
             said: Any = reply["error"]
-            raise ToolError(f"the client refused {method}: {str(cast('Json', said).get('message', said))[:300]}")
+            raise ToolError(
+                f"the client refused {method}: {str(cast('Json', said).get('message', said))[:300]}"
+            )
         result: Any = reply.get("result")
         return cast("Json", result) if isinstance(result, dict) else {}
 
@@ -222,7 +224,11 @@ class Exchange:
     def log(self, level: str, data: Any, logger: str = "pegboard") -> None:
         """Send a log message, where the client wants ones of that severity."""
         wanted = self.log_level
-        if wanted not in LOG_LEVELS or level not in LOG_LEVELS or LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted):
+        if (
+            wanted not in LOG_LEVELS
+            or level not in LOG_LEVELS
+            or LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted)
+        ):
             return
         self.peer.notify("notifications/message", {"level": level, "logger": logger, "data": data}, self)
 
@@ -244,7 +250,9 @@ class Exchange:
             params["mode"] = "form"
         key = key or f"elicitation-{self._asked + 1}"
         answer = await self.ask("elicitation", "elicitation/create", params, key)
-        if answer.get("action") == "accept" and not ForeignSchema(schema).accepts(answer.get("content") or {}):
+        if answer.get("action") == "accept" and not ForeignSchema(schema).accepts(
+            answer.get("content") or {}
+        ):
             if not self.modern:
                 raise ToolError("the client's answer does not fit the form that it was asked to fill in")
             self._answers.pop(key, None)
@@ -310,7 +318,11 @@ class Exchange:
     def input_required(self) -> Json:
         """The result that asks the client to call again."""
         state = {"for": self._binding, "answers": self._answers}
-        return {"resultType": "input_required", "inputRequests": self.wanted, "requestState": self._seal.seal(state)}
+        return {
+            "resultType": "input_required",
+            "inputRequests": self.wanted,
+            "requestState": self._seal.seal(state),
+        }
 
 
 def _lacks(capability: str) -> ToolError:

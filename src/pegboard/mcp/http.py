@@ -19,7 +19,9 @@ _SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authori
 
 
 @asynccontextmanager
-async def http_transport(config: ServerConfig, auth: httpx2.Auth | None = None) -> AsyncGenerator[tuple[Any, Any]]:
+async def http_transport(
+    config: ServerConfig, auth: httpx2.Auth | None = None
+) -> AsyncGenerator[tuple[Any, Any]]:
     """The stream pair of an HTTP server.
 
     Raises:
@@ -41,7 +43,9 @@ async def http_transport(config: ServerConfig, auth: httpx2.Auth | None = None) 
             yield streams
         return
     async with _client(config.headers, auth, httpx2.Timeout(30.0, read=None)) as client:
-        async with streamable_http_client(config.url, http_client=client, max_sse_event_size=MAX_BODY) as streams:
+        async with streamable_http_client(
+            config.url, http_client=client, max_sse_event_size=MAX_BODY
+        ) as streams:
             yield streams
 
 

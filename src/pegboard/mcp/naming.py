@@ -44,7 +44,11 @@ def exposed_name(server: str, tool: str, style: Style = "mcp") -> str:
         case "raw":
             whole = tool
     clean = _OTHER.sub("_", whole)
-    if clean == whole and len(clean) <= LONGEST and (style != "raw" or clean[:1].isalpha() or clean[:1] == "_"):
+    if (
+        clean == whole
+        and len(clean) <= LONGEST
+        and (style != "raw" or clean[:1].isalpha() or clean[:1] == "_")
+    ):
         return clean
     if not (clean[:1].isalpha() or clean[:1] == "_"):
         clean = f"t_{clean}"

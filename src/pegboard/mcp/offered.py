@@ -124,7 +124,13 @@ class WorkspaceResources:
 
     async def templates(self) -> Sequence[Mapping[str, Any]]:
         """See Resources."""
-        return [{"uriTemplate": "workspace:///{path}", "name": "workspace file", "description": "A file by its path."}]
+        return [
+            {
+                "uriTemplate": "workspace:///{path}",
+                "name": "workspace file",
+                "description": "A file by its path.",
+            }
+        ]
 
     async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
         """See Resources. Only workspace addresses, and only below the workspace (corpus mcp-072)."""

@@ -82,7 +82,9 @@ class Pins:
     def _pins(self) -> dict[str, dict[str, str]]:
         if not self._read and self.path is not None:
             try:
-                self._known = cast("dict[str, dict[str, str]]", json.loads(self.path.read_text(encoding="utf-8")))
+                self._known = cast(
+                    "dict[str, dict[str, str]]", json.loads(self.path.read_text(encoding="utf-8"))
+                )
             except FileNotFoundError:
                 self._known = {}
         self._read = True

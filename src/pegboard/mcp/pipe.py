@@ -12,7 +12,14 @@ from typing import Any, Final, cast
 
 import anyio
 import anyio.abc
-from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT, run_notify_intercept
+from mcp.shared.dispatcher import (
+    CallOptions,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+    ProgressFnT,
+    run_notify_intercept,
+)
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
@@ -40,7 +47,9 @@ class _Inbound:
     """What package `mcp` hands to callbacks beside a message of the server."""
 
     request_id: str | int | None
-    transport: TransportContext = field(default_factory=lambda: TransportContext(kind="stdio", can_send_request=False))
+    transport: TransportContext = field(
+        default_factory=lambda: TransportContext(kind="stdio", can_send_request=False)
+    )
     can_send_request: bool = False
     message_metadata: None = None
     cancel_requested: anyio.Event = field(default_factory=anyio.Event)
@@ -64,7 +73,9 @@ class PipeDispatcher:
         reader, writer: its output and input.
     """
 
-    def __init__(self, process: ServerProcess, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, process: ServerProcess, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._process = process
         self._reader = reader
         self._writer = writer
@@ -115,7 +126,9 @@ class PipeDispatcher:
             self._waiting.pop(id, None)
         return _result_of(reply)
 
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
         """Send a notification; nothing where the server is gone."""
         message: Json = {"jsonrpc": "2.0", "method": method}
         if params:
@@ -210,7 +223,9 @@ class PipeDispatcher:
         total, said = params.get("total"), params.get("message")
         self._spawn(
             waiting.on_progress(
-                float(done), total if isinstance(total, int | float) else None, said if isinstance(said, str) else None
+                float(done),
+                total if isinstance(total, int | float) else None,
+                said if isinstance(said, str) else None,
             )
         )
 
@@ -261,7 +276,9 @@ async def piped(process: ServerProcess) -> AsyncGenerator[PipeDispatcher]:
             raise
 
 
-async def _shut_down(process: ServerProcess, stdin: asyncio.StreamWriter, tasks: list[asyncio.Future[None]]) -> None:
+async def _shut_down(
+    process: ServerProcess, stdin: asyncio.StreamWriter, tasks: list[asyncio.Future[None]]
+) -> None:
     stdin.close()
     await process.stop()
     for task in tasks:

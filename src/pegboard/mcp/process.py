@@ -66,7 +66,14 @@ class ServerProcess:
         env[tree.MARK] = self._mark
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         (in_r, in_w), (out_r, out_w), (err_r, err_w) = pipes
-        what = Spawn(argv=(config.command, *config.args), env=env, cwd=config.cwd, stdin=in_r, stdout=out_w, stderr=err_w)
+        what = Spawn(
+            argv=(config.command, *config.args),
+            env=env,
+            cwd=config.cwd,
+            stdin=in_r,
+            stdout=out_w,
+            stderr=err_w,
+        )
         try:
             self._process = await spawn(what)
         except (OSError, ValueError) as error:

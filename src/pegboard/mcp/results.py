@@ -116,7 +116,7 @@ def data_fault(value: Any) -> str:
 def _tells(content: list[Block], data: Any) -> bool:
     """Whether some text already is this very data as JSON."""
     for one in content:
-        if isinstance(one, Text) and one.text[:1] in "[{\"0123456789tfn-":
+        if isinstance(one, Text) and one.text[:1] in '[{"0123456789tfn-':
             try:
                 if json.loads(one.text) == data:
                     return True
@@ -124,7 +124,11 @@ def _tells(content: list[Block], data: Any) -> bool:
                 continue
     texts = [b.text for b in content if isinstance(b, Text)]
     # Servers wrap a bare text as {"result": text}: that says nothing more.
-    return isinstance(data, dict) and len(cast("dict[str, Any]", data)) == 1 and cast("dict[str, Any]", data).get("result") in texts
+    return (
+        isinstance(data, dict)
+        and len(cast("dict[str, Any]", data)) == 1
+        and cast("dict[str, Any]", data).get("result") in texts
+    )
 
 
 def _image(encoded: str, mime: str) -> Block:

@@ -171,7 +171,9 @@ class HttpFace:
         if scope["path"] != self._path:
             return 404, "not found"
         query = scope.get("query_string", b"").decode("latin-1")
-        if any(k.lower() in ("token", "access_token", "key") for k, _ in parse_qsl(query, keep_blank_values=True)):
+        if any(
+            k.lower() in ("token", "access_token", "key") for k, _ in parse_qsl(query, keep_blank_values=True)
+        ):
             return 400, "a token never stands in an address; send it as Authorization: Bearer"
         return self._unauthorised(headers)
 
@@ -209,7 +211,9 @@ class HttpFace:
             await _json(send, 400, error_reply(None, PARSE_ERROR, "the body is no JSON"))
             return
         if not isinstance(message, dict):
-            await _json(send, 400, error_reply(None, INVALID_REQUEST, "the body must be one JSON-RPC message"))
+            await _json(
+                send, 400, error_reply(None, INVALID_REQUEST, "the body must be one JSON-RPC message")
+            )
             return
         one = cast("Json", message)
         version = headers.get("mcp-protocol-version")
@@ -237,7 +241,9 @@ class HttpFace:
                     part = event.get("body", b"")
                     size += len(part)
                     if size > MAX_BODY:
-                        await _plain(send, 413, f"a message may have {MAX_BODY} bytes", [(b"connection", b"close")])
+                        await _plain(
+                            send, 413, f"a message may have {MAX_BODY} bytes", [(b"connection", b"close")]
+                        )
                         return None
                     parts.append(part)
                     if not event.get("more_body"):
@@ -248,9 +254,13 @@ class HttpFace:
 
     # -- the stateless era --------------------------------------------------------------------
 
-    async def _modern(self, message: Json, headers: Mapping[str, str], receive: Receive, send: SendEvent) -> None:
+    async def _modern(
+        self, message: Json, headers: Mapping[str, str], receive: Receive, send: SendEvent
+    ) -> None:
         if "method" not in message:
-            await _json(send, 400, error_reply(None, INVALID_REQUEST, "the body must be a request or notification"))
+            await _json(
+                send, 400, error_reply(None, INVALID_REQUEST, "the body must be a request or notification")
+            )
             return
         if "id" not in message:
             version = headers.get("mcp-protocol-version", "")
@@ -270,7 +280,11 @@ class HttpFace:
 
     def _header_fault(self, message: Json, headers: Mapping[str, str]) -> Json | None:
         """Headers that disagree with the body (2026-07-28, standard and custom headers)."""
-        from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request, validate_mcp_param_headers
+        from mcp.shared.inbound import (
+            InboundLadderRejection,
+            classify_inbound_request,
+            validate_mcp_param_headers,
+        )
 
         id = message.get("id")
         double = [n for n in ("mcp-protocol-version", "mcp-method", "mcp-name") if "\0" in headers.get(n, "")]
@@ -292,10 +306,16 @@ class HttpFace:
 
     # -- the handshake era --------------------------------------------------------------------
 
-    async def _handshake(self, message: Json, headers: Mapping[str, str], receive: Receive, send: SendEvent) -> None:
+    async def _handshake(
+        self, message: Json, headers: Mapping[str, str], receive: Receive, send: SendEvent
+    ) -> None:
         version = headers.get("mcp-protocol-version")
         if version is not None and version not in HANDSHAKE:
-            await _json(send, 400, error_reply(message.get("id"), INVALID_REQUEST, f"unknown revision {version[:40]!r}"))
+            await _json(
+                send,
+                400,
+                error_reply(message.get("id"), INVALID_REQUEST, f"unknown revision {version[:40]!r}"),
+            )
             return
         if message.get("method") == "initialize" and "id" in message:
             await self._initialize(message, receive, send)
@@ -331,7 +351,11 @@ class HttpFace:
         """The client's session; None where there is none and that has been answered."""
         id = headers.get("mcp-session-id")
         if id is None:
-            await _json(send, 400, error_reply(None, INVALID_REQUEST, "Mcp-Session-Id is missing; send initialize first"))
+            await _json(
+                send,
+                400,
+                error_reply(None, INVALID_REQUEST, "Mcp-Session-Id is missing; send initialize first"),
+            )
             return None
         session = self._sessions.get(id)
         if session is None:
@@ -448,7 +472,9 @@ class HttpFace:
             if isinstance(id, str | int) and peer.inflight.get(id) is work:
                 del peer.inflight[id]
 
-    async def _plain_answer(self, work: asyncio.Future[Json | None], id: Any, send: SendEvent, *, modern: bool) -> None:
+    async def _plain_answer(
+        self, work: asyncio.Future[Json | None], id: Any, send: SendEvent, *, modern: bool
+    ) -> None:
         if work.cancelled():
             await _json(send, 200, error_reply(id, INTERNAL_ERROR, "the request was cancelled"))
             return
@@ -470,7 +496,9 @@ async def _guarded(
     try:
         return await service.handle(message, peer, exchange_made=made)
     except Exception as error:  # noqa: BLE001  The boundary of a request: its client gets an answer, no detail.
-        return error_reply(message.get("id"), INTERNAL_ERROR, f"the server failed with {type(error).__name__}")
+        return error_reply(
+            message.get("id"), INTERNAL_ERROR, f"the server failed with {type(error).__name__}"
+        )
 
 
 async def _finish(work: asyncio.Future[Json | None], id: Any, stream: _Stream) -> None:
@@ -573,7 +601,11 @@ async def _json(send: SendEvent, status: int, value: Json, extra: Sequence[tuple
 
 async def _plain(send: SendEvent, status: int, text: str, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
     body = text.encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode()), *extra]
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        *extra,
+    ]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -35,7 +35,9 @@ async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> No
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_CHUNK)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0))
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0)
+    )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     line = _Line(service, writer)
     service.join(line.peer)
@@ -81,7 +83,10 @@ class _Line:
     def write(self, message: Json) -> None:
         """One line; nothing where the client is gone."""
         if not self._writer.is_closing():
-            self._writer.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
+            self._writer.write(
+                json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+                + b"\n"
+            )
 
     def take(self, text: bytes) -> None:
         """Begin to answer one message."""

@@ -48,7 +48,9 @@ Method: TypeAlias = Callable[[Peer, Exchange, Mapping[str, Any]], Awaitable[Json
 
 PAGE: Final = 200
 _CACHE_MS: Final = 60_000
-_CHANGING: Final = frozenset({"write", "delete", "exec", "send", "spawn", "schedule", "spend", "control", "call"})
+_CHANGING: Final = frozenset(
+    {"write", "delete", "exec", "send", "spawn", "schedule", "spend", "control", "call"}
+)
 
 
 class Service:
@@ -162,7 +164,9 @@ class Service:
 
     # -- messages -----------------------------------------------------------------------------
 
-    async def handle(self, message: Any, peer: Peer, *, exchange_made: Callable[[Exchange], None] | None = None) -> Json | None:
+    async def handle(
+        self, message: Any, peer: Peer, *, exchange_made: Callable[[Exchange], None] | None = None
+    ) -> Json | None:
         """The answer to one message; None where it wants none."""
         if not isinstance(message, dict) or cast("Json", message).get("jsonrpc") != "2.0":
             return error_reply(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
@@ -176,7 +180,9 @@ class Service:
             return None
         id: Any = one["id"]
         if not isinstance(id, str | int) or isinstance(id, bool) or not isinstance(method, str):
-            return error_reply(None, INVALID_REQUEST, "a request needs a text or whole number as id, and a method")
+            return error_reply(
+                None, INVALID_REQUEST, "a request needs a text or whole number as id, and a method"
+            )
         given: Any = one.get("params")
         if given is not None and not isinstance(given, dict):
             return error_reply(id, INVALID_PARAMS, "params must be an object")
@@ -189,7 +195,12 @@ class Service:
             return error_reply(id, code, error.message)
 
     async def _request(
-        self, id: str | int, method: str, params: Json, peer: Peer, exchange_made: Callable[[Exchange], None] | None
+        self,
+        id: str | int,
+        method: str,
+        params: Json,
+        peer: Peer,
+        exchange_made: Callable[[Exchange], None] | None,
     ) -> Json:
         modern = is_modern(params)
         capabilities = peer.capabilities
@@ -200,11 +211,17 @@ class Service:
             peer.version = MODERN[-1]
         elif method == "initialize":
             if peer.version in MODERN:
-                raise RpcError(UNSUPPORTED_VERSION, "this connection speaks the stateless revision", {"supported": list(MODERN)})
+                raise RpcError(
+                    UNSUPPORTED_VERSION,
+                    "this connection speaks the stateless revision",
+                    {"supported": list(MODERN)},
+                )
             return {"jsonrpc": "2.0", "id": id, "result": self._initialize(params, peer)}
         elif peer.version not in HANDSHAKE and method != "ping":
             if peer.version in MODERN:
-                raise RpcError(INVALID_PARAMS, f"params._meta must carry {META_VERSION} and {META_CAPABILITIES}")
+                raise RpcError(
+                    INVALID_PARAMS, f"params._meta must carry {META_VERSION} and {META_CAPABILITIES}"
+                )
             if method == "server/discover" or method not in self._handshake:
                 raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
             raise RpcError(INVALID_REQUEST, "send initialize first")
@@ -222,7 +239,10 @@ class Service:
         if modern:
             result.setdefault("resultType", "complete")
             meta: Any = result.get("_meta")
-            result["_meta"] = {**(cast("Json", meta) if isinstance(meta, dict) else {}), META_SERVER: self.info}
+            result["_meta"] = {
+                **(cast("Json", meta) if isinstance(meta, dict) else {}),
+                META_SERVER: self.info,
+            }
         return {"jsonrpc": "2.0", "id": id, "result": result}
 
     def _envelope(self, method: str, params: Json) -> Mapping[str, Any]:
@@ -300,7 +320,9 @@ class Service:
         honoured: Json = {k: True for k in flags if asked.get(k) is True and self._serves(k)}
         if self.resources is not None and isinstance(asked.get("resourceSubscriptions"), list):
             honoured["resourceSubscriptions"] = asked["resourceSubscriptions"]
-        if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(asked.get("taskIds"), list):
+        if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(
+            asked.get("taskIds"), list
+        ):
             honoured["taskIds"] = self.tasks.known(peer, asked["taskIds"])
         if not hasattr(self, "_streams"):
             self._streams: dict[str | int, Exchange] = {}
@@ -339,7 +361,9 @@ class Service:
             # By its exact name only: what a client approved is one tool and no alias of it.
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
         if exchange.modern and self.tasks.wanted(exchange):
-            return await self.tasks.run(peer, exchange, lambda: self._call(tool, cast("Json", arguments), peer, exchange))
+            return await self.tasks.run(
+                peer, exchange, lambda: self._call(tool, cast("Json", arguments), peer, exchange)
+            )
         return await self._call(tool, cast("Json", arguments), peer, exchange)
 
     async def _call(self, tool: Tool, arguments: Json | None, peer: Peer, exchange: Exchange) -> Json:
@@ -413,7 +437,9 @@ class Service:
         whole = cast("Json", ref)
         asked = cast("Json", argument)
         name = str(whole.get("name") or whole.get("uri") or "")
-        values = await cast(Prompts, self.prompts).complete(name, str(asked.get("name")), str(asked.get("value", "")))
+        values = await cast(Prompts, self.prompts).complete(
+            name, str(asked.get("name")), str(asked.get("value", ""))
+        )
         shown_values = list(values)[:100]
         return {"completion": {"values": shown_values, "total": len(values), "hasMore": len(values) > 100}}
 
@@ -426,7 +452,11 @@ def is_modern(params: Mapping[str, Any]) -> bool:
 
 def listing(tool: Tool) -> Json:
     """A tool as `tools/list` shows it: schemas, and annotations derived from its kinds of effect."""
-    out: Json = {"name": tool.name, "description": tool.description or tool.name, "inputSchema": dict(tool.schema)}
+    out: Json = {
+        "name": tool.name,
+        "description": tool.description or tool.name,
+        "inputSchema": dict(tool.schema),
+    }
     output = tool.output_schema
     if output is not None and output.get("type") == "object":
         out["outputSchema"] = dict(output)
@@ -439,9 +469,14 @@ def annotations(tool: Tool) -> Json:
     kinds = set(tool.kinds())
     unknown = tool.effects is not None and callable(tool.effects) and not kinds
     changes = bool(kinds & _CHANGING) or unknown
-    out: Json = {"readOnlyHint": not changes, "openWorldHint": bool(kinds & {"connect", "send", "call", "exec"}) or unknown}
+    out: Json = {
+        "readOnlyHint": not changes,
+        "openWorldHint": bool(kinds & {"connect", "send", "call", "exec"}) or unknown,
+    }
     if changes:
-        out["destructiveHint"] = bool(kinds & {"delete", "exec", "write", "control", "call", "spend"}) or unknown
+        out["destructiveHint"] = (
+            bool(kinds & {"delete", "exec", "write", "control", "call", "spend"}) or unknown
+        )
         out["idempotentHint"] = tool.idempotent
     return out
 

@@ -16,7 +16,11 @@ HEAD_S: Final = 15.0
 
 def local_names(host: str, port: int) -> list[str]:
     """The Host headers that a server on an address answers to."""
-    names = {host if ":" not in host else f"[{host}]", "localhost", "127.0.0.1", "[::1]"} if _is_loopback(host) else {host}
+    names = (
+        {host if ":" not in host else f"[{host}]", "localhost", "127.0.0.1", "[::1]"}
+        if _is_loopback(host)
+        else {host}
+    )
     return sorted(f"{n}:{port}" for n in names)
 
 

@@ -45,7 +45,9 @@ class Session(ClientSession):
         except RuntimeError as error:
             raise Unavailable(f"no common protocol revision: {error}") from None
         except ValidationError as error:
-            raise Unavailable(f"the server's introduction is malformed ({error.error_count()} faults)") from None
+            raise Unavailable(
+                f"the server's introduction is malformed ({error.error_count()} faults)"
+            ) from None
 
     async def _probed(self) -> bool:
         """Whether the server answered as one of the stateless era."""
@@ -119,7 +121,9 @@ class Session(ClientSession):
             answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
         return answers, wanted.request_state
 
-    async def _send(self, method: str, params: dict[str, Any], progress: ProgressFnT | None) -> dict[str, Any]:
+    async def _send(
+        self, method: str, params: dict[str, Any], progress: ProgressFnT | None
+    ) -> dict[str, Any]:
         try:
             return await self._send_once(method, params, progress)
         except MCPError as error:
@@ -130,7 +134,9 @@ class Session(ClientSession):
         self.learn(cast("list[Mapping[str, Any]]", listed.get("tools") or []))
         return await self._send_once(method, params, progress)
 
-    async def _send_once(self, method: str, params: dict[str, Any], progress: ProgressFnT | None) -> dict[str, Any]:
+    async def _send_once(
+        self, method: str, params: dict[str, Any], progress: ProgressFnT | None
+    ) -> dict[str, Any]:
         data: dict[str, Any] = {"method": method, "params": dict(params)}
         options: CallOptions = {}
         self._stamp(data, options)

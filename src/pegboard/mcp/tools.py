@@ -50,7 +50,8 @@ def tool_of(server: MCPServer, offer: Offer) -> Tool:
     tool = Tool(
         run,
         name=offer.name,
-        description=shown_description(offer.definition.description) or f"{offer.original} of the MCP server {server.name}.",
+        description=shown_description(offer.definition.description)
+        or f"{offer.original} of the MCP server {server.name}.",
         plan=plan,
         level="confirm",
         timeout_s=0,  # the connection's own deadline holds, and tells the server to stop
@@ -91,12 +92,16 @@ async def _call(server: MCPServer, offer: Offer, arguments: Mapping[str, Any]) -
 
 async def _read(server: MCPServer, uri: str) -> ToolResult:
     config = server.config
-    listed = next((r for r in (server.catalogue.resources if server.catalogue else ()) if r.get("uri") == uri), None)
+    listed = next(
+        (r for r in (server.catalogue.resources if server.catalogue else ()) if r.get("uri") == uri), None
+    )
     named = str(listed.get("name", "")) if listed else ""
     if not permitted(uri, config.allow, config.deny) and not (
         named and permitted(named, config.allow, ()) and permitted(uri, None, config.deny)
     ):
-        raise PermissionDenied(f"the resource {uri[:200]} is not on the allow-list of MCP server {server.name!r}")
+        raise PermissionDenied(
+            f"the resource {uri[:200]} is not on the allow-list of MCP server {server.name!r}"
+        )
     # The address goes to the server and nowhere else, whatever its scheme (corpus mcp-071).
     raw = await server.call("resources/read", {"uri": uri}, what=f"reading {uri[:100]}", idempotent=True)
     items: Any = raw.get("contents")
@@ -106,7 +111,9 @@ async def _read(server: MCPServer, uri: str) -> ToolResult:
 
 async def _prompt(server: MCPServer, name: str, arguments: Mapping[str, Any]) -> ToolResult:
     if not permitted(name, server.config.allow, server.config.deny):
-        raise PermissionDenied(f"the prompt {name[:100]} is not on the allow-list of MCP server {server.name!r}")
+        raise PermissionDenied(
+            f"the prompt {name[:100]} is not on the allow-list of MCP server {server.name!r}"
+        )
     params = {"name": name, "arguments": {str(k): str(v) for k, v in arguments.items()}}
     raw = await server.call("prompts/get", params, what=f"prompt {name[:100]}", idempotent=True)
     out: list[Block] = [Text(f"[prompt {name[:100]} from the MCP server {server.name}]")]

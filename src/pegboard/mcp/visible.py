@@ -1,4 +1,4 @@
-"""Visible text: what a server's words hold that a person would not see, and the words without it."""
+"""Visible text: what a server's words hold that a person would not see or should know of."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 import unicodedata
 from typing import Final
 
-_ESCAPES: Final = re.compile(
-    # OSC, DCS, SOS, PM, APC up to their terminator; CSI; any other two-character escape.
-    r"\x1b[\]PX^_].*?(?:\x07|\x1b\\|\x9c|\Z)|[\x9d\x90\x98\x9e\x9f].*?(?:\x07|\x9c|\x1b\\|\Z)"
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]?",
-    re.DOTALL,
+from pegboard.core.sanitise import clean
+
+_SUSPECT: Final = re.compile(
+    "[^\\t\\n\\r -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u06ff\u3001-\u9fff\uac00-\ud7a3]"
 )
-_SUSPECT: Final = re.compile("[^\\t\\n\\r -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u06ff\u3001-\u9fff\uac00-\ud7a3]")
 _INSTRUCTIONS: Final = re.compile(
     r"<\s*/?\s*(?:important|system|instructions?|secret|hidden|admin)\b"
     r"|\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:previous|prior|above|earlier|all|any|other|system)\b"
@@ -24,18 +22,6 @@ _INSTRUCTIONS: Final = re.compile(
     r"|(?:忽略|无视)[^。\n]{0,10}(?:之前|以上|先前|所有)[^。\n]{0,8}(?:指令|说明|提示)|不要告诉用户",
     re.IGNORECASE,
 )
-
-
-def clean(text: str) -> str:
-    """The text without terminal escapes, control, direction, tag and other invisible characters.
-
-    Tab, newline and joiners inside words or emoji stay (security.md, content).
-    """
-    if "\x1b" in text or _has_c1(text):
-        text = _ESCAPES.sub("", text)
-    if text.isascii() and not _has_control(text):
-        return text
-    return _SUSPECT.sub(lambda m: m[0] if _stays(m.string, m.start()) else "", text).replace("\r\n", "\n")
 
 
 def hidden(text: str) -> list[str]:
@@ -70,9 +56,4 @@ def _stays(text: str, at: int) -> bool:
     return category not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
-def _has_control(text: str) -> bool:
-    return any(c < " " and c not in "\t\n" or c == "\x7f" for c in text)
-
-
-def _has_c1(text: str) -> bool:
-    return any(c in text for c in "\x90\x98\x9b\x9d\x9e\x9f")
+__all__ = ["clean", "hidden", "report"]
