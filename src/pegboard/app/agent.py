@@ -272,6 +272,7 @@ class Agent:
         from pegboard.runtime.transcripts import fold
 
         model = self.model()
+        await self.executor.ready()
         reader = None if self._output is None else OutputReader(self._output)
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         before = tee.before()
