@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from pegboard import PURE, Agent, BuildError, Effect, Executor, Policy, ReadPath, Rule, builtin, run_sync, tool
+from pegboard import (
+    PURE,
+    Agent,
+    BuildError,
+    Effect,
+    Executor,
+    Policy,
+    ReadPath,
+    Rule,
+    builtin,
+    run_sync,
+    tool,
+)
 from pegboard.app.assembly import NobodyThere, secrets_of
 from pegboard.app.commands import git_identity, in_thread, workspace_id
 from pegboard.app.home import App
@@ -79,7 +91,7 @@ def test_the_current_folder_is_refused_where_nobody_named_it_and_it_is_no_place_
     monkeypatch: pytest.MonkeyPatch, own_home: Path, folder: Path
 ) -> None:
     monkeypatch.chdir(own_home)
-    with pytest.raises(ConfigError, match="home folder.*--workspace"):
+    with pytest.raises(ConfigError, match=r"home folder.*--workspace"):
         Executor([look])
     assert Executor([look], workspace=own_home).context.workspace == own_home.resolve()
     monkeypatch.chdir(folder)
@@ -152,7 +164,9 @@ async def test_nobody_there_keeps_the_question() -> None:
 
 
 def test_secrets_are_known_by_their_names() -> None:
-    found = secrets_of({"API_KEY": "abcdefgh", "KEY": "short", "HOME": "/home/longer", "SSH_KEY": "/a/path/to/key"})
+    found = secrets_of(
+        {"API_KEY": "abcdefgh", "KEY": "short", "HOME": "/home/longer", "SSH_KEY": "/a/path/to/key"}
+    )
 
     assert found == {"API_KEY": "abcdefgh"}
 

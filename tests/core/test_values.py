@@ -63,7 +63,9 @@ def test_the_strictest_verdict_wins() -> None:
 
 @owes("perm-18")
 def test_a_plans_digest_covers_effects_targets_and_both_contents() -> None:
-    def plan(target: str = "a", before: bytes | None = b"x", after: bytes | None = b"y", mode: int | None = None) -> str:
+    def plan(
+        target: str = "a", before: bytes | None = b"x", after: bytes | None = b"y", mode: int | None = None
+    ) -> str:
         change = Change(path="a", kind="modify", before=before, after=after, mode=mode)
         return Plan((Effect("write", target),), ChangeSet((change,)), private=object()).digest()
 
