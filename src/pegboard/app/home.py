@@ -285,7 +285,8 @@ class OneCall:
         result = self.result
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
-        data = cast("dict[str, Any]", result.data) if isinstance(result.data, dict) else {}
+        value: Any = result.data
+        data = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         done = data.get("changes") if not changes else None
         decision = "allow" if started is None else started.decision
         if not result.ok and result.error is not None and result.error.code == "permission_denied":
@@ -293,7 +294,7 @@ class OneCall:
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": result.data,
+            "data": value,
             "error": None if result.error is None else result.error.to_dict(),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,
