@@ -237,6 +237,24 @@ def audit_command(
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
 
 
+@app.command("approvals")
+def approvals_command(
+    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
+    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    from pegboard.cli.approvals import approvals
+    from pegboard.cli.options import Options
+
+    _exit(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
+
+
 @app.command("grants")
 def grants_command(
     action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",

@@ -139,7 +139,11 @@ class Loop:
         self, talk: Talk, task: str, state: RunState, context: Context, history: History | None
     ) -> AssistantMessage | None:
         """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
-        detail = {"limits": asdict(self.limits), "window": asdict(self.window)}
+        detail = {
+            "limits": asdict(self.limits),
+            "window": asdict(self.window),
+            "workspace": str(context.workspace or ""),
+        }
         if history is not None:
             for message in history.messages:
                 talk.append(message)
