@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from pegboard.app.approvals import Approvals
+from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
@@ -33,7 +34,7 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
             case "resume":
                 return asyncio.run(_resume(app, run, model, options))
             case "export" if run:
-                return _export(app, run, options)
+                return _export(app, run, options, pytest=pytest)
             case "show" | "export":
                 raise BuildError(f"pegboard runs {action} needs a run's id; see: pegboard runs")
             case _:
@@ -114,7 +115,9 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
 
 async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
     events = app.session_events(row.stream)
-    where = next((e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), "")
+    where = next(
+        (e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), ""
+    )
     if where and where != str(app.workspace):
         raise BuildError(f"it worked in {where}; take it up there, or with --workspace {where}")
     approver = approver_for(options, on_ask="deny")
@@ -154,8 +157,19 @@ def _print_event(event: Event) -> None:
     print_json(event_to_dict(event))
 
 
-def _export(app: App, run: str, options: Options) -> int:
-    """The run's events as JSON lines."""
-    for event in app.events(app.run_row(run)):
-        print_json(event_to_dict(event))
+def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
+    """The run's events as JSON lines, or as a test case that replays it."""
+    row = app.run_row(run)
+    if not pytest:
+        for event in app.events(row):
+            print_json(event_to_dict(event))
+        return 0
+    done = asyncio.run(export_pytest(app.session_events(row.stream), row.id))
+    if options.json:
+        print_json({"run": row.id, "source": done.source, "includes": done.includes})
+        return 0
+    note("it holds:")
+    for line in done.includes:
+        note(f"  {safe(line)}")
+    say(done.source)
     return 0

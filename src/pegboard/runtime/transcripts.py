@@ -111,9 +111,7 @@ def closing(history: History) -> ResultsMessage:
 
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
     return ResultsMessage(
-        tuple(
-            history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls
-        )
+        tuple(history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls)
     )
 
 
@@ -124,7 +122,9 @@ def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
     history.started, history.done, history.waiting, history.requests = set(), {}, {}, {}
 
 
-def interrupted(call: ToolCall, started: Container[str | None], waiting: Container[str | None] = ()) -> ToolResult:
+def interrupted(
+    call: ToolCall, started: Container[str | None], waiting: Container[str | None] = ()
+) -> ToolResult:
     """The result of a call that the end of the process, or of the wait for it, left without one."""
     if call.id in waiting:
         message = f"{call.name} waited for an answer that did not come before the conversation went on"
