@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -146,6 +148,27 @@ class App:
         return SessionLog(
             self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run
         )
+
+    @contextmanager
+    def claim(self, session: str) -> Generator[None]:
+        """Be the one process that works on a session, until the block ends.
+
+        Raises:
+            ConfigError: another process works on it now.
+        """
+        folder = self.paths.state / "sessions"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = hashlib.sha256(session.encode()).hexdigest()[:24]
+        handle = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            try:
+                # The system lets go of it when the process ends, however it ends.
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"another process is at work in the session {session!r}") from None
+            yield
+        finally:
+            os.close(handle)
 
     @asynccontextmanager
     async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:

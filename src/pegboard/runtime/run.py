@@ -37,7 +37,7 @@ from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.talk import Talk
-from pegboard.runtime.transcripts import History, interrupted
+from pegboard.runtime.transcripts import History, closing, interrupted
 
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|window|size)|too many tokens|prompt is too long|maximum.{0,20}tokens|"
@@ -139,7 +139,11 @@ class Loop:
         self, talk: Talk, task: str, state: RunState, context: Context, history: History | None
     ) -> AssistantMessage | None:
         """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
-        detail = {"limits": asdict(self.limits), "window": asdict(self.window)}
+        detail = {
+            "limits": asdict(self.limits),
+            "window": asdict(self.window),
+            "workspace": str(context.workspace or ""),
+        }
         if history is not None:
             for message in history.messages:
                 talk.append(message)
@@ -147,6 +151,9 @@ class Loop:
             state.labels |= history.labels
             state.call_ids |= history.call_ids
         if task:
+            if history is not None and history.open_calls:
+                # The conversation goes on without them; the fold of the stream says the same.
+                talk.append(closing(history))
             state.usage, state.turns = Usage(), 0
             self._record(
                 RunStarted(
@@ -183,9 +190,10 @@ class Loop:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
             if answered is None:
-                if over := budget.over(state.turns, state.usage):
+                over, near = budget.check(state.turns, state.usage)
+                if over is not None:
                     return await self._last_word(talk, state, over, ending)
-                if near := budget.nearly(state.turns, state.usage):
+                if near is not None:
                     self._record(Notice(text=f"{near} are used", detail=asdict(near)))
             try:
                 message = answered or await self._model_turn(talk, state)
