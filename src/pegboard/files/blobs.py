@@ -17,6 +17,8 @@ from pegboard.files.staging import sync_files
 
 LINK_FROM_BYTES: Final = 256 * 1024
 """From this size on, an old content is kept by a hard link instead of a copy."""
+HASH_APART_BYTES: Final = 4 * 1024 * 1024
+"""From this size on, a content is hashed in a thread of its own."""
 _DELTA_FROM_BYTES: Final = 64 * 1024
 _DELTA: Final = ".delta"
 
