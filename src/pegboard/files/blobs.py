@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from pegboard.core.errors import NotFound
-from pegboard.files.spans import common_ends
 from pegboard.files.staging import sync_files
+from pegboard.textedit.spans import common_ends
 
 LINK_FROM_BYTES: Final = 256 * 1024
 """From this size on, an old content is kept by a hard link instead of a copy."""
