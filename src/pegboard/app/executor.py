@@ -17,6 +17,7 @@ from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
+from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
 
@@ -128,6 +129,8 @@ class Executor:
         """
         preview = await self.preview(name, arguments)
         tool = self.toolkit.resolve(name)
+        if preview.error is not None and tool is not None and preview.error.code == "outside_workspace":
+            return _outside(tool, arguments, preview.error.message)
         if preview.error is not None or tool is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
         return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
@@ -146,3 +149,16 @@ class Executor:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
+    """The workspace's border is no rule and yet decides: told in the form of one."""
+    rule = "the workspace's border"
+    # The preview failed after they were decoded, so they decode.
+    values = tool.signature.decode(arguments).arguments
+    rows: list[dict[str, Any]] = [
+        {"kind": p.marker.kind, "target": str(values[p.name]), "decision": "deny", "rule": rule, "tried": []}
+        for p in tool.markers
+        if p.marker is not None and values.get(p.name) is not None
+    ]
+    return {"decision": "deny", "rule": rule, "reason": message, "effects": rows}
