@@ -158,6 +158,8 @@ class Executor:
         """
         preview = await self.preview(name, arguments)
         tool = self.toolkit.resolve(name)
+        if preview.error is not None and tool is not None and preview.error.code == "outside_workspace":
+            return _outside(tool, arguments, preview.error.message)
         if preview.error is not None or tool is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
         return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
@@ -186,3 +188,16 @@ async def _tools_of(source: ToolSource) -> list[Tool]:
     except PegboardError:
         # Its own name and reason stand in its status; the other sources and tools must not wait for it.
         return []
+
+
+def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
+    """The workspace's border is no rule and yet decides: told in the form of one."""
+    rule = "the workspace's border"
+    # The preview failed after they were decoded, so they decode.
+    values = tool.signature.decode(arguments).arguments
+    rows: list[dict[str, Any]] = [
+        {"kind": p.marker.kind, "target": str(values[p.name]), "decision": "deny", "rule": rule, "tried": []}
+        for p in tool.markers
+        if p.marker is not None and values.get(p.name) is not None
+    ]
+    return {"decision": "deny", "rule": rule, "reason": message, "effects": rows}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pegboard.cli.boundary import Commands
+
 app = typer.Typer(
     name="pegboard",
+    cls=Commands,
     help="The tool runtime for AI agents: every call is known by its effects before it runs.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -302,24 +304,8 @@ def _exit(status: int) -> None:
 
 
 def main() -> None:
-    """The console script. Exit status: 0 ok, 1 the tool or run failed, 2 usage, 3 denied, 4 suspended."""
-    from pegboard.core.errors import BuildError, PegboardError
-
-    try:
-        app()
-    except BuildError as error:
-        print(f"pegboard: {error}", file=sys.stderr)
-        sys.exit(2)
-    except PegboardError as error:
-        print(f"pegboard: {error}", file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        # Whoever read our output has gone; that is no failure of ours.
-        sys.stderr.close()
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("pegboard: interrupted", file=sys.stderr)
-        sys.exit(130)
+    """The console script; see boundary.Commands for the exit status."""
+    app()
 
 
 if __name__ == "__main__":
