@@ -8,8 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from pegboard import PURE, Executor, tool  # noqa: E402
-from pegboard.mcp.server import Service  # noqa: E402
+from pegboard import PURE, Executor, tool
+from pegboard.mcp.server import Service
 
 
 @tool(effects=PURE)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from pegboard.config.models import open_model
 from pegboard.config.paths import Paths
 from pegboard.core.approval import Approver
 from pegboard.core.errors import ConfigError
-from pegboard.core.events import CallStarted, Event, MemoryRecorder, RunFinished, RunStarted
+from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
 from pegboard.core.pipeline import Preview, new_id
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
@@ -121,10 +121,21 @@ class App:
 
     @asynccontextmanager
     async def executor(
-        self, *, approver: Approver | None = None, provide: Iterable[Any] = (), session: str = "cli"
+        self,
+        *,
+        approver: Approver | None = None,
+        provide: Iterable[Any] = (),
+        session: str = "cli",
+        kit: Toolkit | None = None,
+        recorder: Recorder | None = None,
     ) -> AsyncGenerator[Executor]:
-        """An executor over the workspace, ended with the block."""
-        kit = self.toolkit
+        """An executor over the workspace, ended with the block.
+
+        Without a `kit` it offers the App's tools and those of the configured MCP servers, which are
+        started when a tool that is not ours is wanted.
+        """
+        sources = self.servers() if kit is None else []
+        kit = kit or self.toolkit
         wiring = Wiring(
             workspace=self.workspace, policy=self.policy, provided=Provided(objects=provide), shaper=Shaper(),
             grants=cast(GrantFile, self.policy.grants),
@@ -136,9 +147,28 @@ class App:
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
-            kit, wiring=wiring, approver=approver, session=session, timeout_s=max(600.0, timeout or 0.0)
-        ) as door:
+            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            timeout_s=max(600.0, timeout or 0.0),
+        ) as door:  # fmt: skip
             yield door
+
+    def servers(self) -> list[Any]:
+        """The configured MCP servers, none of them started; empty without any."""
+        from pegboard.config.servers import any_servers, load_servers
+
+        if not any_servers(self.paths, self.workspace):
+            return []
+        from pegboard.app.servers import opened
+
+        return list(opened(load_servers(self.paths, self.workspace), self.paths))
+
+    def serving(
+        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = ()
+    ) -> AbstractAsyncContextManager[tuple[Executor, Any]]:
+        """See pegboard.app.serving."""
+        from pegboard.app.serving import serving
+
+        return serving(self, kit, approver=approver, provide=provide)
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""
@@ -258,6 +288,7 @@ class OneCall:
 
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
+        await self._door.ready(tool)
         context = replace(self._door.context, run=self._run)
         self.record(
             RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")

@@ -187,20 +187,20 @@ class _Call:
             if signal is not None:
                 signal.abort()
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  The boundary to foreign code: its document words the failure.
             raise self._error(error) from error
 
     def blocking(self, **arguments: Any) -> Any:
         try:
             value = self._call(arguments, self._signal())
             return self._later(value) if inspect.isawaitable(value) else self._read(value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  As above.
             raise self._error(error) from error
 
     async def _later(self, value: Awaitable[Any]) -> Any:
         try:
             return self._read(await value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  As above.
             raise self._error(error) from error
 
     def _signal(self) -> AbortSignal | None:
