@@ -89,12 +89,15 @@ class Executor:
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
 
-    async def ready(self) -> None:
+    async def ready(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
+
+        Args:
+            name: only this tool is wanted: where it is one of our own, nothing is opened for it.
 
         A source that cannot be opened has no tools and is tried again at the next call; the others are there.
         """
-        if not self._sources:
+        if not self._sources or (name is not None and self._own.resolve(name) is not None):
             return
         if self._opening is None:
             self._opening = asyncio.Lock()
@@ -133,7 +136,7 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
-        await self.ready()
+        await self.ready(name)
         result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
@@ -148,7 +151,7 @@ class Executor:
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
-        await self.ready()
+        await self.ready(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:

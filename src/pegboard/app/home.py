@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +23,7 @@ from pegboard.config.models import open_model
 from pegboard.config.paths import Paths
 from pegboard.core.approval import Approver
 from pegboard.core.errors import ConfigError, ToolError
-from pegboard.core.events import CallStarted, Event, MemoryRecorder, RunFinished, RunStarted
+from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
 from pegboard.core.pipeline import new_id
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
@@ -130,14 +130,21 @@ class App:
         provide: Iterable[Any] = (),
         session: str = "cli",
         only: str | None = None,
+        kit: Toolkit | None = None,
+        recorder: Recorder | None = None,
     ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block.
 
         Args:
-            approver, provide, session: see Executor.
+            approver, provide, session, recorder: see Executor.
             only: build just what the tool of this name needs, for one call.
+            kit: offer these; None = the App's tools and those of the configured MCP servers, which
+                are started when a tool that is not ours is wanted.
         """
-        kit = self.toolkit if only is None else self._kit_of(only)
+        sources: list[Any] = []
+        if kit is None:
+            kit = self.toolkit if only is None else self._kit_of(only)
+            sources = self.servers() if only is None or only not in kit else []
         wiring = Wiring(
             workspace=self.workspace, policy=self.policy, provided=Provided(objects=provide), shaper=Shaper(),
             grants=cast(GrantFile, self.policy.grants),
@@ -153,8 +160,9 @@ class App:
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
-            kit, wiring=wiring, approver=approver, session=session, timeout_s=max(600.0, timeout or 0.0)
-        ) as door:
+            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            timeout_s=max(600.0, timeout or 0.0),
+        ) as door:  # fmt: skip
             yield door
 
     def tool(self, name: str) -> Tool | None:
@@ -169,6 +177,24 @@ class App:
             return builtin(name)
         found = self.toolkit.resolve(name)
         return self.toolkit if found is None else Toolkit([found])
+
+    def servers(self) -> list[Any]:
+        """The configured MCP servers, none of them started; empty without any."""
+        from pegboard.config.servers import any_servers, load_servers
+
+        if not any_servers(self.paths, self.workspace):
+            return []
+        from pegboard.app.servers import opened
+
+        return list(opened(load_servers(self.paths, self.workspace), self.paths))
+
+    def serving(
+        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = ()
+    ) -> AbstractAsyncContextManager[tuple[Executor, Any]]:
+        """See pegboard.app.serving."""
+        from pegboard.app.serving import serving
+
+        return serving(self, kit, approver=approver, provide=provide)
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""
@@ -325,6 +351,7 @@ class OneCall:
 
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
+        await self._door.ready(tool)
         context = replace(self._door.context, run=self._run)
         self.record(
             RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")

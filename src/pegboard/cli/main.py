@@ -299,6 +299,16 @@ def version_command() -> None:
     typer.echo(__version__)
 
 
+def _with_groups() -> None:
+    """Hang in the commands that have commands of their own."""
+    from pegboard.cli.mcp_commands import mcp
+
+    app.add_typer(mcp, name="mcp")
+
+
+_with_groups()
+
+
 def _exit(status: int) -> None:
     raise typer.Exit(status)
 

@@ -106,7 +106,7 @@ class ServerProcess:
     async def _writer(self, fd: int) -> asyncio.StreamWriter:
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(fd, "wb", 0)
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(fd, "wb", 0)
         )
         return asyncio.StreamWriter(transport, protocol, None, loop)
 

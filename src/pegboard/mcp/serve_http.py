@@ -272,7 +272,7 @@ class HttpFace:
             await _json(send, 400, fault)
             return
         stream = _Stream(name="")
-        peer = Peer(send=lambda m, _: stream.put(m), session=f"mcp:{secrets.token_hex(8)}")
+        peer = Peer(send=lambda m, _: stream.put(m), session="mcp:http")
         try:
             await self._answer(message, peer, stream, receive, send, modern=True)
         finally:

@@ -36,7 +36,7 @@ async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> No
     reader = asyncio.StreamReader(limit=_CHUNK)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
     transport, protocol = await loop.connect_write_pipe(
-        asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0)
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(sink, "wb", 0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     line = _Line(service, writer)
