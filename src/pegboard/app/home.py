@@ -132,7 +132,7 @@ class App:
         assemble(
             wiring, needs_of(kit, wiring.provided), self.workspace,
             implicit=self.named_workspace is None,
-            store=self.store, paths=self.paths, config=self.config,
+            store=lambda: self.store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(

@@ -309,6 +309,13 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
+    def situation(self, tool: Tool, context: Context) -> Situation:
+        """What rules' conditions see of a call here, with what its session holds."""
+        taints = self.safeguards.taints
+        return situation(
+            tool, context, None if taints is None else taints.labels(context.session, context.labels)
+        )
+
     def recording(self, recorder: Recorder) -> Pipeline:
         """The same pipeline with another recorder, for one run; cheap."""
         twin = copy.copy(self)

@@ -304,10 +304,18 @@ def _sorted(matching: list[Rule]) -> tuple[Rule | None, Rule | None, Rule | None
 
 
 def explain(
-    policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto"
+    policy: Policy,
+    effects: tuple[Effect, ...],
+    situation: Situation,
+    level: Level = "auto",
+    *,
+    decision: Decision | None = None,
 ) -> dict[str, Any]:
-    """The decision with, for each effect, every rule that was tried and whether it matched (G-08)."""
-    decision = policy(effects, situation, level)
+    """The decision with, for each effect, every rule that was tried and whether it matched (G-08).
+
+    `decision`: one that was made of these already, with what taint adds to the policy.
+    """
+    decision = policy(effects, situation, level) if decision is None else decision
     out = decision.to_dict()
     here = policy._at_home(situation)  # pyright: ignore[reportPrivateUsage]
     for row, answer in zip(out["effects"], decision.effects, strict=True):
