@@ -14,7 +14,7 @@ from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
+from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
@@ -80,6 +80,7 @@ class Executor:
             grants=self.wiring.grants,
             threads=threads,
             timeout_s=timeout_s,
+            safeguards=self.wiring.safeguards,
         )
         self._sources: tuple[ToolSource, ...] = tuple(sources)
         self._own = kit
@@ -163,9 +164,10 @@ class Executor:
         tool = self.toolkit.resolve(name)
         if preview.error is not None and tool is not None and preview.error.code == "outside_workspace":
             return _outside(tool, arguments, preview.error.message)
-        if preview.error is not None or tool is None:
+        if preview.error is not None or tool is None or preview.detail is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
-        return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
+        here = self.pipeline.situation(tool, self.context)
+        return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
     def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> TurnExecutor:
         """An executor of turns whose events go to `recorder`, with another approver if given; for one run."""

@@ -156,7 +156,7 @@ class App:
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=self.store if "Artifacts" in needs else None, paths=self.paths, config=self.config,
+            store=lambda: self.store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(

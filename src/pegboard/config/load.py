@@ -12,13 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
+from pegboard.config.secrets import SecretSpec
 from pegboard.config.trust import Trust
+from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy import MODES
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.rules import Rule
+from pegboard.core.taint import TaintRules
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -43,6 +47,9 @@ class Config:
         limits: what ends a run.
         path_prepend: folders before PATH in commands (ledger M-66).
         exec_timeout_s: seconds of a command that sets none.
+        budgets: how much tools may be used (`[budgets.NAME]`).
+        secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
+        taint: what is private or trusted (`[taint]`).
         files: the files that were read, the user's first.
         ignored: what an untrusted project's file wanted and did not get, one sentence each.
     """
@@ -60,6 +67,9 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     path_prepend: tuple[str, ...] = ()
     exec_timeout_s: float | None = None
+    budgets: tuple[Budget, ...] = ()
+    secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
+    taint: TaintRules = field(default_factory=TaintRules)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -67,6 +77,7 @@ class Config:
 _KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
+    "budgets", "secrets", "taint",
 )  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
 
@@ -235,6 +246,12 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(_of(dict, value, path, key), path)
+            case "budgets":
+                changes[key] = config.budgets + read_budgets(_of(dict, value, path, key), path)
+            case "secrets":
+                changes[key] = {**config.secrets, **read_secrets(_of(dict, value, path, key), path)}
+            case "taint":
+                changes[key] = read_taint(_of(dict, value, path, key), path, before=config.taint)
             case "mcpservers":
                 _of((dict, list), value, path, key)
             case _:

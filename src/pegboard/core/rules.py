@@ -268,6 +268,12 @@ def _joined(workspace: str, target: str) -> str:
 @lru_cache(maxsize=4096)
 def path_glob(pattern: str) -> Callable[[str], bool]:
     """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it."""
+    match = re.compile(path_regex(pattern), re.DOTALL).fullmatch
+    return lambda path: match(path) is not None
+
+
+def path_regex(pattern: str) -> str:
+    """The regular expression of `path_glob`, for a full match."""
     body = pattern.rstrip("/") or "/"
     anchored = "/" in body
     parts = body.lstrip("/").split("/") if anchored else [body]
@@ -278,8 +284,7 @@ def path_glob(pattern: str) -> Callable[[str], bool]:
             regex += ".*" if last else "(?:.*/)?"
             continue
         regex += _segment(part) + ("" if last else "/")
-    match = re.compile(f"/?{regex}(?:/.*)?", re.DOTALL).fullmatch
-    return lambda path: match(path) is not None
+    return f"/?{regex}(?:/.*)?"
 
 
 def _segment(part: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -148,6 +148,14 @@ class SqliteStore:
         """See Store."""
         rows = self._rows("SELECT value FROM kept WHERE tbl=? AND key=?", table, key)
         return rows[0][0] if rows else None
+
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """See Store."""
+        with self._transaction():
+            row = self._db.execute("SELECT value FROM kept WHERE tbl=? AND key=?", (table, key)).fetchone()
+            value = change(row[0] if row else None)
+            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
+        return value
 
     def delete(self, table: str, key: str) -> bool:
         """See Store."""
