@@ -80,7 +80,7 @@ class Grant:
             id=value["id"],
             tool=value["tool"],
             effects=tuple((r["kind"], r["target"]) for r in rows),
-            bound=tuple(r.get("bound", "") for r in rows),
+            bound=tuple(r.get("bound", "") for r in rows) if any(r.get("bound") for r in rows) else (),
             workspace=value["workspace"],
             session=value.get("session", ""),
             expires_at=float(value["expires_at"]),

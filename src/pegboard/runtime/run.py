@@ -27,6 +27,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.limits import Limits
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
@@ -205,7 +206,7 @@ class Loop:
                 results, warning = await self._calls(message.calls, state, context, repeats, message.model)
                 if state.pending:
                     return Ended("suspended", message.text)
-                talk.append(ResultsMessage(results))
+                talk.append(ResultsMessage(for_model(results)))
                 ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -344,7 +345,7 @@ class Loop:
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-            talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
+            talk.append(ResultsMessage(for_model(done[c.id or ""] for c in last.calls)))
 
     async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""
