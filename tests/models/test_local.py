@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,21 @@ async def test_plain_requests_get_the_right_call_and_an_answer_that_holds_the_re
     right = [row["id"] for row in rows(name) if await solved(row)]
 
     assert len(right) >= least, sorted({row["id"] for row in rows(name)} - set(right))
+
+
+@pytest.mark.slow
+async def test_of_our_own_requests_in_many_phrasings_nearly_all_get_the_right_call() -> None:
+    own = [
+        json.loads(line)
+        for line in (Path(__file__).parent / "requests.jsonl").read_text("utf-8").splitlines()
+    ]
+    wrong: list[str] = []
+    for row in own:
+        tool, arguments = await ask(row["request"])
+        if not accepted({"accept": [row]}, tool, arguments):
+            wrong.append(row["request"])
+
+    assert len(wrong) <= 0.02 * len(own), wrong
 
 
 @pytest.mark.parametrize(

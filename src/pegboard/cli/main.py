@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pegboard.cli.boundary import Commands
+
 app = typer.Typer(
     name="pegboard",
+    cls=Commands,
     help="The tool runtime for AI agents: every call is known by its effects before it runs.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -115,6 +117,27 @@ def runs_command(
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
     _exit(runs(action, run, model=model, pytest=pytest, options=options))
+
+
+@app.command("replay")
+def replay_command(
+    run: Annotated[str, typer.Argument(metavar="ID")],
+    live_model: Annotated[
+        str | None, typer.Option("--live-model", help="Ask this model; tools give their recorded results.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Run a recorded run again from its record, without model and world."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.replay import replay_run
+
+    options = Options(workspace=workspace, config=config, json=json)
+    _exit(replay_run(run, live_model=live_model, against=against, options=options))
 
 
 @app.command("undo")
@@ -237,6 +260,24 @@ def audit_command(
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
 
 
+@app.command("approvals")
+def approvals_command(
+    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
+    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    from pegboard.cli.approvals import approvals
+    from pegboard.cli.options import Options
+
+    _exit(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
+
+
 @app.command("grants")
 def grants_command(
     action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
@@ -258,29 +299,23 @@ def version_command() -> None:
     typer.echo(__version__)
 
 
+def _with_groups() -> None:
+    """Hang in the commands that have commands of their own."""
+    from pegboard.cli.mcp_commands import mcp
+
+    app.add_typer(mcp, name="mcp")
+
+
+_with_groups()
+
+
 def _exit(status: int) -> None:
     raise typer.Exit(status)
 
 
 def main() -> None:
-    """The console script. Exit status: 0 ok, 1 the tool or run failed, 2 usage, 3 denied, 4 suspended."""
-    from pegboard.core.errors import BuildError, PegboardError
-
-    try:
-        app()
-    except BuildError as error:
-        print(f"pegboard: {error}", file=sys.stderr)
-        sys.exit(2)
-    except PegboardError as error:
-        print(f"pegboard: {error}", file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        # Whoever read our output has gone; that is no failure of ours.
-        sys.stderr.close()
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("pegboard: interrupted", file=sys.stderr)
-        sys.exit(130)
+    """The console script; see boundary.Commands for the exit status."""
+    app()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 EffectKind: TypeAlias = Literal[
@@ -90,6 +90,8 @@ class Change:
         moved_to: the new path of a move, else None.
         mode: permission bits to give a created file, None = the default.
         diff: unified diff for people; for binary content one line that says so.
+        before_sha256, after_sha256: hex digests of the contents where whoever made the change has
+            them already, so that large contents are hashed once; None = not computed yet.
     """
 
     path: str
@@ -99,10 +101,13 @@ class Change:
     moved_to: str | None = None
     mode: int | None = None
     diff: str = ""
+    before_sha256: str | None = field(default=None, compare=False, repr=False)
+    after_sha256: str | None = field(default=None, compare=False, repr=False)
 
     def digest(self) -> str:
         """SHA-256 (hex) over path, kind and both contents' hashes."""
-        return _digest([self.path, self.kind, self.moved_to, _sha(self.before), _sha(self.after), self.mode])
+        before = self.before_sha256 or _sha(self.before)
+        return _digest([self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode])
 
     def to_dict(self) -> dict[str, Any]:
         """`{path, kind, diff}`, and `moved_to` for a move."""

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import copy
 import inspect
+import itertools
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from pegboard.core.budgets import Spent
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, enter, leave
+from pegboard.core.deadlines import Deadlines
 from pegboard.core.digest import approval_digest
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
@@ -59,7 +61,7 @@ from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
-from pegboard.core.shaping import Shaper
+from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
 from pegboard.core.taint import UNTRUSTED
 from pegboard.core.tool import Tool
@@ -70,6 +72,8 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 
 _AUTO: Final = Policy()
 _MANY: Final = (list, tuple, set, frozenset)
+_PROCESS: Final = uuid.uuid4().hex[:12]
+_COUNT: Final = itertools.count(1)
 _PATHS: Final = frozenset({"read", "write", "delete"})
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
@@ -214,6 +218,7 @@ class Pipeline:
         self._now = self.clock.monotonic
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self._deadlines = Deadlines()
         self._timeout_s = timeout_s
         self._injected: dict[str, tuple[tuple[str, Any], ...]] = {}
         for one in toolkit:
@@ -234,7 +239,13 @@ class Pipeline:
                 ready.secrets = secret_references.check(
                     ready.call.sent, ready.call.arguments, ready.plan, self.safeguards.secrets
                 )
-            await self._authorise(ready, context, turn)
+            if (
+                ready.plan.effects
+                or ready.tool.level != "auto"
+                or self.policy.rules
+                or self.safeguards.meter is not None
+            ):
+                await self._authorise(ready, context, turn)
             if self.safeguards.meter is not None:
                 self.safeguards.meter.begin(ready.tool.name, context)
                 ready.booked = True
@@ -244,6 +255,8 @@ class Pipeline:
             value = await self._run(ready, context)
             if isinstance(value, Waiting):
                 raise _suspended(value)
+            if ready.tool.render is not None:
+                value = ready.tool.render(wrap(value), ready.call.arguments)
             result = self.shaper.shape(
                 value,
                 call_id=call_id,
@@ -309,6 +322,15 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
+    def offer(self, toolkit: Toolkit) -> None:
+        """Offer another set of tools from now on; calls under way keep theirs.
+
+        Raises:
+            BuildError: a tool asks for a port that nothing provides.
+        """
+        self._injected.update({one.name: self._ports_of(one) for one in toolkit})
+        self.toolkit = toolkit
+
     def situation(self, tool: Tool, context: Context) -> Situation:
         """What rules' conditions see of a call here, with what its session holds."""
         taints = self.safeguards.taints
@@ -316,10 +338,11 @@ class Pipeline:
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
 
-    def recording(self, recorder: Recorder) -> Pipeline:
-        """The same pipeline with another recorder, for one run; cheap."""
+    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
+        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
+        twin.approver = approver or self.approver
         return twin
 
     def close(self) -> None:
@@ -332,6 +355,7 @@ class Pipeline:
 
     def _decode(self, call: ToolCall, call_id: str) -> _Planned:
         """Resolve and validate: raw input ends here."""
+        call = self.toolkit.route(call)
         tool = self.toolkit.get(call.name) or self._resolve(call.name)
         decoded = tool.signature.decode(call.arguments)
         return _Planned(
@@ -455,10 +479,8 @@ class Pipeline:
 
     async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
         """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
-        policy, tool = self.policy, ready.tool
+        tool = ready.tool
         meter = self.safeguards.meter
-        if not ready.plan.effects and tool.level == "auto" and not policy.rules and meter is None:
-            return
         ready.decision = decision = self._decide(ready, context)
         if meter is not None and decision.verdict != "deny":
             ready.near = meter.near(tool.name, context)
@@ -486,6 +508,7 @@ class Pipeline:
                 effects=request.effects,
                 changes=request.changes,
                 reason=request.reason,
+                digest=request.digest,
             )
         )
         answer = await self._answer(request)
@@ -496,7 +519,7 @@ class Pipeline:
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)
-            case Approved():
+            case _:
                 ready.approver = answer.by or "approver"
         await self._confirm_unchanged(ready, context)
         if answer.scope == "once":
@@ -562,51 +585,16 @@ class Pipeline:
         token = enter(inner)
         try:
             if not self.middleware:
-                return await self._deadline(ready, inner)
-            step: Next = lambda: self._deadline(ready, inner)  # noqa: E731
+                return await self._function(ready, inner)
+            step: Next = lambda: self._function(ready, inner)  # noqa: E731
             for layer in reversed(self.middleware):
                 step = _around(layer, ready, inner, step)
             return await step()
         finally:
             leave(token)
 
-    async def _deadline(self, ready: _Planned, context: Context) -> Any:
-        limit = ready.tool.limits.timeout_s
-        limit = self._timeout_s if limit is None else limit
-        if limit is None or limit <= 0:
-            return await self._function(ready, context)
-        task = asyncio.current_task()
-        if task is None:
-            return await self._function(ready, context)
-        fired = False
-
-        def fire() -> None:
-            nonlocal fired
-            fired = True
-            task.cancel()
-
-        # A timer and no second task: this stands on the path of every call.
-        timer = asyncio.get_running_loop().call_later(limit, fire)
-        try:
-            value = await self._function(ready, context)
-        except asyncio.CancelledError:
-            if fired and task.uncancel() == 0:
-                raise _late(ready, limit) from None
-            raise
-        except BaseException:
-            if fired:
-                # The tool turned our cancellation into an error of its own; the task is not cancelled.
-                task.uncancel()
-            raise
-        finally:
-            timer.cancel()
-        if fired:
-            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
-            task.uncancel()
-            raise _late(ready, limit)
-        return value
-
     async def _function(self, ready: _Planned, context: Context) -> Any:
+        """The function itself. One coroutine for deadline and call: this stands on every call's path."""
         tool = ready.tool
         arguments = ready.call.arguments
         injected = self._injected.get(tool.name)
@@ -616,8 +604,38 @@ class Pipeline:
                 arguments[name] = ready.plan if port is Plan else context if port is Context else port
         if ready.secrets:
             arguments = self._with_secrets(arguments, ready.secrets)
-        if tool.is_async:
-            return await tool.function(**arguments)
+        limit = tool.limits.timeout_s
+        limit = self._timeout_s if limit is None else limit
+        task = asyncio.current_task() if limit is not None and limit > 0 else None
+        if task is None or limit is None:
+            return await (
+                tool.function(**arguments) if tool.is_async else self._threaded(tool, arguments, context)
+            )
+        watch = self._deadlines.start(task, limit)
+        try:
+            if tool.is_async:
+                value = await tool.function(**arguments)
+            else:
+                value = await self._threaded(tool, arguments, context)
+        except asyncio.CancelledError:
+            if watch.fired and task.uncancel() == 0:
+                raise _late(ready, limit) from None
+            raise
+        except BaseException:
+            if watch.fired:
+                # The tool turned our cancellation into an error of its own; the task is not cancelled.
+                task.uncancel()
+            raise
+        finally:
+            self._deadlines.end(watch)
+        if watch.fired:
+            # The tool swallowed our cancellation; the task must not stay marked as cancelled.
+            task.uncancel()
+            raise _late(ready, limit)
+        return value
+
+    async def _threaded(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Any:
+        """A blocking function, in a thread of our own pool, with the caller's context variables."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "pegboard-tool")
         run = contextvars.copy_context().run
@@ -703,8 +721,11 @@ class Pipeline:
         self, error: ToolError, call: ToolCall, call_id: str, ready: _Planned | None, started: float
     ) -> ToolResult:
         data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
+        failed = ToolResult.failed(error)
+        if ready is not None and ready.tool.render is not None:
+            failed = ready.tool.render(failed, ready.call.arguments)
         shaped = self.shaper.shape(
-            ToolResult.failed(error),
+            failed,
             call_id=call_id,
             tool=ready.tool.name if ready else call.name,
             repairs=ready.call.repairs if ready else (),
@@ -745,8 +766,8 @@ def new_id(prefix: str) -> str:
 
 
 def new_call_id() -> str:
-    """A fresh call id."""
-    return new_id("call")
+    """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
+    return f"call_{_PROCESS}{next(_COUNT):08x}"
 
 
 def as_tool_error(error: BaseException) -> ToolError:
@@ -782,7 +803,8 @@ def situation(tool: Tool, context: Context, labels: frozenset[str] | None = None
     origin = context.origin
     return Situation(
         values={
-            "tool": tool.name,
+            # A rule about exec must hold although a profile shows it as Bash.
+            "tool": tool.canonical or tool.name,
             "agent": context.agent,
             "session": context.session,
             "channel": origin.get("channel", ""),

@@ -48,7 +48,8 @@ class Rule:
             arguments, token by token. Hosts: whole labels, `*.example.com`. Others: `*` globs.
             `*` alone is everything.
         unless: targets that the rule leaves out.
-        conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold.
+        conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold. `a|b` is either,
+            `!a|b` is neither.
         tainted: only when the run is (or is not) tainted; None = always.
         override: an allow that lifts denies; honoured from the user's own config only (decisions 2).
         observe: it decides nothing; what it would have answered is recorded (ledger G-23).
@@ -149,7 +150,7 @@ class Rule:
         """Whether the conditions hold."""
         if self.tainted is not None and self.tainted is not situation.tainted:
             return False
-        return all(glob(pattern)(situation.values.get(name, "")) for name, pattern in self.conditions.items())
+        return all(_holds(p, situation.values.get(name, "")) for name, p in self.conditions.items())
 
     def covers(self, effect: Effect, situation: Situation) -> bool:
         """Whether the rule speaks of this effect."""
@@ -177,6 +178,14 @@ class Rule:
         if self.observe:
             head.append("observe=true")
         return " ".join(head)
+
+
+def _holds(pattern: str, value: str) -> bool:
+    """Whether a condition's glob, one of several, or none of them fits."""
+    if "|" not in pattern and not pattern.startswith("!"):
+        return glob(pattern)(value)
+    fits = any(glob(one)(value) for one in pattern.removeprefix("!").split("|"))
+    return fits is not pattern.startswith("!")
 
 
 def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:

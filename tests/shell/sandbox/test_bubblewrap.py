@@ -7,11 +7,13 @@ import socket
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from pegboard.core.errors import Unavailable
 from pegboard.process.cgroups import CgroupPool
 from pegboard.process.limits import MIB, Limits
 from pegboard.shell.exec import CommandShell
@@ -330,6 +332,21 @@ async def test_ways_out_of_the_sandbox_fail(tmp_path: Path, command: str) -> Non
     assert outcome.exit_code != 0
     for path in (tmp_path / "ws").rglob("*"):
         assert not path.lstat().st_mode & 0o6000
+
+
+async def test_a_command_that_cannot_be_counted_is_refused_and_leaks_nothing(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+    gone = CgroupPool((tmp_path / "gone",), Limits(), unified=True)
+    counted = CommandShell(
+        tmp_path / "ws", backend=replace(shell._backend, groups=gone), environment=os.environ
+    )
+    before = len(os.listdir("/proc/self/fd"))
+
+    with pytest.raises(Unavailable, match="control group"):
+        await run(counted, "touch ran")
+
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not (tmp_path / "ws" / "ran").exists()
 
 
 @owes("X-58")
