@@ -103,13 +103,15 @@ def _file(name: str, path: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise Unavailable(f"secret {name!r}: cannot read its file: {error.strerror}") from None
-    with os.fdopen(descriptor, encoding="utf-8") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077 or about.st_uid not in (os.getuid(), 0):
-            raise Unavailable(
-                f"secret {name!r}: its file may be read or changed by others (mode {about.st_mode & 0o777:04o})",
-                hint="Ask the user to run chmod 600 on it.",
-            )
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077 or about.st_uid not in (os.getuid(), 0):
+        os.close(descriptor)
+        raise Unavailable(
+            f"secret {name!r}: its file must be a plain file that only its owner can read "
+            f"(mode {about.st_mode & 0o777:04o})",
+            hint="Ask the user to run chmod 600 on it.",
+        )
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
         return file.read(65_536).rstrip("\r\n")
 
 

@@ -93,10 +93,11 @@ def _mark(path: Path, workspace: Path) -> str | None:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError, RuntimeError):
         return None
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            return None
         name = real.relative_to(workspace.resolve()).as_posix()
         if about.st_size > MAX_SCRIPT_BYTES:
             return f"{name} size:{about.st_size}:{about.st_mtime_ns}"
