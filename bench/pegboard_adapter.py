@@ -1,10 +1,10 @@
-<<<<<<< HEAD
 """Pegboard's hooks for the side-by-side benchmarks; found through BENCH_ADAPTERS."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -57,38 +57,16 @@ def parallel() -> dict[str, tuple[Any, bool]]:
     return {"Executor + gather": (_executor, True)}
 
 
-async def agent_loop(turns: int) -> list[float]:
+async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
     """`turns` tool turns against a scripted model."""
     from fixtures import step  # pyright: ignore[reportMissingImports]
     from lib import clock  # pyright: ignore[reportMissingImports]
 
     from pegboard import PURE, Agent, Limits, tool
-=======
-"""Hooks of the comparison bench: one function for each thing that is measured."""
-
-from __future__ import annotations
-
-import time
-from typing import Any
-
-from pegboard import Agent, Limits, tool
-from pegboard.core.effects import PURE
-
-
-@tool(effects=PURE)
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
-    """CPU stamps, one at each model turn of a run with `turns` tool calls."""
->>>>>>> loop
     from pegboard.models import ScriptedModel
 
     stamps: list[float] = []
 
-<<<<<<< HEAD
     def turn(n: int) -> Callable[..., dict[str, Any]]:
         def answer(*_: Any) -> dict[str, Any]:
             stamps.append(clock())
@@ -100,7 +78,7 @@ async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
 
     model = ScriptedModel([turn(n) for n in range(turns + 1)])
     agent = Agent(tools=[tool(effects=PURE)(step)], model=model, limits=Limits(turns=turns + 10))
-    await agent.run("go")
+    await agent.run("go", recorder=recorder)
     return stamps
 
 
@@ -160,22 +138,25 @@ def exec_ops() -> dict[str, Any]:
         return run
 
     return {"exec, no sandbox": runner("none"), "exec, bubblewrap": runner("bubblewrap")}
-=======
-    def turn(number: int) -> Any:
-        def reply(_: Any) -> dict[str, Any]:
-            stamps.append(time.process_time())
-            if number == turns:
-                return {"text": "done"}
-            return {"calls": [{"name": "add", "arguments": {"a": number, "b": 1}}]}
 
-        return reply
 
-    agent = Agent(
-        tools=[add],
-        model=ScriptedModel([turn(n) for n in range(turns + 1)]),
-        limits=Limits(turns=turns + 2),
-    )
-    answer = await agent.run("add", recorder=recorder)
-    assert answer.status == "done", answer.error
-    return stamps
->>>>>>> loop
+def mcp_server_cmd(transport: str, port: int) -> list[str]:
+    """The command of our echo server."""
+    return [sys.executable, str(Path(__file__).resolve().parent / "mcp_echo.py"), transport, str(port)]
+
+
+@asynccontextmanager
+async def mcp_client(target: Any) -> AsyncIterator[Any]:
+    """A call through our client: an echo tool of the server `target`, the pipeline around it."""
+    from pegboard import Executor
+    from pegboard.mcp.client import MCPServer
+
+    if isinstance(target, str):
+        server = MCPServer("peer", url=target)
+    else:
+        server = MCPServer("peer", command=target[0], args=target[1:], environment=os.environ)
+    try:
+        async with Executor(await server.tools(), policy=["allow call:peer/*"]) as door:
+            yield lambda text: door.call("mcp_peer_echo", {"text": text})
+    finally:
+        await server.aclose()

@@ -200,7 +200,9 @@ def test_a_spill_is_kept_whole_private_and_for_seven_days(tmp_path: Path) -> Non
     assert list((tmp_path / "spills").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["spill:000000000000", "spill:../../etc/passwd", "/etc/passwd", "", "spill:"])
+@pytest.mark.parametrize(
+    "name", ["spill:000000000000", "spill:../../etc/passwd", "/etc/passwd", "", "spill:"]
+)
 def test_what_is_no_spill_is_not_found(tmp_path: Path, name: str) -> None:
     with pytest.raises(NotFound):
         SpillFolder(tmp_path).read(name)

@@ -330,7 +330,8 @@ class OneCall:
         self.approver = "" if started is None else started.approver
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
-        data = cast("dict[str, Any]", result.data) if isinstance(result.data, dict) else {}
+        value: Any = result.data
+        data = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         done = data.get("changes") if not changes else None
         error = result.error
         # What never came to a decision (a bad argument, a path outside) was not allowed either.
@@ -340,7 +341,7 @@ class OneCall:
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": result.data,
+            "data": value,
             "error": None if error is None else told(error),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from typing import Any, cast
 
 from pegboard.app.home import REFUSALS, App, OneCall, details, told
@@ -82,7 +83,7 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         given = _object(text)
     else:
         given = {}
-    aliases = {} if tool is None else tool.signature.aliases
+    aliases: Mapping[str, str] = {} if tool is None else tool.signature.aliases
     listed = _list_parameters(tool)
     for value in values:
         name, equals, text = value.partition("=")
@@ -116,10 +117,11 @@ def _object(text: str) -> dict[str, Any]:
         read = repair_json(text or "{}")
     except Unrepairable as error:
         raise BuildError(f"--args is no JSON: {error}") from None
-    if read.truncated or not isinstance(read.value, dict):
+    value: object = read.value
+    if read.truncated or not isinstance(value, dict):
         what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
         raise BuildError(f"--args {what}: {text[:80]!r}")
-    return cast("dict[str, Any]", read.value)
+    return cast("dict[str, Any]", value)
 
 
 def _list_parameters(tool: Tool | None) -> set[str]:
@@ -128,7 +130,8 @@ def _list_parameters(tool: Tool | None) -> set[str]:
         return set()
     shape = tool.signature.shape
     properties: dict[str, Any] = shape.get("properties", {})
-    return {n for n, p in properties.items() if "array" in (types_of(p, shape) or ())}
+    kinds = {name: types_of(node, shape) or frozenset[str]() for name, node in properties.items()}
+    return {name for name, admitted in kinds.items() if "array" in admitted and "string" not in admitted}
 
 
 def call_line(outcome: dict[str, Any], approver: str) -> str:

@@ -284,6 +284,15 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
+    def offer(self, toolkit: Toolkit) -> None:
+        """Offer another set of tools from now on; calls under way keep theirs.
+
+        Raises:
+            BuildError: a tool asks for a port that nothing provides.
+        """
+        self._injected.update({one.name: self._ports_of(one) for one in toolkit})
+        self.toolkit = toolkit
+
     def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
         """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
         twin = copy.copy(self)

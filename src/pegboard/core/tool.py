@@ -174,7 +174,7 @@ class Tool:
         if self.parameters is None:
             self.signature = Signature.of(function, bound=bound, name=self.name)
         else:
-            self.signature = Signature.foreign(self.parameters, description=self._given_description())
+            self.signature = Signature.foreign(dict(self.parameters), description=self._given_description())
         self.markers = tuple([p for p in self.signature.parameters if p.marker is not None])
         self._check_effects()
 

@@ -116,6 +116,10 @@ class ScriptedModel:
     async def aclose(self) -> None:
         """Nothing was started."""
 
+    def skip(self, turns: int) -> None:
+        """Leave out the first turns: an earlier process has played them."""
+        self._next = max(self._next, turns)
+
     def take(self, request: Request) -> AssistantMessage:
         """Record a request and give the next turn.
 
