@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pegboard.app.home import REFUSALS, App, OneCall, details, told
 from pegboard.cli.approve import approver_for
@@ -20,6 +21,7 @@ from pegboard.core.result import Notes
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
 
+_BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
 
@@ -86,7 +88,7 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
     aliases: Mapping[str, str] = {} if tool is None else tool.signature.aliases
     listed = _list_parameters(tool)
     for value in values:
-        name, equals, text = value.partition("=")
+        name, equals, text = _BYTES.sub(_as_listed, value).partition("=")
         if not equals or not name:
             raise BuildError(
                 f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'"
@@ -106,6 +108,11 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         ):
             given[name] = [value]
     return given
+
+
+def _as_listed(byte: re.Match[str]) -> str:
+    r"""A byte that is no UTF-8 as listings write it, `\xff`, which file tools take back."""
+    return f"\\x{ord(byte[0]) - 0xDC00:02x}"
 
 
 def _standard_input() -> str:

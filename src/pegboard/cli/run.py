@@ -48,7 +48,8 @@ async def _run(
                 note(f"note: {line}")
             if door.wiring.banner:
                 note(f"note: {door.wiring.banner}")
-            note(f"model: {opened.name}; your data goes to {opened.destination}")
+            to = opened.destination
+            note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if session is not None:
             agent.remember(session, app.session_events(session))
         log = app.log(key)
