@@ -356,6 +356,8 @@ class OneCall:
         self.record(
             RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")
         )
+        # Written before anything happens: where the history cannot be kept, nothing is done.
+        await self._log.flush()
         pipeline = self._door.pipeline.recording(self)
         from pegboard.core.call import ToolCall
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -201,7 +203,7 @@ def policy_command(
     context_settings={
         "allow_extra_args": True,
         "ignore_unknown_options": True,
-        "help_option_names": ["--help"],
+        "help_option_names": ["-h", "--help"],
     },
 )
 def sandbox_command(
@@ -315,6 +317,9 @@ def _exit(status: int) -> None:
 
 def main() -> None:
     """The console script; see boundary.Commands for the exit status."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     app()
 
 
