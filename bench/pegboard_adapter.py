@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -56,7 +57,7 @@ def parallel() -> dict[str, tuple[Any, bool]]:
     return {"Executor + gather": (_executor, True)}
 
 
-async def agent_loop(turns: int) -> list[float]:
+async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
     """`turns` tool turns against a scripted model."""
     from fixtures import step  # pyright: ignore[reportMissingImports]
     from lib import clock  # pyright: ignore[reportMissingImports]
@@ -77,7 +78,7 @@ async def agent_loop(turns: int) -> list[float]:
 
     model = ScriptedModel([turn(n) for n in range(turns + 1)])
     agent = Agent(tools=[tool(effects=PURE)(step)], model=model, limits=Limits(turns=turns + 10))
-    await agent.run("go")
+    await agent.run("go", recorder=recorder)
     return stamps
 
 
@@ -137,3 +138,25 @@ def exec_ops() -> dict[str, Any]:
         return run
 
     return {"exec, no sandbox": runner("none"), "exec, bubblewrap": runner("bubblewrap")}
+
+
+def mcp_server_cmd(transport: str, port: int) -> list[str]:
+    """The command of our echo server."""
+    return [sys.executable, str(Path(__file__).resolve().parent / "mcp_echo.py"), transport, str(port)]
+
+
+@asynccontextmanager
+async def mcp_client(target: Any) -> AsyncIterator[Any]:
+    """A call through our client: an echo tool of the server `target`, the pipeline around it."""
+    from pegboard import Executor
+    from pegboard.mcp.client import MCPServer
+
+    if isinstance(target, str):
+        server = MCPServer("peer", url=target)
+    else:
+        server = MCPServer("peer", command=target[0], args=target[1:], environment=os.environ)
+    try:
+        async with Executor(await server.tools(), policy=["allow call:peer/*"]) as door:
+            yield lambda text: door.call("mcp_peer_echo", {"text": text})
+    finally:
+        await server.aclose()

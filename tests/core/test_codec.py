@@ -40,7 +40,9 @@ from tests.ledger import owes
 
 words = st.text(max_size=12)
 leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | words
-values = st.recursive(leaves, lambda v: st.lists(v, max_size=3) | st.dictionaries(words, v, max_size=3), max_leaves=8)
+values = st.recursive(
+    leaves, lambda v: st.lists(v, max_size=3) | st.dictionaries(words, v, max_size=3), max_leaves=8
+)
 tables = st.dictionaries(words, values, max_size=3)
 raw = st.binary(max_size=12)
 blocks = st.one_of(
@@ -89,7 +91,12 @@ notes = st.builds(
     extra=st.dictionaries(words.map("x_{}".format), values, max_size=2),
 )
 results = st.builds(
-    ToolResult, content=st.lists(blocks, max_size=3).map(tuple), data=values, notes=notes, call_id=words, tool=words
+    ToolResult,
+    content=st.lists(blocks, max_size=3).map(tuple),
+    data=values,
+    notes=notes,
+    call_id=words,
+    tool=words,
 )
 parts = st.one_of(
     st.builds(Text, words),
@@ -106,7 +113,10 @@ assistants = st.builds(
     model=words,
 )
 messages = st.one_of(users, assistants, st.builds(ResultsMessage, st.lists(results, max_size=2).map(tuple)))
-many_effects, many_changes = st.lists(effects, max_size=2).map(tuple), st.lists(changes, max_size=2).map(tuple)
+many_effects, many_changes = (
+    st.lists(effects, max_size=2).map(tuple),
+    st.lists(changes, max_size=2).map(tuple),
+)
 events = st.one_of(
     st.builds(RunStarted, run=words, session=words, agent=words, model=words, task=words, detail=tables),
     st.builds(UserSaid, users),
@@ -200,3 +210,39 @@ def test_contents_of_files_are_not_written() -> None:
     told = json.dumps(event_to_dict(CallStarted(call_id="c", tool="t", arguments={}, changes=(change,))))
 
     assert "secret" not in told
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TextPiece("a"),
+        ThinkingPiece("b"),
+        CallUpdate(call_id="c", tool="t", update={"n": 1}),
+        Notice(text="n", detail={"k": 1}),
+        RunFinished(run="r", status="done", answer="a", error="e", output={"o": 1}),
+        RunFinished(run="r", status="done", answer="a"),
+        ModelReplied(
+            AssistantMessage(
+                content=(Text("a"), Thinking("t", "s"), Opaque("x", {"y": 1}), ToolCall("1", "n", {"a": 1}))
+            )
+        ),
+        PermissionRequested(
+            approval="a",
+            call_id="c",
+            tool="t",
+            effects=(Effect("exec", "x", ("x",), True, "ask", "why"), Effect("read", "a")),
+            changes=(Change(path="a", kind="create", before=None, after=None, mode=0o600),),
+        ),
+        CallFinished(ToolResult(content=(File(name="f", mime_type="m"), Image(data=b"i", mime_type="m")))),
+        UserSaid(UserMessage((Audio(data=b"s", mime_type="m"),))),
+    ],
+    ids=lambda e: e.type,
+)
+def test_an_event_of_each_kind_comes_back(event: Any) -> None:
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+
+
+def test_a_message_of_results_comes_back() -> None:
+    message = ResultsMessage((ToolResult.from_text("a", data=1),))
+
+    assert message_from_dict(message_to_dict(message)) == message

@@ -421,3 +421,95 @@ def test_a_missing_port_named_by_the_pipeline(tmp_path: Path) -> None:
 
     with pytest.raises(BuildError, match="Files"):
         Pipeline(Toolkit([need]))
+
+
+@pytest.mark.parametrize("ends", ["returns", "raises", "obeys"])
+async def test_a_tool_that_takes_its_time_to_end_is_late_or_failed_and_never_leaves_the_task_cancelled(
+    ends: str,
+) -> None:
+    @tool(effects=PURE, timeout_s=0.01)
+    async def slow() -> str:
+        """Be slow."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            if ends == "returns":
+                return "late"
+            if ends == "raises":
+                raise RuntimeError("odd") from None
+            raise
+        return "never"
+
+    result = await Executor([slow]).call("slow")
+
+    assert result.error is not None
+    assert result.error.code == ("internal_error" if ends == "raises" else "timeout")
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_cancellation_from_outside_wins_over_the_deadline() -> None:
+    entered = asyncio.Event()
+
+    @tool(effects=PURE, timeout_s=0.01)
+    async def slow() -> str:
+        """Be slow to end."""
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            work.cancel()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+                raise
+        return "never"
+
+    work = asyncio.ensure_future(Executor([slow]).call("slow"))
+
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+async def test_outside_a_task_a_call_has_no_deadline_and_runs() -> None:
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def drive() -> None:
+        try:
+            Pipeline(Toolkit([ok])).call(ToolCall("1", "ok"), Context()).send(None)
+        except StopIteration as stop:
+            ended.set_result(stop.value)
+
+    loop.call_soon(drive)
+
+    assert (await ended).text == "fine"
+
+
+async def test_one_run_may_have_a_recorder_of_its_own() -> None:
+    own = MemoryRecorder()
+    pipeline = Pipeline(Toolkit([ok]))
+
+    await pipeline.recording(own).call(ToolCall("1", "OK"), Context())
+    pipeline.close()
+
+    assert [e.type for e in own.events] == ["call.started", "call.finished"]
+    assert not pipeline.recorder.events  # type: ignore[attr-defined]
+
+
+async def test_without_a_files_port_a_path_is_its_own_target_and_a_port_can_be_asked_for() -> None:
+    @tool
+    def look(path: ReadPath) -> str:
+        """Look."""
+        return current_context().port(str)
+
+    pipeline = Pipeline(Toolkit([look]), provide={str: "provided"})
+
+    assert (await pipeline.call(ToolCall("1", "look", {"path": "a"}), Context())).text == "provided"
+    assert (await pipeline.preview(ToolCall("1", "look", {"path": "a"}), Context())).effects == (
+        Effect("read", "a"),
+    )
+    assert Context(ports={int: 5}).port(int) == 5

@@ -32,7 +32,12 @@ class At:
 
 def request(*effects: Effect, session: str = "s1", asking: tuple[Effect, ...] = ()) -> ApprovalRequest:
     return ApprovalRequest(
-        id="ap_1", call=ToolCall("c", "exec", {}), tool="exec", effects=effects, asking=asking, session=session
+        id="ap_1",
+        call=ToolCall("c", "exec", {}),
+        tool="exec",
+        effects=effects,
+        asking=asking,
+        session=session,
     )
 
 
@@ -99,7 +104,14 @@ def test_a_revoked_grant_is_gone_even_for_a_call_that_found_it() -> None:
 
 def test_a_grant_is_written_and_read_back_whole() -> None:
     grant = Grant(
-        id="g", tool="t", effects=(("read", "a"),), workspace="/w", session="s", expires_at=5.0, uses_left=2, by="x"
+        id="g",
+        tool="t",
+        effects=(("read", "a"),),
+        workspace="/w",
+        session="s",
+        expires_at=5.0,
+        uses_left=2,
+        by="x",
     )
 
     assert Grant.from_dict(grant.to_dict()) == grant

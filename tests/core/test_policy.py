@@ -69,7 +69,9 @@ def test_nothing_lifts_the_ceiling() -> None:
 
 
 def test_a_deny_wins_over_grants_and_earlier_allows() -> None:
-    policy = Policy(rules=(Rule.parse("allow write:a"), Rule.parse("deny write:a reason=no")), grants=Granted())
+    policy = Policy(
+        rules=(Rule.parse("allow write:a"), Rule.parse("deny write:a reason=no")), grants=Granted()
+    )
 
     decision = policy((WRITE,), HERE)
 

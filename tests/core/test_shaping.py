@@ -74,7 +74,9 @@ def test_without_a_place_for_spills_the_result_says_that_the_rest_is_gone() -> N
 
 @owes("context-02")
 @pytest.mark.parametrize(
-    "unit", ["e\u0301", "👨‍👩‍👧", "🇩🇪", "👍🏽", "\r\n", "☎\ufe0f"], ids=["accent", "family", "flag", "skin", "crlf", "selector"]
+    "unit",
+    ["e\u0301", "👨‍👩‍👧", "🇩🇪", "👍🏽", "\r\n", "☎\ufe0f"],
+    ids=["accent", "family", "flag", "skin", "crlf", "selector"],
 )
 def test_nothing_that_a_person_sees_as_one_is_split(unit: str) -> None:
     text = unit * 60
@@ -172,7 +174,11 @@ class Model(BaseModel):
         ({1: Colour.RED}, '{"1": "red"}', {"1": "red"}),
         (Colour.RED, "red", "red"),
         (Level.HIGH, "3", 3),
-        (Point(1, datetime.date(2026, 1, 2)), '{"x": 1, "when": "2026-01-02"}', {"x": 1, "when": "2026-01-02"}),
+        (
+            Point(1, datetime.date(2026, 1, 2)),
+            '{"x": 1, "when": "2026-01-02"}',
+            {"x": 1, "when": "2026-01-02"},
+        ),
         (Model(name="n"), '{"name": "n", "tags": [1]}', {"name": "n", "tags": [1]}),
         ([Model(name="n")], '[{"name": "n", "tags": [1]}]', [{"name": "n", "tags": [1]}]),
         (PurePosixPath("a/b"), "a/b", "a/b"),

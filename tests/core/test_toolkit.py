@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pegboard import PURE, BuildError, Executor, Tool, Toolkit, tool
+from pegboard import PURE, BuildError, Executor, ReadPath, Tool, Toolkit, tool
 from pegboard.core.errors import ToolNotFoundError
 from pegboard.core.toolkit import as_tool
 from tests.ledger import owes
@@ -189,3 +189,19 @@ def test_tools_are_made_of_functions_subclasses_and_things_that_say_how() -> Non
     for wrong in (5, "read_file", dict):
         with pytest.raises(BuildError, match="is no tool"):
             as_tool(wrong)
+
+
+@owes("G-13")
+def test_a_tool_knows_the_schema_of_its_result() -> None:
+    @tool(effects=PURE)
+    def count() -> dict[str, int]:
+        """Count."""
+        return {}
+
+    assert count.output_schema == count.signature.output_schema
+    assert as_tool(lambda_named).name == "lambda_named"
+
+
+def lambda_named(path: ReadPath) -> str:
+    """Read."""
+    return path

@@ -63,7 +63,9 @@ def test_the_strictest_verdict_wins() -> None:
 
 @owes("perm-18")
 def test_a_plans_digest_covers_effects_targets_and_both_contents() -> None:
-    def plan(target: str = "a", before: bytes | None = b"x", after: bytes | None = b"y", mode: int | None = None) -> str:
+    def plan(
+        target: str = "a", before: bytes | None = b"x", after: bytes | None = b"y", mode: int | None = None
+    ) -> str:
         change = Change(path="a", kind="modify", before=before, after=after, mode=mode)
         return Plan((Effect("write", target),), ChangeSet((change,)), private=object()).digest()
 
@@ -176,3 +178,10 @@ async def test_a_function_approves_sync_or_async() -> None:
 
     assert await CallbackApprover(lambda request: "allow").decide(REQUEST) == "allow"
     assert await CallbackApprover(later).decide(REQUEST) == "always ap_1"
+
+
+def test_calls_of_a_message_stand_in_order_and_a_change_tells_a_move_only_where_there_is_one() -> None:
+    one, two = ToolCall("1", "a"), ToolCall("2", "b")
+
+    assert AssistantMessage(content=(one, Text("x"), two)).calls == (one, two)
+    assert "moved_to" not in Change(path="a", kind="modify", before=b"", after=b"").to_dict()

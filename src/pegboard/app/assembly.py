@@ -97,7 +97,7 @@ def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:
     situation = Situation(workspace=str(root), home=str(paths.home.resolve()))
     # Only rules can deny a single file that a listing or a search comes by; without any, asking costs time.
     rules = tuple(
-        r for r in policy.rules if r.verdict == "deny" and r.kind in ("*", "read", "write", "delete")
+        r for r in policy.rules if r.verdict == "deny" and not r.observe and r.kind in ("*", "read", "write", "delete")
     )
 
     def denied(access: str, target: str) -> str | None:

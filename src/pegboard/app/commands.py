@@ -78,13 +78,13 @@ def choose_backend(
     named = [
         (r.kind, paths.home / r.target[2:] if r.target.startswith("~/") else Path(r.target))
         for r in wiring.policy.rules
-        if r.verdict == "deny" and r.target.startswith(("/", "~/")) and "*" not in r.target
+        if r.verdict == "deny" and not r.observe and r.target.startswith(("/", "~/")) and "*" not in r.target
     ]
     hidden = [place for kind, place in named if kind in ("*", "read")]
     read_only = [place for kind, place in named if kind in ("write", "delete")]
     inside = [
         r.target.rstrip("/") for r in wiring.policy.rules
-        if r.verdict == "deny" and r.kind in ("write", "delete") and "/" in r.target
+        if r.verdict == "deny" and not r.observe and r.kind in ("write", "delete") and "/" in r.target
         and not r.target.startswith(("/", "~")) and "*" not in r.target
     ]  # fmt: skip
     confinement = Confinement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,15 @@ from pegboard.app.wiring import Wiring
 from pegboard.core.approval import Approver
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.errors import ToolExecutionDenied
+from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
 from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
+from pegboard.core.source import ToolSource, joined, split
+from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
 
@@ -24,7 +27,8 @@ class Executor:
     """The one door to tools: every call is decoded, authorised, run, shaped and recorded.
 
     Args:
-        tools: a Toolkit, or a list of tools, functions and toolkits.
+        tools: a Toolkit, or a list of tools, functions, toolkits and tool sources (MCP servers); sources
+            are opened at the first call.
         workspace: the folder that file tools and commands work in; None = the current folder, taken
             only when a tool needs one.
         mode: read-only, ask, workspace (default) or full; None = the policy's.
@@ -61,7 +65,8 @@ class Executor:
         agent: str = "main",
         wiring: Wiring | None = None,
     ) -> None:
-        kit = tools if isinstance(tools, Toolkit) else Toolkit(tools)
+        plain, sources = split(tools)
+        kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         self.toolkit = kit
         self.pipeline = Pipeline(
@@ -76,9 +81,31 @@ class Executor:
             threads=threads,
             timeout_s=timeout_s,
         )
+        self._sources: tuple[ToolSource, ...] = tuple(sources)
+        self._own = kit
+        self._seen: tuple[int, ...] | None = None
+        self._opening: asyncio.Lock | None = None
         self._hooks = tuple(hooks)
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
+
+    async def ready(self) -> None:
+        """Open the tool sources, or take in what has changed in them since.
+
+        A source that cannot be opened has no tools and is tried again at the next call; the others are there.
+        """
+        if not self._sources:
+            return
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            seen = tuple(s.revision for s in self._sources)
+            if self._seen is not None and self._seen == seen and 0 not in seen:
+                return
+            found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
+            self._seen = tuple(s.revision for s in self._sources)
+            self.toolkit = joined(self._own, found)
+            self.pipeline.offer(self.toolkit)
 
     @property
     def policy(self) -> Policy:
@@ -106,6 +133,7 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
+        await self.ready()
         result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
@@ -115,10 +143,12 @@ class Executor:
 
     async def turn(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Carry out the calls of one model turn; results in call order, one for each distinct id."""
+        await self.ready()
         return list(await self._turns.turn(calls, self.context))
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
+        await self.ready()
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -132,12 +162,14 @@ class Executor:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
         return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
 
-    def recording(self, recorder: Recorder) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`; for one run."""
-        return TurnExecutor(self.pipeline.recording(recorder), hooks=self._hooks)
+    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> TurnExecutor:
+        """An executor of turns whose events go to `recorder`, with another approver if given; for one run."""
+        return TurnExecutor(self.pipeline.recording(recorder, approver=approver), hooks=self._hooks)
 
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""
+        for source in self._sources:
+            await source.aclose()
         await self.wiring.aclose()
         self.pipeline.close()
 
@@ -146,3 +178,11 @@ class Executor:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+async def _tools_of(source: ToolSource) -> list[Tool]:
+    try:
+        return await source.tools()
+    except PegboardError:
+        # Its own name and reason stand in its status; the other sources and tools must not wait for it.
+        return []

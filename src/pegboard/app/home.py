@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -147,6 +149,27 @@ class App:
             self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run
         )
 
+    @contextmanager
+    def claim(self, session: str) -> Generator[None]:
+        """Be the one process that works on a session, until the block ends.
+
+        Raises:
+            ConfigError: another process works on it now.
+        """
+        folder = self.paths.state / "sessions"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = hashlib.sha256(session.encode()).hexdigest()[:24]
+        handle = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            try:
+                # The system lets go of it when the process ends, however it ends.
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"another process is at work in the session {session!r}") from None
+            yield
+        finally:
+            os.close(handle)
+
     @asynccontextmanager
     async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:
         """A run of one call, recorded (decisions 18)."""
@@ -285,7 +308,8 @@ class OneCall:
         result = self.result
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
-        data = cast("dict[str, Any]", result.data) if isinstance(result.data, dict) else {}
+        value: Any = result.data
+        data = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         done = data.get("changes") if not changes else None
         decision = "allow" if started is None else started.decision
         if not result.ok and result.error is not None and result.error.code == "permission_denied":
@@ -293,7 +317,7 @@ class OneCall:
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": result.data,
+            "data": value,
             "error": None if result.error is None else result.error.to_dict(),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,

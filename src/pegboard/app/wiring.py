@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.grants import GrantBook
@@ -15,7 +15,10 @@ from pegboard.core.provide import Provided
 from pegboard.core.rules import Rule
 from pegboard.core.shaping import Shaper, Spills
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import Usage
+from pegboard.core.transcript import AssistantMessage
+
+PRICED: Final = frozenset({"openai", "openai-responses", "anthropic", "gemini"})
+"""Families of models whose prices are looked up; the table is large, so others never load it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,9 +72,21 @@ class Wiring:
 
         return open_model(name)
 
-    def price(self, model: str, usage: Usage) -> float | None:
-        """Dollars of one turn, None where no price is known."""
-        return None
+    def price(self, model: str, message: AssistantMessage) -> float | None:
+        """Dollars of one turn by the model that was asked, None where no price is known."""
+        if model.partition(":")[0] not in PRICED:
+            return None
+        from pegboard.app.pricing import price
+
+        return price(model, message.model, message.usage)
+
+    def window(self, model: str) -> int | None:
+        """Tokens of a model's window, None where it is not known."""
+        if model.partition(":")[0] not in PRICED:
+            return None
+        from pegboard.app.pricing import window_tokens
+
+        return window_tokens(model)
 
     async def aclose(self) -> None:
         """End what was started, last first."""

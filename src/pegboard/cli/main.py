@@ -117,6 +117,27 @@ def runs_command(
     _exit(runs(action, run, model=model, pytest=pytest, options=options))
 
 
+@app.command("replay")
+def replay_command(
+    run: Annotated[str, typer.Argument(metavar="ID")],
+    live_model: Annotated[
+        str | None, typer.Option("--live-model", help="Ask this model; tools give their recorded results.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Run a recorded run again from its record, without model and world."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.replay import replay_run
+
+    options = Options(workspace=workspace, config=config, json=json)
+    _exit(replay_run(run, live_model=live_model, against=against, options=options))
+
+
 @app.command("undo")
 def undo_command(
     target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
@@ -235,6 +256,24 @@ def audit_command(
     from pegboard.cli.options import Options
 
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
+
+
+@app.command("approvals")
+def approvals_command(
+    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
+    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    from pegboard.cli.approvals import approvals
+    from pegboard.cli.options import Options
+
+    _exit(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
 
 
 @app.command("grants")

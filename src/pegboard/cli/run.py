@@ -52,7 +52,8 @@ async def _run(
             agent.remember(session, app.session_events(session))
         log = app.log(key)
         try:
-            finished = await watch(agent, task, key, log, options)
+            with app.claim(key):
+                finished = await watch(agent, task, key, log, options)
         finally:
             log.close()
             await opened.aclose()

@@ -141,6 +141,20 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     return cast("dict[str, Any]", _fill(_folded(cast("dict[str, Any]", value)), path, "", environment))
 
 
+def raw_file(path: Path) -> Any:
+    """A settings file's value as it is written, variables unfilled.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config file {path}: {error}") from None
+    # Editors' .json files carry comments and trailing commas.
+    return _parse(text, path.with_suffix(".json5") if path.suffix == ".json" else path)
+
+
 def _parse(text: str, path: Path) -> Any:
     try:
         match path.suffix:

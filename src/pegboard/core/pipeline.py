@@ -56,7 +56,7 @@ from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.shaping import Shaper
+from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -230,6 +230,8 @@ class Pipeline:
             value = await self._run(ready, context)
             if isinstance(value, Waiting):
                 raise _suspended(value)
+            if ready.tool.render is not None:
+                value = ready.tool.render(wrap(value), ready.call.arguments)
             result = self.shaper.shape(
                 value,
                 call_id=call_id,
@@ -282,10 +284,20 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
-    def recording(self, recorder: Recorder) -> Pipeline:
-        """The same pipeline with another recorder, for one run; cheap."""
+    def offer(self, toolkit: Toolkit) -> None:
+        """Offer another set of tools from now on; calls under way keep theirs.
+
+        Raises:
+            BuildError: a tool asks for a port that nothing provides.
+        """
+        self._injected.update({one.name: self._ports_of(one) for one in toolkit})
+        self.toolkit = toolkit
+
+    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
+        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
+        twin.approver = approver or self.approver
         return twin
 
     def close(self) -> None:
@@ -298,6 +310,7 @@ class Pipeline:
 
     def _decode(self, call: ToolCall, call_id: str) -> _Planned:
         """Resolve and validate: raw input ends here."""
+        call = self.toolkit.route(call)
         tool = self.toolkit.get(call.name) or self._resolve(call.name)
         decoded = tool.signature.decode(call.arguments)
         return _Planned(
@@ -386,6 +399,7 @@ class Pipeline:
                 effects=request.effects,
                 changes=request.changes,
                 reason=request.reason,
+                digest=request.digest,
             )
         )
         answer = await self._answer(request)
@@ -396,7 +410,7 @@ class Pipeline:
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)
-            case Approved():
+            case _:
                 ready.approver = answer.by or "approver"
         await self._confirm_unchanged(ready, context)
         if answer.scope != "once" and self.grants is not None:
@@ -580,8 +594,11 @@ class Pipeline:
         self, error: ToolError, call: ToolCall, call_id: str, ready: _Planned | None, started: float
     ) -> ToolResult:
         data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
+        failed = ToolResult.failed(error)
+        if ready is not None and ready.tool.render is not None:
+            failed = ready.tool.render(failed, ready.call.arguments)
         shaped = self.shaper.shape(
-            ToolResult.failed(error),
+            failed,
             call_id=call_id,
             tool=ready.tool.name if ready else call.name,
             repairs=ready.call.repairs if ready else (),
@@ -659,7 +676,8 @@ def situation(tool: Tool, context: Context) -> Situation:
     origin = context.origin
     return Situation(
         values={
-            "tool": tool.name,
+            # A rule about exec must hold although a profile shows it as Bash.
+            "tool": tool.canonical or tool.name,
             "agent": context.agent,
             "session": context.session,
             "channel": origin.get("channel", ""),

@@ -26,7 +26,6 @@ def build(
     open_: bool,
     owner: Any,
     label: str,
-    documented: Mapping[str, str],
 ) -> tuple[SchemaValidator, dict[str, Any]]:
     """The validator of a function's arguments, and their JSON Schema 2020-12.
 
@@ -35,7 +34,6 @@ def build(
         open_: the function takes `**kwargs`.
         owner: the function, for names in nested annotations.
         label: the tool's name for error texts.
-        documented: descriptions by parameter, from the docstring.
 
     Raises:
         BuildError: a type that JSON cannot say; function, parameter and type are told.
@@ -43,8 +41,6 @@ def build(
     adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
     schema = json_schema(adapter, label, "validation")
     properties = cast("dict[str, Any]", schema.get("properties", {}))
-    for parameter in parameters:
-        properties[parameter.name] = _described(properties[parameter.name], parameter, documented)
     out: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -54,6 +50,16 @@ def build(
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
     return cast("SchemaValidator", adapter.validator), out
+
+
+def described(
+    shape: Mapping[str, Any], parameters: tuple[Parameter, ...], documented: Mapping[str, str]
+) -> dict[str, Any]:
+    """The schema with a description and examples for each parameter; `shape` stays as it is."""
+    properties = dict(shape["properties"])
+    for parameter in parameters:
+        properties[parameter.name] = _described(properties[parameter.name], parameter, documented)
+    return {**shape, "properties": properties}
 
 
 def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> TypeAdapter[Any]:

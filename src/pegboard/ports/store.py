@@ -68,8 +68,16 @@ class Store(Protocol):
         StoreError: the medium failed; the message names it.
     """
 
-    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
-        """Chain and keep some records as a whole; returns the stream's new head mac.
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
+        """Chain and keep some records, and rows of the list of runs, as a whole; the stream's new head mac.
 
         `power_loss`: return only when they survive a power cut, else when they survive SIGKILL.
         """

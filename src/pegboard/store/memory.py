@@ -19,9 +19,18 @@ class MemoryStore:
         self._tables: dict[str, dict[str, bytes]] = {}
         self._lock = threading.RLock()
 
-    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
         """See Store."""
         with self._lock:
+            self._runs.update({row.id: row for row in rows})
             entries = self._streams.setdefault(stream, [])
             head = entries[-1].mac if entries else GENESIS
             new = chained(key, stream, head, len(entries), drafts)
