@@ -120,6 +120,10 @@ class Agent:
         """Take a session's earlier events, so that its next run goes on from there."""
         self._talks[session] = list(events)
 
+    def session(self, session: str) -> list[Event]:
+        """A session's events so far; empty where there is none."""
+        return list(self._talks.get(session, ()))
+
     async def resume(
         self,
         run: str,
