@@ -280,6 +280,20 @@ def audit_command(
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
 
 
+@app.command("usage")
+def usage_command(
+    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Show tokens, money and time by model, day, session and tool."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.usage import usage
+
+    _exit(usage(since, options=Options(workspace=workspace, config=config, json=json)))
+
+
 @app.command("approvals")
 def approvals_command(
     action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",

@@ -276,11 +276,18 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
-        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> Pipeline:
+        """The same pipeline with another recorder, approver and further middleware, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
         twin.approver = approver or self.approver
+        twin.middleware = (*middleware, *self.middleware)
         return twin
 
     def close(self) -> None:
