@@ -40,6 +40,11 @@ class Terminal:
         )
         return done.stdout
 
+    def restart(self) -> None:
+        """End the window and get another server."""
+        self.tmux("kill-server")
+        self._socket = f"pegboard-{uuid.uuid4().hex[:8]}"
+
     def start(self, *args: str) -> None:
         env = {"HOME": str(self._home), "PYTHONPATH": f"{ROOT}/src", "PATH": os.environ["PATH"]}
         env |= {f"XDG_{k}_HOME": str(self._home / k) for k in ("STATE", "CONFIG", "DATA", "CACHE")}
@@ -144,7 +149,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     assert_valid_transcript([m for x in history.messages for m in dialect("openai-chat").encode(x)])
 
     again = script(tmp_path / "more.jsonl", [{"text": "I remember."}])
-    terminal.tmux("kill-server")
+    terminal.restart()
     terminal.start("chat", "--model", again, "--workspace", str(work), "--session", "chat_t")
     terminal.wait("messages of this session are remembered")
     terminal.type("still there?", "Enter")

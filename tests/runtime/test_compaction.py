@@ -212,7 +212,12 @@ async def test_a_window_that_cannot_be_kept_ends_the_run_and_says_why() -> None:
 @pytest.mark.parametrize(
     ("text", "tokens"),
     # By hand: UTF-8 bytes / 3.5, rounded down, plus 1. 44 bytes; 16 characters of 3 bytes; 1; none.
-    [("The quick brown fox jumps over the lazy dog.", 13), ("今天天气很好，我们去公园散步吧。", 14), ("a", 1), ("", 0)],
+    [
+        ("The quick brown fox jumps over the lazy dog.", 13),
+        ("今天天气很好，我们去公园散步吧。", 14),
+        ("a", 1),
+        ("", 0),
+    ],
 )
 def test_estimates_count_bytes_so_that_every_script_is_served(text: str, tokens: int) -> None:
     assert text_tokens(text) == tokens

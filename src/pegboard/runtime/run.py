@@ -301,7 +301,8 @@ class Loop:
         out: dict[str, ToolError] = {}
         if self.offer is not None:
             kit = self.executor.pipeline.toolkit
-            offered = self.offer(model or self.model.name, kit)
+            # A fallback's answer carries its whole name; any other may call itself what it likes.
+            offered = self.offer(model if ":" in model else self.model.name, kit)
             if offered is not kit:
                 for call in calls:
                     tool = kit.resolve(call.name)
