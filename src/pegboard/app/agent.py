@@ -131,6 +131,10 @@ class Agent:
         """Take a session's earlier events, so that its next run goes on from there."""
         self._talks[session] = list(events)
 
+    def session(self, session: str) -> list[Event]:
+        """A session's events so far; empty where there is none."""
+        return list(self._talks.get(session, ()))
+
     async def resume(
         self,
         run: str,
@@ -280,6 +284,7 @@ class Agent:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
+        from pegboard.runtime.telemetry import telemetry
         from pegboard.runtime.transcripts import fold
 
         model = self.model()
@@ -294,9 +299,13 @@ class Agent:
             if history.waiting:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
+        traced = telemetry()
         loop = Loop(
             model=model,
-            executor=self.executor.recording(tee, approver=approver),
+            executor=self.executor.recording(
+                tee, approver=approver, middleware=() if traced is None else (traced.tool,)
+            ),
+            telemetry=traced,
             instructions=instructions,
             recorder=tee,
             limits=self.limits,
@@ -316,7 +325,12 @@ class Agent:
         if session is not None:
             self._busy[session] = state
         try:
-            return await loop.run(task, state=state, context=context, history=history)
+            if traced is None:
+                return await loop.run(task, state=state, context=context, history=history)
+            with traced.agent(self.name, state.session, model.name) as ended:
+                finished = await loop.run(task, state=state, context=context, history=history)
+                ended(finished)
+                return finished
         finally:
             if session is not None:
                 self._busy.pop(session, None)

@@ -169,9 +169,16 @@ class Executor:
         here = self.pipeline.situation(tool, self.context)
         return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`, with another approver if given; for one run."""
-        return TurnExecutor(self.pipeline.recording(recorder, approver=approver), hooks=self._hooks)
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> TurnExecutor:
+        """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
+        pipeline = self.pipeline.recording(recorder, approver=approver, middleware=middleware)
+        return TurnExecutor(pipeline, hooks=self._hooks)
 
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""

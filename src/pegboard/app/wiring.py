@@ -77,7 +77,7 @@ class Wiring:
 
     def price(self, model: str, message: AssistantMessage) -> float | None:
         """Dollars of one turn by the model that was asked, None where no price is known."""
-        if model.partition(":")[0] not in PRICED:
+        if model.partition(":")[0] not in PRICED and message.model.partition(":")[0] not in PRICED:
             return None
         from pegboard.app.pricing import price
 

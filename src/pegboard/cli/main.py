@@ -86,6 +86,28 @@ def run_command(
     _exit(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
 
 
+@app.command("chat")
+def chat_command(
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Go on in the latest chat.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Talk with an agent: streaming, approvals with their diffs, slash commands."""
+    from pegboard.cli.chat import chat
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(chat(model=model, session=session, last=last, options=options))
+
+
 @app.command("tools")
 def tools_command(
     dialect: Annotated[str | None, typer.Option("--dialect", help="As one provider wants them.")] = None,
@@ -260,6 +282,20 @@ def audit_command(
     from pegboard.cli.options import Options
 
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
+
+
+@app.command("usage")
+def usage_command(
+    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Show tokens, money and time by model, day, session and tool."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.usage import usage
+
+    _exit(usage(since, options=Options(workspace=workspace, config=config, json=json)))
 
 
 @app.command("approvals")

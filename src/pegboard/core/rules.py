@@ -291,6 +291,13 @@ def path_regex(pattern: str) -> str:
     return f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?"
 
 
+@lru_cache(maxsize=4096)
+def glob(pattern: str) -> Callable[[str], bool]:
+    """A `*` and `?` glob over a whole text as a predicate."""
+    regex = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
+    match = re.compile(regex, re.DOTALL).fullmatch
+    return lambda text: match(text) is not None
+
 
 def host_matches(pattern: str, target: str) -> bool:
     """Whole-label host matching: `*.pkg.example` covers `a.pkg.example`, never `notpkg.example`."""
