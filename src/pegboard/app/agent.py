@@ -10,6 +10,7 @@ from typing import Any
 
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
+from pegboard.core.deferral import BEYOND, deferred
 from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished, RunStarted
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
@@ -70,12 +71,14 @@ class Agent:
         limits: Limits | None = None,
         name: str = "main",
         executor: Executor | None = None,
+        defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
         self.instructions = instructions
         self.name = name
         self.limits = limits or Limits()
-        self.executor = executor or Executor(tools, provide=provide, agent=name, **options)
+        kit = deferred(tools if isinstance(tools, Toolkit) else Toolkit(tools), beyond=defer_beyond)
+        self.executor = executor or Executor(kit, provide=provide, agent=name, **options)
         self._model = model
         self._output = output
         self._talks: dict[str, list[Event]] = {}

@@ -101,7 +101,7 @@ class Loop:
         """
         talk = self.model.converse(
             instructions=self.instructions,
-            tools=self.executor.pipeline.toolkit,
+            tools=self.executor.pipeline.toolkit.advertised(),
             output_schema=self.output_schema,
         )
         try:
