@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pegboard import Executor
+from pegboard import AllowOnce
 from tests.cases.kit import door, of_kind, row_id, rows, tree
 from tests.ledger import owes
 
@@ -262,19 +262,34 @@ async def test_an_edit_that_was_made_is_told_apart_from_a_miss(tmp_path: Path) -
     assert "already" not in gone
 
 
-async def test_a_file_that_changed_since_it_was_read_is_not_edited_blindly(tmp_path: Path) -> None:
+@owes("K-37")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit_file", {"path": "f", "old_string": "one", "new_string": "1"}),
+        ("write_file", {"path": "f", "content": "x"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: f\n@@\n-one\n+1\n*** End Patch"}),
+        ("delete_file", {"path": "f"}),
+    ],
+)
+async def test_a_file_that_changed_since_it_was_read_is_refused_with_what_changed(
+    name: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
     target = tmp_path / "f"
     target.write_text("one\ntwo\n")
-    async with door(tmp_path, "read_file", "edit_file") as tools:
+    async with door(tmp_path, "read_file", name, mode="full", approver=AllowOnce()) as tools:
         await tools.call("read_file", {"path": "f"})
         target.write_text("one\nTWO\nthree\n")
-        result = await tools.call("edit_file", {"path": "f", "old_string": "one", "new_string": "1"})
+        refused = await tools.call(name, arguments)
+        left = target.read_text()
+        await tools.call("read_file", {"path": "f"})
+        again = await tools.call(name, arguments)
 
-    assert not result.ok or target.read_text() == "1\nTWO\nthree\n"
-    assert "changed" in str(result)
+    assert not refused.ok and left == "one\nTWO\nthree\n"
+    assert "changed since it was read" in str(refused) and "+TWO" in str(refused)
+    assert again.ok, str(again)
 
 
 def test_every_case_of_the_theme_has_a_runner_here() -> None:
     named = set(re.findall(r'"(edit-\d+)"', Path(__file__).read_text()))
     assert set(rows("3-edit")) <= named
-    assert Executor is not None
