@@ -1,37 +1,196 @@
-"""search_tools: its page; what it finds is tested with the kit that needs it."""
+"""list_dir, glob and grep over a real workspace."""
 
 from __future__ import annotations
 
-from pegboard import Executor, Toolkit, builtin
-from pegboard.ports.catalogue import FoundTool
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, Unavailable
+from pegboard.files.workspace import Workspace
+from pegboard.tools.glob import glob
+from pegboard.tools.grep import grep
+from pegboard.tools.list_dir import list_dir
+from pegboard.tools.read_file import read_file
 from tests.ledger import owes
+from tests.tools.test_read_file import MemorySpills
 
 
-class OneTool:
-    """A catalogue of one."""
-
-    def search(self, query: str, *, limit: int = 5) -> list[FoundTool]:
-        return [FoundTool(name="a", description="Do a.", parameters={"type": "object"}, score=1.5)][:limit]
-
-    def select(self, names: list[str]) -> list[FoundTool]:
-        return self.search("")
-
-    def nearest(self, name: str) -> list[str]:
-        return []
-
-
-@owes("K-84")
-async def test_search_tools_shows_name_description_and_parameters() -> None:
-    door = Executor(builtin("search_tools"), provide=[OneTool()])
-
-    result = await door.call("search_tools", {"query": "a thing"})
-
-    assert str(result) == 'a: Do a.\nparameters: {"type":"object"}'
-    assert result.data["tools"][0]["score"] == 1.5
+@pytest.fixture
+async def files(tmp_path: Path) -> AsyncIterator[Workspace]:
+    root = tmp_path / "w"
+    for name, text in {
+        "b/inner/deep.py": "needle = 1\n",
+        "b/x.py": "one\nneedle\nthree\n\n\nsix needle\n",
+        "a/y.txt": "needle\n",
+        "z.py": "",
+        ".hidden/h.py": "needle\n",
+        ".gitignore": "*.log\n",
+        "n.log": "needle\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    workspace = Workspace(root)
+    yield workspace
+    workspace.close()
 
 
-async def test_search_tools_over_its_own_kit_needs_no_folder() -> None:
-    door = Executor(Toolkit([*builtin("search_tools")]))
+@owes("N-42", "C-16", "X-16", "D-21")
+async def test_list_dir_names_folders_and_files(files: Workspace) -> None:
+    found = await list_dir(files=files)
 
-    assert not (await door.call("search_tools", {"query": "anything"})).ok
-    assert door.wiring.workspace is None
+    assert str(found) == ("[DIR] .hidden/\n[DIR] a/\n[DIR] b/\n[FILE] .gitignore\n[FILE] n.log\n[FILE] z.py")
+    assert found.data["entries"][1] == {**found.data["entries"][1], "path": "a", "kind": "dir"}
+
+
+@owes("N-43", "X-16")
+async def test_the_emoji_style_sorts_by_name_alone(files: Workspace) -> None:
+    assert str(await list_dir(style="emoji", files=files)) == (
+        "📄 .gitignore\n📁 .hidden\n📁 a\n📁 b\n📄 n.log\n📄 z.py"
+    )
+
+
+@owes("C-17")
+async def test_recursive_and_depth_list_below(files: Workspace) -> None:
+    assert (
+        str(await list_dir("b", recursive=True, style="plain", files=files)) == "inner/\ninner/deep.py\nx.py"
+    )
+    assert str(await list_dir("b", depth=1, recursive=True, style="plain", files=files)) == "inner/\nx.py"
+
+
+async def test_a_cut_listing_and_an_empty_folder_say_so(files: Workspace) -> None:
+    (files.root / "void").mkdir()
+
+    cut = await list_dir(max_entries=2, files=files)
+
+    assert "only the first 2 entries" in str(cut)
+    assert cut.data["truncated"]
+    assert str(await list_dir("void", files=files)) == "[void is empty]"
+
+
+@owes("C-18")
+async def test_a_missing_folder_is_named(files: Workspace) -> None:
+    with pytest.raises(NotFound, match="nope"):
+        await list_dir("nope", files=files)
+    with pytest.raises(OutsideWorkspace):
+        await list_dir("/etc", files=files)
+
+
+@owes("D-25", "D-26")
+async def test_glob_gives_paths_of_the_workspace_newest_first(files: Workspace) -> None:
+    os.utime(files.root / "b/x.py", (2000, 2000))
+    os.utime(files.root / "b/inner/deep.py", (3000, 3000))
+
+    found = await glob("**/*.py", "b", files=files)
+
+    assert str(found) == "b/inner/deep.py\nb/x.py"
+    assert found.data["paths"] == ["b/inner/deep.py", "b/x.py"]
+    assert (await glob("**/*.py", "b", limit=1, files=files)).data["truncated"]
+
+
+async def test_glob_says_what_it_left_out_when_it_finds_nothing(files: Workspace) -> None:
+    found = await glob("*.log", files=files)
+
+    assert str(found) == (
+        "No file matches '*.log' in .\n[1 hidden entry left out (.hidden)]\n[1 ignored entry left out (n.log)]"
+    )
+    assert str(await glob("*.log", no_ignore=True, files=files)) == "n.log"
+    assert str(await glob("**/h.py", hidden=True, files=files)) == ".hidden/h.py"
+
+
+@owes("D-28", "X-55", "K-42")
+async def test_grep_gives_path_line_and_text(files: Workspace) -> None:
+    found = await grep("needle", glob="*.py", files=files)
+
+    assert str(found) == "b/inner/deep.py:1:needle = 1\nb/x.py:2:needle\nb/x.py:6:six needle"
+    assert found.data["total"] == 3
+
+
+async def test_grep_divides_groups_of_context(files: Workspace) -> None:
+    found = await grep("needle", "b/x.py", context=1, files=files)
+
+    assert str(found) == ("b/x.py-1-one\nb/x.py:2:needle\nb/x.py-3-three\n--\nb/x.py-5-\nb/x.py:6:six needle")
+
+
+async def test_grep_counts_and_names_files(files: Workspace) -> None:
+    assert str(await grep("needle", mode="count", files=files)) == "a/y.txt:1\nb/inner/deep.py:1\nb/x.py:2"
+    assert str(await grep("needle", mode="files", files=files)) == "a/y.txt\nb/inner/deep.py\nb/x.py"
+
+
+async def test_grep_pages_and_says_how_to_go_on(files: Workspace) -> None:
+    first = await grep("needle", limit=2, files=files)
+    second = await grep("needle", limit=2, offset=2, files=files)
+
+    assert str(first).endswith("[matches 1-2; more exist: offset=2 goes on]")
+    assert str(second) == "b/x.py:2:needle\nb/x.py:6:six needle"
+    assert str(await grep("needle", offset=9, files=files)) == "Nothing beyond 9."
+
+
+async def test_an_empty_answer_of_grep_says_what_was_not_searched(files: Workspace) -> None:
+    found = await grep("nowhere", files=files)
+
+    assert str(found).startswith("No matches for 'nowhere' in .")
+    assert "[1 hidden entry left out (.hidden)]" in str(found)
+    assert "[1 ignored entry left out (n.log)]" in str(found)
+
+
+@owes("search-11")
+async def test_grep_tells_when_it_took_the_pattern_literally(files: Workspace) -> None:
+    (files.root / "c.py").write_text("emit(r)\n")
+
+    assert str(await grep("emit(r)", files=files)).startswith(
+        "[As a regular expression the pattern matches nothing;"
+    )
+
+
+async def test_grep_searches_a_spilled_result(files: Workspace) -> None:
+    spills = MemorySpills(x="one\ntwo(\nthree")
+
+    assert (
+        str(await grep("T", "spill:x", ignore_case=True, files=files, spills=spills))
+        == "spill:x:2:two(\nspill:x:3:three"
+    )
+    assert (
+        str(await grep("two(", "spill:x", fixed_strings=True, files=files, spills=spills)) == "spill:x:2:two("
+    )
+    with pytest.raises(InvalidArguments, match="regular expression"):
+        await grep("two(", "spill:x", files=files, spills=spills)
+    with pytest.raises(Unavailable):
+        await grep("x", "spill:x", files=files)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "name", "value"),
+    [
+        (grep, {"pattern": "x", "-i": True}, "ignore_case", True),
+        (grep, {"query": "x", "output_mode": "files"}, "mode", "files"),
+        (grep, {"pattern": "x", "head_limit": 5}, "limit", 5),
+        (glob, {"pattern": "x", "directory": "src"}, "path", "src"),
+        (list_dir, {"dir": "src"}, "path", "src"),
+    ],
+)  # fmt: skip
+def test_the_names_that_models_use_elsewhere_are_taken(
+    tool: object, given: dict[str, object], name: str, value: object
+) -> None:
+    assert tool.signature.decode(given).arguments[name] == value  # type: ignore[attr-defined]
+
+
+@owes("search-18")
+async def test_a_name_that_is_no_utf_8_is_found_and_read_under_the_name_given(files: Workspace) -> None:
+    (files.root / os.fsdecode(b"bad\xff \xe4.txt")).write_text("needle\n")
+    (files.root / r"odd\xff.txt").write_text("as it stands\n")
+
+    found = await grep("needle", glob="bad*", mode="files", files=files)
+    (listed,) = (await glob("bad*", files=files)).data["paths"]
+    name = str(found)
+
+    assert name == listed == r"bad\xff \xe4.txt"
+    name.encode()
+    assert name in str(await list_dir(files=files))
+    assert str(await read_file(name, files=files)) == "     1→needle"
+    assert (await files.resolve(name)).exists
+    assert str(await grep("needle", name, files=files)) == f"{name}:1:needle"
+    # A file whose name holds those four characters is itself.
+    assert str(await read_file(r"odd\xff.txt", files=files)) == "     1→as it stands"

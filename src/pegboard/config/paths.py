@@ -53,13 +53,18 @@ class Paths:
         except FileNotFoundError:
             self.config.mkdir(parents=True, exist_ok=True, mode=0o700)
             fresh = os.urandom(32)
+            mine = path.with_suffix(f".{os.getpid()}.new")
+            descriptor = os.open(mine, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(fresh)
             try:
-                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                # Linked whole: another process must never read a key that is half written.
+                os.link(mine, path)
             except FileExistsError:
                 # Another process was faster; its key is the key.
                 return path.read_bytes()
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(fresh)
+            finally:
+                mine.unlink()
             return fresh
 
 
@@ -69,15 +74,21 @@ SYSTEM_FOLDERS = frozenset(
               "/sbin", "/srv", "/sys", "/tmp", "/usr", "/var")
 )  # fmt: skip
 
+SYSTEM_TREES = tuple(
+    Path(p) for p in ("/boot", "/dev/pts", "/etc", "/proc", "/sys", "/usr/bin", "/usr/lib", "/usr/sbin")
+)
+"""Folders below which nobody works on a project."""
+
 
 def refused_workspace(folder: Path, paths: Paths) -> str | None:
     """Why a folder is refused as an implicit workspace (decisions 7), None where it is not."""
     real = folder.resolve()
-    if real in SYSTEM_FOLDERS:
+    system = {p.resolve() for p in SYSTEM_FOLDERS}
+    if real in system or any(real.is_relative_to(p) for p in SYSTEM_TREES):
         return f"{real} is a system folder"
     if real == paths.home.resolve():
         return f"{real} is your home folder"
     for own in (paths.config, paths.state, paths.data, paths.cache):
-        if own.resolve().is_relative_to(real):
+        if own.resolve().is_relative_to(real) or real.is_relative_to(own.resolve()):
             return f"{real} holds Pegboard's own folders"
     return None

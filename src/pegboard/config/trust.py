@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from pegboard.config.paths import Paths
+from pegboard.core.errors import ConfigError
 
 
 class Trust:
@@ -42,9 +43,16 @@ class Trust:
 
     def _read(self) -> dict[str, str]:
         try:
-            return cast("dict[str, str]", json.loads(self._file.read_text(encoding="utf-8")))
+            known: object = json.loads(self._file.read_text(encoding="utf-8"))
+            if not isinstance(known, dict):
+                raise ValueError(f"it holds a {type(known).__name__}, no table")
+            return cast("dict[str, str]", known)
         except FileNotFoundError:
             return {}
+        except ValueError as error:
+            raise ConfigError(
+                f"the list of trusted files {self._file} cannot be read ({error}); move it away to start with none"
+            ) from None
 
     def _write(self, known: dict[str, str]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text, block_from_dict
@@ -13,11 +13,13 @@ from pegboard.core.events import (
     CallFinished,
     CallStarted,
     CallUpdate,
+    ContextCompacted,
     Event,
     ModelReplied,
     Notice,
     PermissionRequested,
     RunFinished,
+    RunResumed,
     RunStarted,
     TextPiece,
     ThinkingPiece,
@@ -49,7 +51,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "task": event.task,
                 "detail": to_data(event.detail),
             }
-        case UserSaid(message) | ModelReplied(message):
+        case RunResumed():
+            out |= {"run": event.run, "model": event.model, "detail": to_data(event.detail)}
+        case UserSaid(message):
+            out["message"] = message_to_dict(message)
+            if event.by != "user":
+                out["by"] = event.by
+        case ModelReplied(message):
             out["message"] = message_to_dict(message)
         case TextPiece(text) | ThinkingPiece(text):
             out["text"] = text
@@ -65,6 +73,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "reason": event.reason,
                 "approver": event.approver,
                 "digest": event.digest,
+                **({"observed": list(event.observed)} if event.observed else {}),
             }
         case PermissionRequested():
             out |= {
@@ -74,6 +83,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "effects": [_effect_to_dict(e) for e in event.effects],
                 "changes": [_change_to_dict(c) for c in event.changes],
                 "reason": event.reason,
+                "digest": event.digest,
             }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
@@ -81,6 +91,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out["result"] = result_to_dict(result)
         case Notice():
             out |= {"text": event.text, "detail": to_data(event.detail)}
+        case ContextCompacted():
+            out |= {
+                "budget_tokens": event.budget_tokens,
+                "before_tokens": event.before_tokens,
+                "after_tokens": event.after_tokens,
+                "dropped": list(event.dropped),
+            }
         case RunFinished():
             out |= {
                 "run": event.run,
@@ -93,6 +110,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 out["error"] = event.error
             if event.output is not None:
                 out["output"] = to_data(event.output)
+        case _:
+            assert_never(event)
     return out
 
 
@@ -113,7 +132,9 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
                 detail=value.get("detail", {}),
             )
         case "message.user":
-            return UserSaid(cast(UserMessage, message_from_dict(value["message"])))
+            return UserSaid(cast(UserMessage, message_from_dict(value["message"])), value.get("by", "user"))
+        case "run.resumed":
+            return RunResumed(run=value["run"], model=value["model"], detail=value["detail"])
         case "model.replied":
             return ModelReplied(cast(AssistantMessage, message_from_dict(value["message"])))
         case "model.text":
@@ -132,6 +153,7 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
                 reason=value["reason"],
                 approver=value["approver"],
                 digest=value["digest"],
+                observed=tuple(value.get("observed", ())),
             )
         case "permission.request":
             return PermissionRequested(
@@ -141,6 +163,7 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
                 effects=tuple(map(_effect_from_dict, value["effects"])),
                 changes=tuple(map(_change_from_dict, value["changes"])),
                 reason=value["reason"],
+                digest=value.get("digest", ""),
             )
         case "call.update":
             return CallUpdate(call_id=value["call_id"], tool=value["tool"], update=value["update"])
@@ -148,6 +171,13 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
             return CallFinished(result_from_dict(value["result"]))
         case "notice":
             return Notice(text=value["text"], detail=value["detail"])
+        case "context.compacted":
+            return ContextCompacted(
+                budget_tokens=value["budget_tokens"],
+                before_tokens=value["before_tokens"],
+                after_tokens=value["after_tokens"],
+                dropped=tuple(value["dropped"]),
+            )
         case "run.finished":
             return RunFinished(
                 run=value["run"],
@@ -177,6 +207,8 @@ def message_to_dict(message: Message) -> dict[str, Any]:
             }
         case ResultsMessage(results):
             return {"role": "results", "results": [result_to_dict(r) for r in results]}
+        case _:
+            assert_never(message)
 
 
 def message_from_dict(value: Mapping[str, Any]) -> Message:
@@ -219,6 +251,8 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
                 else to_data(dict(arguments)),
                 "raw": raw,
             }
+        case _:
+            assert_never(part)
 
 
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
@@ -287,6 +321,8 @@ def _effect_to_dict(effect: Effect) -> dict[str, Any]:
         out["at_least"] = effect.at_least
     if effect.reason:
         out["reason"] = effect.reason
+    if effect.bound:
+        out["bound"] = effect.bound
     return out
 
 
@@ -299,6 +335,7 @@ def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
         value.get("read_only", False),
         value.get("at_least"),
         value.get("reason", ""),
+        value.get("bound", ""),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.values import value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,28 @@ class RunStarted:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed:
+    """A run that had ended early or waited is taken up again; its later events stand behind this one."""
+
+    type: ClassVar[str] = "run.resumed"
+    run: str
+    model: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
 @dataclass(frozen=True, slots=True)
 class UserSaid:
-    """A message went into the transcript on a person's behalf."""
+    """A message went into the transcript on a person's behalf.
+
+    Attributes:
+        message: what was said.
+        by: `user`, or `runtime` for what the loop itself says (a budget that ended, a cut answer).
+    """
 
     type: ClassVar[str] = "message.user"
     message: UserMessage
+    by: str = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +74,7 @@ class ModelReplied:
     message: AssistantMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallStarted:
     """A call was planned and decided; if allowed it runs now.
 
@@ -67,6 +84,7 @@ class CallStarted:
         decision: allow, ask or deny; `rule` and `reason` say why.
         approver: who said yes or no, empty where nobody was asked.
         digest: what was approved (decisions 5), empty for calls without effects.
+        observed: what rules in observation would have answered otherwise (G-23).
     """
 
     type: ClassVar[str] = "call.started"
@@ -80,6 +98,7 @@ class CallStarted:
     reason: str = ""
     approver: str = ""
     digest: str = ""
+    observed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +112,7 @@ class PermissionRequested:
     effects: tuple[Effect, ...]
     changes: tuple[Change, ...] = ()
     reason: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +143,26 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted:
+    """The conversation was shortened to fit the model's window (ledger K-73).
+
+    The stream still holds everything: only what the model is sent from here on is shorter. The same
+    messages and figures always give the same shorter messages, so a fold can do it again.
+
+    Attributes:
+        budget_tokens: what the messages may take, estimated.
+        before_tokens, after_tokens: what they took, estimated.
+        dropped: what was left out or shortened, one sentence each.
+    """
+
+    type: ClassVar[str] = "context.compacted"
+    budget_tokens: int
+    before_tokens: int
+    after_tokens: int
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """A run ends. `status`: done, suspended, limit or failed."""
 
@@ -138,6 +178,7 @@ class RunFinished:
 
 Event: TypeAlias = (
     RunStarted
+    | RunResumed
     | UserSaid
     | TextPiece
     | ThinkingPiece
@@ -147,6 +188,7 @@ Event: TypeAlias = (
     | CallUpdate
     | CallFinished
     | Notice
+    | ContextCompacted
     | RunFinished
 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 MAX_CHARS: Final = 10_000
@@ -18,9 +19,17 @@ class Limits:
         tokens: input and output tokens of all turns together; None = no limit.
         money: US dollars; None = no limit.
         wall_s: seconds from start to end; None = no limit.
+        calls: tool calls; None = no limit. A call beyond it is refused, and the run goes on.
+        tool_calls: calls of single tools, by their names; refused in the same way (ledger G-09).
+        context_tokens: tokens of one request, answer included; None = the model's window where it is known.
+        soft: share of a limit at which a notice is given; 0 = none.
     """
 
     turns: int = 40
     tokens: int | None = None
     money: float | None = None
     wall_s: float | None = None
+    calls: int | None = None
+    tool_calls: Mapping[str, int] = field(default_factory=dict[str, int])
+    context_tokens: int | None = None
+    soft: float = 0.8

@@ -73,9 +73,7 @@ def rank(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
 _FIELD_B: Final = 0.6
 _PAIR: Final = 0.5
 _EMPTY_WORDS: Final = frozenset(
-    """a an the of for to in on at by with from and or is are was were be been this that these those it its i me
-    my you your we our can could would should will do do what which who when where how much many please want need
-    like help let giv get show tell find ther any som all as if than then into about between up out""".split()
+    ["a", "an", "the", "of", "for", "to", "in", "on", "at", "by", "with", "from", "and", "or", "is", "are", "was", "were", "be", "been", "this", "that", "these", "those", "it", "its", "i", "me", "my", "you", "your", "we", "our", "can", "could", "would", "should", "will", "do", "do", "what", "which", "who", "when", "where", "how", "much", "many", "please", "want", "need", "like", "help", "let", "giv", "get", "show", "tell", "find", "ther", "any", "som", "all", "as", "if", "than", "then", "into", "about", "between", "up", "out"]
 )
 """English words that say nothing about a tool, in the form that `words` gives them."""
 

@@ -38,11 +38,11 @@ def chained(key: bytes, stream: str, head: str, seq: int, drafts: Sequence[Draft
     for draft in drafts:
         seq += 1
         digest = hashlib.sha256(draft.body).hexdigest()
-        head = mac_of(key, head, stream, seq, draft.run, draft.type, draft.at, digest)
+        # As a float whatever was given: a store gives back floats, and the mac covers the text of one.
+        at = float(draft.at)
+        head = mac_of(key, head, stream, seq, draft.run, draft.type, at, digest)
         out.append(
-            Entry(
-                seq=seq, run=draft.run, type=draft.type, at=draft.at, digest=digest, mac=head, body=draft.body
-            )
+            Entry(seq=seq, run=draft.run, type=draft.type, at=at, digest=digest, mac=head, body=draft.body)
         )
     return out
 

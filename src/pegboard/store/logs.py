@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import queue
+import re
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict, event_to_dict
-from pegboard.core.events import TRANSIENT, Event, RunFinished, RunStarted
+from pegboard.core.errors import ToolError
+from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
 from pegboard.ports.store import Draft, Entry, RunRow, Store
 
 _STOP: Final = None
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,26 @@ class SessionLog:
         key: the chain's key.
         heads: file that keeps number and mac of the last record outside the store, None = none.
         clock: gives records their time.
+        run: the run that is taken up again; one that starts names itself.
     """
 
     def __init__(
-        self, store: Store, stream: str, *, key: bytes, heads: Path | None = None, clock: Clock | None = None
+        self,
+        store: Store,
+        stream: str,
+        *,
+        key: bytes,
+        heads: Path | None = None,
+        clock: Clock | None = None,
+        run: str = "",
     ) -> None:
         self.store = store
         self.stream = stream
         self._key = key
         self._heads = heads
         self._now = (clock or SystemClock()).now
-        self._run = ""
+        self._run = run
+        self._unsent: list[_Item] = []
         self._queue: queue.SimpleQueue[_Item | _Barrier | None] = queue.SimpleQueue()
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -73,7 +86,7 @@ class SessionLog:
         self._queue.put(_Item(self._run, self._now(), event))
 
     async def flush(self, *, power_loss: bool = False) -> None:
-        """See Recorder.
+        """See Recorder. What could not be written is kept and tried again with what comes next.
 
         Raises:
             StoreError: something recorded so far could not be written.
@@ -122,64 +135,89 @@ class SessionLog:
             self._commit(batch, barriers)
 
     def _commit(self, batch: list[_Item], barriers: list[_Barrier]) -> None:
+        self._unsent += batch
+        power_loss = any(b.power_loss for b in barriers)
         try:
-            if batch:
-                self._append(batch, power_loss=any(b.power_loss for b in barriers))
+            if self._unsent or power_loss:
+                self._append(self._unsent, power_loss=power_loss)
+                self._unsent = []
+            self._failure = None
         except Exception as error:  # noqa: BLE001  The thread's boundary: kept for whoever flushes.
             self._failure = error
-        failure = self._failure
-        if barriers and failure is not None:
-            self._failure = None
         for barrier in barriers:
-            if failure is None:
+            # Who flushes may have been cancelled meanwhile; that must not end this thread.
+            if not barrier.done.set_running_or_notify_cancel():
+                continue
+            if self._failure is None:
                 barrier.done.set_result(None)
             else:
-                barrier.done.set_exception(failure)
+                barrier.done.set_exception(self._failure)
 
     def _append(self, batch: list[_Item], *, power_loss: bool) -> None:
         drafts = [Draft(run=i.run, type=i.event.type, at=i.at, body=encode(i.event)) for i in batch]
-        self.store.append(self.stream, drafts, key=self._key, power_loss=power_loss)
-        for item in batch:
-            self._index(item)
+        # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
+        rows = self._indexed(batch)
+        self.store.append(self.stream, drafts, key=self._key, power_loss=power_loss, rows=rows)
+        # They are kept from here on: a failure below must not append them twice.
+        self._unsent = []
         if self._heads is not None:
             write_head(self._heads, self.stream, *self.store.head(self.stream))
 
-    def _index(self, item: _Item) -> None:
-        """Keep the list of runs true; it can be made again from the stream."""
-        match item.event:
-            case RunStarted() as event:
+    def _indexed(self, batch: list[_Item]) -> list[RunRow]:
+        """The rows of the list of runs that this batch changes; they can be made again from the stream."""
+        out: dict[str, RunRow] = {}
+        for item in batch:
+            event = item.event
+            if isinstance(event, RunStarted):
                 row = RunRow(
                     id=event.run, stream=self.stream, status="running", task=event.task, model=event.model,
                     agent=event.agent, started=item.at,
                 )  # fmt: skip
-            case RunFinished() as event:
+            elif isinstance(event, RunResumed | RunFinished):
                 before = self._rows.get(event.run)
                 if before is None:
                     before = next((r for r in self.store.runs(limit=-1) if r.id == event.run), None)
                 if before is None:
-                    return
-                row = RunRow(
-                    id=before.id, stream=before.stream, status=event.status, task=before.task,
-                    model=before.model, agent=before.agent, started=before.started, ended=item.at,
-                )  # fmt: skip
-            case _:
-                return
-        self._rows[row.id] = row
-        self.store.save_run(row)
+                    continue
+                row = (
+                    replace(before, status="running", ended=0.0)
+                    if isinstance(event, RunResumed)
+                    else replace(before, status=event.status, ended=item.at)
+                )
+            else:
+                continue
+            self._rows[row.id] = out[row.id] = row
+        return list(out.values())
 
 
 def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
     """Keep a stream's last number and mac in a second file (decisions 18)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_suffix(".new")
+    # Named by its writer: two processes may keep the head of one stream.
+    fresh = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
     fresh.write_text(json.dumps({"stream": stream, "seq": seq, "mac": mac}), encoding="utf-8")
     fresh.replace(path)
 
 
 def encode(event: Event) -> bytes:
     """The event as UTF-8 JSON; a lone surrogate becomes U+FFFD, since a record must be readable."""
-    text = json.dumps(event_to_dict(event), ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    try:
+        text = json.dumps(event_to_dict(event), ensure_ascii=False, separators=(",", ":"), default=str)
+    except (RecursionError, ValueError, TypeError) as error:
+        # One value that has no JSON (it holds itself) must not take the other records with it.
+        text = json.dumps(event_to_dict(_told(event, error)), ensure_ascii=False, separators=(",", ":"))
+    return _SURROGATE.sub("\ufffd", text).encode("utf-8")
+
+
+def _told(event: Event, error: Exception) -> Event:
+    """What can be kept of an event that cannot be written."""
+    why = f"not kept: {type(error).__name__}"
+    if isinstance(event, CallFinished):
+        result = event.result
+        failure = None if result.error is None else ToolError(result.error.message, code=result.error.code)
+        notes = replace(result.notes, extra={"data": why})
+        return CallFinished(replace(result, data=None, error=failure, notes=notes))
+    return Notice(text=f"an event of type {event.type} was {why}")
 
 
 def decode(entries: Iterable[Entry]) -> list[Event]:

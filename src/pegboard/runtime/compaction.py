@@ -1,0 +1,260 @@
+"""Compaction: a conversation made to fit a model's window, valid at every border (ledger K-73).
+
+Pure: the same messages and figures give the same shorter messages. In order, until it fits: old
+pictures become a line of text; old results and long arguments are cut; the oldest turns are left out
+whole, a call never without its results; at last what is recent is cut too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.core.errors import PegboardError
+from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, UserMessage
+from pegboard.runtime.shorten import (
+    Shortened,
+    images_in,
+    shorten_calls,
+    shorten_results,
+    shorten_text,
+    shorten_user,
+    without_images,
+)
+from pegboard.runtime.tokens import message_tokens
+
+TARGET: Final = 0.5
+"""Share of the budget that is left in use, so that the next compaction is far away."""
+
+NOTE: Final = "[Earlier messages were left out to stay within the context window.]"
+"""The first line of the message that stands for what was left out."""
+
+MOST_IMAGES: Final = 10
+MOST_IMAGE_BYTES: Final = 8 * 1024 * 1024
+KEPT_IMAGES: Final = 4
+_RECENT: Final = 3
+_OLD_RESULT: Final = 600
+_OLD_LEAF: Final = 200
+_LAST_RESORT: Final = (4000, 1500, 500, 160)
+_NOTE_CHARACTERS: Final = 2000
+
+
+class ContextOverflow(PegboardError):
+    """What must be sent does not fit the model's window, however much is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What one request may take, in estimated tokens.
+
+    Attributes:
+        tokens: of the whole window, answer included; None = unknown, nothing is dropped for size.
+        overhead: of the system prompt and the tools' schemas.
+        reserve: kept free for the answer.
+    """
+
+    tokens: int | None = None
+    overhead: int = 0
+    reserve: int = 0
+
+    @property
+    def budget(self) -> int | None:
+        """What the messages may take.
+
+        Raises:
+            ContextOverflow: prompt, tools and answer leave nothing.
+        """
+        if self.tokens is None:
+            return None
+        left = self.tokens - self.overhead - self.reserve
+        if left < self.tokens // 20:
+            raise ContextOverflow(
+                f"the instructions and tools take about {self.overhead} tokens, and {self.reserve} are kept for "
+                f"the answer: of the window of {self.tokens} nothing is left for the conversation. Offer fewer "
+                "tools, shorten the instructions, or use a model with a larger window."
+            )
+        return left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """A shorter conversation.
+
+    Attributes:
+        messages: every call of it is followed by its results.
+        dropped: what was left out, one sentence each; empty where nothing was.
+        before, after: estimated tokens.
+    """
+
+    messages: tuple[Message, ...]
+    dropped: tuple[str, ...]
+    before: int
+    after: int
+
+
+def too_many_images(sizes: Sequence[int]) -> bool:
+    """Whether a conversation holds more pictures than a request should."""
+    return len(sizes) > MOST_IMAGES or sum(sizes) > MOST_IMAGE_BYTES
+
+
+def compact(messages: Sequence[Message], budget: int) -> Compaction:
+    """Make a conversation fit.
+
+    Args:
+        messages: a valid transcript, whole turns only.
+        budget: estimated tokens that the messages may take.
+
+    Raises:
+        ContextOverflow: it cannot be made to fit.
+    """
+    work = _Work(messages)
+    work.drop_images()
+    goal = int(budget * TARGET)
+    if work.size > goal:
+        work.shorten_old()
+    if work.size > goal:
+        work.drop_old(goal)
+    for most in _LAST_RESORT:
+        if work.size <= budget:
+            break
+        work.shorten_all(most)
+    if work.size > budget:
+        raise ContextOverflow(
+            f"the last turns alone take about {work.size} tokens, and {budget} are left for them; "
+            "use a model with a larger window, or start a new session with less text."
+        )
+    return work.done()
+
+
+class _Work:
+    """One compaction under way: groups of messages that stay or go together."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.groups: list[list[Message]] = []
+        for message in messages:
+            if isinstance(message, ResultsMessage) and self.groups:
+                self.groups[-1].append(message)
+            else:
+                self.groups.append([message])
+        self.before = self.size = sum(map(message_tokens, messages))
+        self.dropped: list[str] = []
+
+    def drop_images(self) -> None:
+        """Pictures become text, the oldest first, down to the ones that may stay."""
+        sizes = [s for g in self.groups for m in g for s in images_in(m)]
+        if not too_many_images(sizes):
+            return
+        kept, room = 0, MOST_IMAGE_BYTES
+        gone = 0
+        for group in reversed(self.groups):
+            for place in range(len(group) - 1, -1, -1):
+                here = images_in(group[place])
+                if not here:
+                    continue
+                if kept + len(here) <= KEPT_IMAGES and sum(here) <= room:
+                    kept, room = kept + len(here), room - sum(here)
+                    continue
+                gone += self._put(group, place, without_images(group[place]))
+        self._say(gone, "picture was replaced by a line of text", "pictures were replaced by lines of text")
+
+    def shorten_old(self) -> None:
+        """Cut results and arguments of all but the last turns."""
+        results = calls = 0
+        for group in self.groups[: -self._recent() or None]:
+            for place, message in enumerate(group):
+                if isinstance(message, ResultsMessage):
+                    results += self._put(group, place, shorten_results(message, _OLD_RESULT))
+                elif isinstance(message, AssistantMessage):
+                    calls += self._put(group, place, shorten_calls(message, _OLD_LEAF))
+        self._say(results, "old result was cut", "old results were cut")
+        self._say(calls, "old call's arguments were cut", "old calls' arguments were cut")
+
+    def drop_old(self, goal: int) -> None:
+        """Leave out the oldest turns, all but the task and the last ones."""
+        first = next((n for n, g in enumerate(self.groups) if isinstance(g[0], UserMessage)), None)
+        task = max((n for n, g in enumerate(self.groups) if _is_task(g[0])), default=None)
+        keep = {first, task}
+        gone: list[list[Message]] = []
+        last = len(self.groups) - self._recent()
+        rest: list[list[Message]] = []
+        place = 0
+        for number, group in enumerate(self.groups):
+            if number < last and number not in keep and self.size > goal:
+                self.size -= sum(map(message_tokens, group))
+                gone.append(group)
+                continue
+            if gone and not place:
+                place = len(rest)
+            rest.append(group)
+        if not gone:
+            return
+        note = _note(gone)
+        self.size += message_tokens(note)
+        # Behind the task, before what follows: a conversation begins with what the person wanted.
+        rest.insert(max(place, 1) if first == 0 else place, [note])
+        self.groups = rest
+        count = sum(map(len, gone))
+        self._say(count, "earlier message was left out", "earlier messages were left out")
+
+    def shorten_all(self, most: int) -> None:
+        """Cut everything, the last turns too."""
+        count = 0
+        for group in self.groups:
+            for place, message in enumerate(group):
+                cut: Callable[..., Shortened] = {
+                    ResultsMessage: shorten_results, AssistantMessage: shorten_calls, UserMessage: shorten_user,
+                }[type(message)]  # fmt: skip
+                count += self._put(group, place, cut(message, most))
+        self._say(
+            count,
+            f"message was cut to {most} characters a text",
+            f"messages were cut to {most} characters a text",
+        )
+
+    def done(self) -> Compaction:
+        """The outcome."""
+        messages = tuple(m for g in self.groups for m in g)
+        return Compaction(messages=messages, dropped=tuple(self.dropped), before=self.before, after=self.size)
+
+    def _recent(self) -> int:
+        return min(_RECENT, len(self.groups))
+
+    def _put(self, group: list[Message], place: int, shortened: Shortened) -> int:
+        message, count = shortened
+        if count:
+            self.size += message_tokens(message) - message_tokens(group[place])
+            group[place] = message
+        return count
+
+    def _say(self, count: int, one: str, many: str) -> None:
+        if count:
+            self.dropped.append(f"{count} {one if count == 1 else many}")
+
+
+def _is_task(message: Message) -> bool:
+    return isinstance(message, UserMessage) and not message.text.startswith("[")
+
+
+def _note(gone: Sequence[Sequence[Message]]) -> UserMessage:
+    """What the left out messages were about, in few lines; an earlier note's lines are carried over."""
+    lines: list[str] = []
+    calls: Counter[str] = Counter()
+    for message in (m for group in gone for m in group):
+        match message:
+            case UserMessage() if message.text.startswith(NOTE):
+                lines += message.text.splitlines()[1:]
+            case UserMessage():
+                lines.append(f"- the user said: {shorten_text(message.text, 200)}")
+            case AssistantMessage():
+                calls.update(call.name for call in message.calls)
+                if message.text.strip():
+                    lines.append(f"- you said: {shorten_text(message.text.strip(), 200)}")
+            case _:
+                pass
+    if calls:
+        told = ", ".join(f"{name} ({count}x)" for name, count in calls.most_common(20))
+        lines.append(f"- you called: {told}")
+    body = shorten_text("\n".join(lines), _NOTE_CHARACTERS)
+    return UserMessage.of(f"{NOTE}\n{body}\nLook again at whatever you still need.")

@@ -1,0 +1,152 @@
+"""Shortening: old results, arguments and pictures in fewer words, still valid (cases context-08, context-12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, cast
+
+from pegboard.core.call import ToolCall
+from pegboard.core.content import Block, Image, Text, describe
+from pegboard.core.result import ToolResult
+from pegboard.core.transcript import AssistantMessage, Message, Opaque, ResultsMessage, UserMessage
+
+Shortened: TypeAlias = tuple[Message, int]
+"""A message, and how many of its parts were shortened."""
+
+_UNREADABLE: Final = "_unreadable"
+
+
+def shorten_text(text: str, most: int, *, where: str = "") -> str:
+    """The head and tail of a text with a line between that says how much is missing.
+
+    Args:
+        text: any text; one of at most `most` characters comes back as it is.
+        most: characters to keep.
+        where: where the whole is, for the line between.
+    """
+    if len(text) <= most:
+        return text
+    head = most // 2
+    tail = most - head
+    left = f"[… {len(text) - most} characters left out to save room{f'; the whole is in {where}' if where else ''} …]"
+    shorter = f"{text[:head]}\n{left}\n{text[len(text) - tail :] if tail else ''}"
+    return shorter if len(shorter) < len(text) else text
+
+
+def shorten_results(message: ResultsMessage, most: int) -> Shortened:
+    """Each text of each result cut to `most` characters; which call it answers stays."""
+    count = 0
+    results: list[ToolResult] = []
+    for result in message.results:
+        blocks = tuple(_shorter(b, most, result.notes.spill or "") for b in result.content)
+        if blocks != result.content:
+            count += 1
+            result = replace(result, content=blocks)
+        results.append(result)
+    return (ResultsMessage(tuple(results)), count) if count else (message, 0)
+
+
+def shorten_calls(message: AssistantMessage, most: int) -> Shortened:
+    """Long strings inside the calls' arguments cut to `most` characters; the arguments stay an object.
+
+    A message with a provider's own items is left as it is: those are bound to what stands beside them.
+    """
+    if any(isinstance(p, Opaque) for p in message.content):
+        return message, 0
+    count = 0
+    content: list[Any] = []
+    for part in message.content:
+        if isinstance(part, ToolCall):
+            fresh = shorten_call(part, most)
+            count += fresh is not part
+            part = fresh
+        content.append(part)
+    if not count:
+        return message, 0
+    # A dialect in text sends calls as they were written if any has its text: then none may have it.
+    content = [replace(p, raw="") if isinstance(p, ToolCall) else p for p in content]
+    return replace(message, content=tuple(content)), count
+
+
+def shorten_call(call: ToolCall, most: int) -> ToolCall:
+    """The call with long string leaves cut; the same object where there is none."""
+    arguments = call.arguments
+    if isinstance(arguments, str):
+        if len(arguments) <= most:
+            return call
+        try:
+            value: Any = json.loads(arguments)
+        except ValueError:
+            return replace(call, arguments=_json({_UNREADABLE: shorten_text(arguments, most)}), raw="")
+        fresh = _leaves(value, most)
+        return call if fresh == value else replace(call, arguments=_json(fresh), raw="")
+    value = dict(arguments or {})
+    fresh = _leaves(value, most)
+    return call if fresh == value else replace(call, arguments=fresh, raw="")
+
+
+def shorten_user(message: UserMessage, most: int) -> Shortened:
+    """Long texts of a user message cut to `most` characters."""
+    blocks = tuple(_shorter(b, most, "") for b in message.content)
+    return (message, 0) if blocks == message.content else (UserMessage(blocks), 1)
+
+
+def without_images(message: Message) -> Shortened:
+    """Every picture replaced by a line that names it."""
+    match message:
+        case UserMessage(content):
+            blocks, count = _without(content)
+            return (UserMessage(blocks), count) if count else (message, 0)
+        case ResultsMessage(results):
+            total = 0
+            out: list[ToolResult] = []
+            for result in results:
+                blocks, count = _without(result.content)
+                total += count
+                out.append(replace(result, content=blocks) if count else result)
+            return (ResultsMessage(tuple(out)), total) if total else (message, 0)
+        case _:
+            return message, 0
+
+
+def images_in(message: Message) -> list[int]:
+    """The size in bytes of each picture."""
+    match message:
+        case UserMessage(content):
+            return [len(b.data) for b in content if isinstance(b, Image)]
+        case ResultsMessage(results):
+            return [len(b.data) for r in results for b in r.content if isinstance(b, Image)]
+        case _:
+            return []
+
+
+def _without(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], int]:
+    count = sum(isinstance(b, Image) for b in blocks)
+    if not count:
+        return blocks, 0
+    return tuple(
+        Text(f"{describe(b)[:-1]}, left out to save room]") if isinstance(b, Image) else b for b in blocks
+    ), count
+
+
+def _shorter(block: Block, most: int, where: str) -> Block:
+    if not isinstance(block, Text):
+        return block
+    text = shorten_text(block.text, most, where=where)
+    return block if text is block.text or text == block.text else Text(text)
+
+
+def _leaves(value: Any, most: int) -> Any:
+    if isinstance(value, str):
+        return shorten_text(value, most)
+    if isinstance(value, Mapping):
+        return {k: _leaves(v, most) for k, v in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_leaves(v, most) for v in cast("list[Any]", value)]
+    return value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
