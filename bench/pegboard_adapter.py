@@ -1,40 +1,162 @@
-"""Hooks of the comparison bench: one function for each thing that is measured."""
+"""Pegboard's hooks for the side-by-side benchmarks; found through BENCH_ADAPTERS."""
 
 from __future__ import annotations
 
-import time
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from pegboard import Agent, Limits, tool
-from pegboard.core.effects import PURE
+ENV = "pegboard"
+IMPORTS = {
+    "pegboard": "import pegboard",
+    "pegboard: one tool defined and called": (
+        "import asyncio, pegboard\n"
+        "@pegboard.tool(effects=pegboard.PURE)\n"
+        "def add(a: int, b: int) -> int:\n"
+        "    'Add.'\n"
+        "    return a + b\n"
+        "asyncio.run(pegboard.Executor([add]).call('add', {'a': 1, 'b': 2}))\n"
+        "import sys"
+    ),
+}
 
 
-@tool(effects=PURE)
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
+def build(functions: list[Callable[..., Any]]) -> Any:
+    """A toolkit from typed functions."""
+    from pegboard import PURE, Toolkit, tool
+
+    return Toolkit([tool(effects=PURE)(fn) for fn in functions])
+
+
+def render(kit: Any) -> list[Any]:
+    """The list for OpenAI."""
+    return kit.schemas("openai-chat")
+
+
+@asynccontextmanager
+async def _executor(functions: list[Callable[..., Any]], threads: int = 1024) -> AsyncIterator[Any]:
+    """The whole path: decode, validate, effects, policy, run, shape, record in memory."""
+    from pegboard import Executor
+
+    async with Executor(build(functions), threads=threads) as door:
+        yield door.call
+
+
+def dispatchers() -> dict[str, Any]:
+    """The one public door."""
+    return {"Executor.call": _executor}
+
+
+def parallel() -> dict[str, tuple[Any, bool]]:
+    """Concurrent calls, async and blocking."""
+    return {"Executor + gather": (_executor, True)}
 
 
 async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
-    """CPU stamps, one at each model turn of a run with `turns` tool calls."""
+    """`turns` tool turns against a scripted model."""
+    from fixtures import step  # pyright: ignore[reportMissingImports]
+    from lib import clock  # pyright: ignore[reportMissingImports]
+
+    from pegboard import PURE, Agent, Limits, tool
     from pegboard.models import ScriptedModel
 
     stamps: list[float] = []
 
-    def turn(number: int) -> Any:
-        def reply(_: Any) -> dict[str, Any]:
-            stamps.append(time.process_time())
-            if number == turns:
-                return {"text": "done"}
-            return {"calls": [{"name": "add", "arguments": {"a": number, "b": 1}}]}
+    def turn(n: int) -> Callable[..., dict[str, Any]]:
+        def answer(*_: Any) -> dict[str, Any]:
+            stamps.append(clock())
+            if n >= turns:
+                return {"text": "end"}
+            return {"calls": [{"id": f"c{n}", "name": "step", "arguments": {"n": n}}]}
 
-        return reply
+        return answer
 
-    agent = Agent(
-        tools=[add],
-        model=ScriptedModel([turn(n) for n in range(turns + 1)]),
-        limits=Limits(turns=turns + 2),
-    )
-    answer = await agent.run("add", recorder=recorder)
-    assert answer.status == "done", answer.error
+    model = ScriptedModel([turn(n) for n in range(turns + 1)])
+    agent = Agent(tools=[tool(effects=PURE)(step)], model=model, limits=Limits(turns=turns + 10))
+    await agent.run("go", recorder=recorder)
     return stamps
+
+
+def file_ops() -> dict[str, Any]:
+    """The file tools through the Executor, workspace = the file's folder."""
+
+    def call(name: str, folder: str, **arguments: Any) -> str:
+        from pegboard import Executor, builtin
+
+        async def go() -> str:
+            async with Executor(builtin(name), workspace=folder) as door:
+                return str(await door.call(name, arguments))
+
+        return asyncio.run(go())
+
+    def read(path: str, offset: int, limit: int) -> str:
+        return call("read_file", str(Path(path).parent), path=Path(path).name, offset=offset, limit=limit)
+
+    def edit(path: str, old: str, new: str) -> str:
+        return call("edit_file", str(Path(path).parent), path=Path(path).name, old_string=old, new_string=new)
+
+    def glob(path: str, pattern: str) -> str:
+        return call("glob", path, pattern=pattern)
+
+    def grep(path: str, pattern: str) -> str:
+        return call("grep", path, pattern=pattern, mode="files")
+
+    return {"read": read, "edit": edit, "hint": edit, "glob": glob, "grep": grep}
+
+
+def exec_ops() -> dict[str, Any]:
+    """Commands without a sandbox and in bubblewrap."""
+    folder = tempfile.mkdtemp(prefix="pegboard-bench-")
+
+    def runner(backend: str) -> Callable[[str], Any]:
+        shell: Any = None
+
+        async def run(command: str) -> Any:
+            nonlocal shell
+            from pegboard.ports.shell import ExecRequest
+            from pegboard.shell.exec import CommandShell
+            from pegboard.shell.sandbox.choose import choose
+            from pegboard.shell.sandbox.confinement import Confinement
+
+            if shell is None:
+                place = Path(folder)
+                chosen = await choose(
+                    Confinement(workspace=place, state=place.parent / (place.name + "-state")),
+                    backend=backend,
+                )
+                shell = CommandShell(place, backend=chosen.backend, environment=os.environ)
+            done = await shell.run(
+                ExecRequest(command=command, timeout_s=100, max_output_bytes=64_000, read_only=True)
+            )
+            return done.stdout
+
+        return run
+
+    return {"exec, no sandbox": runner("none"), "exec, bubblewrap": runner("bubblewrap")}
+
+
+def mcp_server_cmd(transport: str, port: int) -> list[str]:
+    """The command of our echo server."""
+    return [sys.executable, str(Path(__file__).resolve().parent / "mcp_echo.py"), transport, str(port)]
+
+
+@asynccontextmanager
+async def mcp_client(target: Any) -> AsyncIterator[Any]:
+    """A call through our client: an echo tool of the server `target`, the pipeline around it."""
+    from pegboard import Executor
+    from pegboard.mcp.client import MCPServer
+
+    if isinstance(target, str):
+        server = MCPServer("peer", url=target)
+    else:
+        server = MCPServer("peer", command=target[0], args=target[1:], environment=os.environ)
+    try:
+        async with Executor(await server.tools(), policy=["allow call:peer/*"]) as door:
+            yield lambda text: door.call("mcp_peer_echo", {"text": text})
+    finally:
+        await server.aclose()

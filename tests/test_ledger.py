@@ -21,7 +21,10 @@ OF_LATER_PARTS = (
 def known() -> set[str]:
     """Every row of the ledger, every section of its conflicts, and every case."""
     rows = set(ROW.findall((SHARED / "spec/features.md").read_text(encoding="utf-8")))
-    cases = {json.loads(line)["id"] for line in (SHARED / "cases/dev.jsonl").read_text(encoding="utf-8").splitlines()}
+    cases = {
+        json.loads(line)["id"]
+        for line in (SHARED / "cases/dev.jsonl").read_text(encoding="utf-8").splitlines()
+    }
     return rows | cases
 
 
@@ -48,6 +51,8 @@ def test_the_rows_without_a_test_are_told(capsys: object) -> None:
     missing = sorted(rows - set(tagged()) - set(OF_LATER_PARTS), key=lambda r: (r[0], int(r[2:])))
 
     report = TESTS.parent / ".ledger-report"
-    report.write_text(f"{len(rows) - len(missing)} of {len(rows)} rows named by a test or by a later part; without: {' '.join(missing)}\n")
+    report.write_text(
+        f"{len(rows) - len(missing)} of {len(rows)} rows named by a test or by a later part; without: {' '.join(missing)}\n"
+    )
 
     assert len(rows) >= 500

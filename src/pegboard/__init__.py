@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pegboard.app import Agent, Answer, Executor, builtin, run_sync
+    from pegboard.app.servers import MCPServer
     from pegboard.core.approval import (
         AllowOnce,
         ApprovalRequest,
@@ -49,6 +50,7 @@ _WHERE = {
     "app.agent": ("Agent", "Answer"),
     "app.builtins": ("builtin", "run_sync"),
     "app.executor": ("Executor",),
+    "app.servers": ("MCPServer",),
     "core.approval": (
         "AllowOnce", "ApprovalRequest", "Approved", "CallbackApprover", "DenyAll", "Refused", "SuspendAll",
         "Waiting",
@@ -95,6 +97,7 @@ __all__ = [
     "Inject",
     "Invocation",
     "Limits",
+    "MCPServer",
     "ModelError",
     "PegboardError",
     "Plan",

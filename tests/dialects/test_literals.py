@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import raises
 
@@ -75,6 +75,8 @@ plain = (
 values = st.recursive(plain, lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=10)
 
 
+@pytest.mark.slow
+@settings(deadline=None)
 @given(values)
 def test_whatever_python_writes_is_read_as_python_reads_it(value: Any) -> None:
     text = repr([value])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import raises
+from pytest import mark, raises
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Audio, File, Image, Text
@@ -337,6 +337,8 @@ json_values = st.recursive(
 )
 
 
+@mark.slow
+@settings(deadline=None)
 @given(json_values)
 def test_no_reply_makes_the_decoder_raise_anything_but_a_model_error(value: object) -> None:
     for reply in (
@@ -352,6 +354,8 @@ def test_no_reply_makes_the_decoder_raise_anything_but_a_model_error(value: obje
         json.dumps(chat.encode(message), ensure_ascii=False, allow_nan=False).encode()
 
 
+@mark.slow
+@settings(deadline=None)
 @given(st.text() | st.dictionaries(st.text(), json_values))
 def test_any_arguments_make_a_valid_transcript(arguments: object) -> None:
     message = AssistantMessage(content=(ToolCall("1", "t", arguments),))  # type: ignore[arg-type]

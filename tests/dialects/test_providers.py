@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import mark, raises
 
@@ -133,7 +133,9 @@ def test_responses_stop_reasons_and_refusals() -> None:
     refused = responses.decode_message(response(refusal))
     assert (refused.stop, refused.text) == ("refusal", "no")
     assert responses.decode_message(response({"type": "web_search_call"})).stop == "end"
-    assert responses.decode_message(response({"type": "message", "content": [{"type": "audio"}]})).content == ()
+    assert (
+        responses.decode_message(response({"type": "message", "content": [{"type": "audio"}]})).content == ()
+    )
     with raises(ModelError, match="over quota"):
         responses.decode({"error": {"message": "over quota"}, "output": []})
     with raises(ModelError, match="no output"):
@@ -469,7 +471,9 @@ json_values = st.recursive(
 )
 
 
+@mark.slow
 @mark.parametrize("name", ["openai-responses", "anthropic", "gemini", "mcp"])
+@settings(deadline=None)
 @given(value=json_values)
 def test_no_reply_makes_a_decoder_raise_anything_but_a_model_error(name: str, value: Any) -> None:
     spoken = dialect(name)

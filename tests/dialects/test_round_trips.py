@@ -58,6 +58,7 @@ def _object(arguments: Any) -> str:
 
 
 @owes("K-09", "D-11", "N-119")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_sampled_calls_come_back_as_they_were(name: str) -> None:
     rows = sampled(list(bfcl()), 120) + sampled(list(tau_bench()), 30)

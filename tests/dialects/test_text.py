@@ -64,6 +64,7 @@ def streamed(row_text: str, kit: Any, cuts: list[str]) -> tuple[AssistantMessage
     return stream.finish(), shown, sum(isinstance(d, CallStarted) for d in deltas)
 
 
+@pytest.mark.slow
 def test_a_streamed_output_is_read_the_same_in_any_pieces() -> None:
     for n, row in enumerate(with_calls() + without_calls()):
         kit = kit_of(row["tools"]) if row["tools"] else None
@@ -260,6 +261,7 @@ marks = st.sampled_from([*FIXED, "functools", "<function=a>", "<parameter=x>", "
 soup = st.lists(marks | st.text(string.printable, max_size=4) | st.text(max_size=2), max_size=30).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(soup, st.integers(0, 10**6))
 def test_any_text_is_read_without_an_error_and_the_same_in_pieces(reply: str, seed: int) -> None:

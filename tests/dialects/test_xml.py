@@ -411,6 +411,7 @@ def joined(value: Any) -> Any:
     return json.loads(json.dumps(value).encode().decode())
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=8).filter(str.strip), values, max_size=4))
 def test_any_arguments_survive_the_way_through_xml(arguments: dict[str, Any]) -> None:
@@ -426,6 +427,7 @@ bits = ["<tool_call>", "</tool_call>", "<name>", "</name>", "<name=a", "<params>
         ">", "<tool_result>", "</tool_result>", "<think>", "</think>", "\n", "<param name='x'>", "</param>"]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(bits) | st.text(max_size=3), max_size=30).map("".join), st.integers(0, 10**6))
 def test_any_text_gives_calls_or_a_tool_error_and_the_same_in_pieces(reply: str, seed: int) -> None:

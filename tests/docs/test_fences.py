@@ -42,7 +42,12 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("code", fences("python"))
 def test_python_fences_run(code: str, workspace: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error::SyntaxWarning", "-c", code], cwd=workspace, capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={**os.environ, **ENVIRONMENT},
     )
 

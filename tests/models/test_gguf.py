@@ -151,7 +151,7 @@ async def test_the_server_is_started_again_when_it_died(smollm2: GgufModel) -> N
     running = smollm2._running
     assert running is not None
     os.kill(running.process.pid, signal.SIGKILL)
-    await running.process._process.wait()
+    await asyncio.to_thread(running.process._process.wait)
 
     second = await smollm2.server()
 
@@ -207,6 +207,24 @@ async def test_a_torn_model_file_is_told_with_llamas_own_words(tmp_path: Path) -
 async def test_a_model_that_takes_too_long_to_load_is_ended() -> None:
     with pytest.raises(ModelError, match=r"within 0\.01 s"):
         await LlamaProcess.start(await fetch("smollm2", DATA), timeout_s=0.01)
+
+
+@slow
+def test_a_model_serves_one_loop_after_the_other() -> None:
+    model = GgufModel("smollm2", data_dir=DATA, options={"max_tokens": 4})
+
+    async def once() -> str:
+        talk = model.converse(instructions="", tools=Kit())
+        talk.append(UserMessage.of("Say hello."))
+        text = (await turn(talk)).text
+        await (await model.server()).aclose()
+        return text
+
+    try:
+        assert asyncio.run(once())
+        assert asyncio.run(once())
+    finally:
+        asyncio.run(model.aclose())
 
 
 class Said:

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,21 @@ async def test_plain_requests_get_the_right_call_and_an_answer_that_holds_the_re
     right = [row["id"] for row in rows(name) if await solved(row)]
 
     assert len(right) >= least, sorted({row["id"] for row in rows(name)} - set(right))
+
+
+@pytest.mark.slow
+async def test_of_our_own_requests_in_many_phrasings_nearly_all_get_the_right_call() -> None:
+    own = [
+        json.loads(line)
+        for line in (Path(__file__).parent / "requests.jsonl").read_text("utf-8").splitlines()
+    ]
+    wrong: list[str] = []
+    for row in own:
+        tool, arguments = await ask(row["request"])
+        if not accepted({"accept": [row]}, tool, arguments):
+            wrong.append(row["request"])
+
+    assert len(wrong) <= 0.02 * len(own), wrong
 
 
 @pytest.mark.parametrize(
@@ -173,6 +189,65 @@ async def test_tools_of_other_names_and_without_hints_are_used_by_what_their_par
     assert await ask("Read notes.txt", kit) == ("ReadFile", {"filePath": "notes.txt"})
     assert await ask("run ls -la", kit) == ("bash", {"cmd": "ls -la"})
     assert await ask("open https://example.com", kit) == ("browse", {"link": "https://example.com"})
+
+
+async def test_numbers_choices_and_questions_are_copied_too() -> None:
+    timer = KitTool(
+        name="set_timer",
+        description="Set a kitchen timer for some minutes.",
+        schema={
+            "type": "object",
+            "properties": {
+                "minutes": {"type": "number"},
+                "sound": {"enum": ["bell", "chime"]},
+                "loud": {"type": "boolean"},
+            },
+            "required": ["minutes", "sound"],
+        },
+    )
+    kit = Kit((timer, EIGHT.tools[-1]))
+
+    assert await ask("set a kitchen timer for 5 minutes with a chime", kit) == (
+        "set_timer",
+        {"minutes": 5, "sound": "chime"},
+    )
+    assert await ask("set a kitchen timer of 2.5 minutes, bell", kit) == (
+        "set_timer",
+        {"minutes": 2.5, "sound": "bell"},
+    )
+    assert (await ask("set a kitchen timer for 5 minutes", kit))[0] == "none"
+    assert await ask("ask me: which colour do you want?", kit) == (
+        "ask_user",
+        {"question": "which colour do you want"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_text", "arguments"),
+    [
+        ("list the files in my home directory", {"path": "~"}),
+        ("what is in the parent folder?", {"path": ".."}),
+        ("list the folder called 'my-stuff'", {"path": "my-stuff"}),
+        ("列出主目录的文件", {"path": "~"}),
+    ],
+)
+async def test_special_folders_are_known(request_text: str, arguments: dict[str, str]) -> None:
+    assert await ask(request_text) == ("list_dir", arguments)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "command"),
+    [
+        ("run main.py", "python3 main.py"),
+        ("execute build.sh now", "bash build.sh"),
+        ("please run 'make all' in the terminal", "make all"),
+        ("could you do a `cargo doc`", "cargo doc"),
+        ("start myserver", "myserver"),
+        ("show me the output of uname -r", "uname -r"),
+    ],
+)
+async def test_commands_are_copied_and_scripts_get_their_interpreter(request_text: str, command: str) -> None:
+    assert await ask(request_text) == ("exec", {"command": command})
 
 
 async def test_an_error_is_told_and_not_tried_again() -> None:

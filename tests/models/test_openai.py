@@ -437,3 +437,20 @@ def test_a_server_on_this_machine_is_called_so() -> None:
     model = OpenAIModel("m", base_url="http://localhost:11434/v1")
 
     assert (model.name, model.destination) == ("openai:m@http://localhost:11434/v1", "this machine")
+
+
+def test_a_model_serves_one_loop_after_the_other() -> None:
+    model: OpenAIModel | None = None
+
+    async def once() -> str:
+        nonlocal model
+        async with serving(HELLO) as server:
+            if model is None:
+                model = OpenAIModel("m", base_url=f"{server.url}/v1")
+            first = model.client
+            assert model.client is first
+            await model.aclose()
+        return str(id(first))
+
+    asyncio.run(once())
+    asyncio.run(once())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -674,3 +675,38 @@ async def test_gemini_thought_signatures_go_back_on_their_part_and_usage_counts_
     picture = next(p["inlineData"] for p in sent[2]["parts"] if "inlineData" in p)
     assert base64.urlsafe_b64decode(picture["data"].replace("+", "-").replace("/", "_")) == b"\x89PNG\xff\xfe"
     assert asked_first["systemInstruction"]["parts"][0]["text"] == "Be brief."
+
+
+async def test_gemini_asks_to_wait_in_the_body() -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "23s"}
+    busy = failed(
+        429, {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": [info]}}
+    )
+    sleeps = Sleeps()
+    async with serving(busy, PROVIDERS[2].hello) as server:
+        assert (await reply_of(opened(model_at(PROVIDERS[2], server, sleeps)))).text == "Hello"
+
+    assert sleeps.taken == [23.0]
+
+
+@every
+async def test_an_sdk_that_is_not_installed_names_its_extra(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("openai", "anthropic", "google.genai"):
+        monkeypatch.setitem(sys.modules, name, None)
+    model = provider.make("m", api_key="k")
+
+    with pytest.raises(ModelError, match=r"pip install 'pegboard\["):
+        await reply_of(opened(model))
+
+
+@every
+async def test_options_are_fields_of_every_request(provider: Provider) -> None:
+    options = {"topP": 0.5} if provider.name == "gemini" else {"top_p": 0.5, "own_field": {"a": 1}}
+    async with serving(provider.hello) as server:
+        await reply_of(opened(model_at(provider, server, options=options)))
+
+    body = server.asked[0].body
+    sent = body["generationConfig"] if provider.name == "gemini" else body
+    assert {key: sent[key] for key in options} == options

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -364,3 +366,26 @@ def test_a_command_is_judged_within_a_millisecond(workspace: Path) -> None:
 
     assert whole[len(whole) // 2] < 0.0005
     assert whole[-1] < 0.005
+
+
+@pytest.mark.slow
+def test_texts_that_crashed_the_parser_are_judged() -> None:
+    """In a child, because the failure that this guards against ends the process (decision 0051)."""
+    code = (
+        "from pathlib import Path\n"
+        "from pegboard.shell.guard import judge\n"
+        r"text = '\u00a8\U0009c276\x05\U000a51bf\U000a48fe\x1c7\x03C\U0008f76bj{\U0008314f\u00d4'"
+        "\n"
+        "for n in range(1000): judge(text + str(n), Path('/workspace'))\n"
+    )
+    source = str(Path(__file__).resolve().parents[2] / "src")
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": source},
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr

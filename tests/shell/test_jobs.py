@@ -250,6 +250,19 @@ async def test_the_end_of_the_session_ends_everything(jobs: Session) -> None:
         await start(jobs, "true")
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_event_loop_that_ends_takes_forgotten_commands_along(tmp_path: Path, backend: str) -> None:
+    async def forgetful() -> None:
+        jobs = BackgroundCommands(await shell_in(tmp_path, backend))
+        await start(jobs, "setsid sleep 89 & sleep 89")
+
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(forgetful())
+
+    assert len(os.listdir("/proc/self/fd")) <= before
+    asyncio.run(_gone("sleep\x0089"))
+
+
 async def test_a_cancelled_start_ends_the_command(jobs: Session) -> None:
     call = asyncio.ensure_future(jobs.start(ExecRequest(command="sleep 98"), yield_s=30))
     await asyncio.sleep(0.2)

@@ -30,12 +30,16 @@ async def test_the_answer_comes_back_as_text_and_data() -> None:
 
     assert str(result) == "red"
     assert result.data == {"answer": "red", "question": "Which colour?"}
-    assert ann.asked == [Question(text="Which colour?", options=("red", "blue"), multi_select=False, timeout_s=900)]
+    assert ann.asked == [
+        Question(text="Which colour?", options=("red", "blue"), multi_select=False, timeout_s=900)
+    ]
 
 
 @owes("D-31")
 async def test_where_nobody_can_answer_the_question_waits(tmp_path: object) -> None:
-    result = await Executor(builtin("ask_user"), workspace=str(tmp_path)).call("ask_user", {"question": "Go on?"})
+    result = await Executor(builtin("ask_user"), workspace=str(tmp_path)).call(
+        "ask_user", {"question": "Go on?"}
+    )
 
     assert result.error is not None
     assert result.error.code == "suspended"
@@ -46,7 +50,12 @@ async def test_where_nobody_can_answer_the_question_waits(tmp_path: object) -> N
 async def test_an_empty_question_and_a_wrong_timeout_are_refused() -> None:
     door = Executor(builtin("ask_user"), provide=[Ann()])
 
-    for arguments in ({}, {"question": ""}, {"question": "x", "timeout": 1}, {"question": "x", "options": list("abcde")}):
+    for arguments in (
+        {},
+        {"question": ""},
+        {"question": "x", "timeout": 1},
+        {"question": "x", "options": list("abcde")},
+    ):
         result = await door.call("ask_user", arguments)
         assert result.error is not None
         assert result.error.code == "invalid_arguments"

@@ -13,6 +13,7 @@ from pegboard.files.workspace import Workspace
 from pegboard.tools.glob import glob
 from pegboard.tools.grep import grep
 from pegboard.tools.list_dir import list_dir
+from pegboard.tools.read_file import read_file
 from tests.ledger import owes
 from tests.tools.test_read_file import MemorySpills
 
@@ -174,3 +175,22 @@ def test_the_names_that_models_use_elsewhere_are_taken(
     tool: object, given: dict[str, object], name: str, value: object
 ) -> None:
     assert tool.signature.decode(given).arguments[name] == value  # type: ignore[attr-defined]
+
+
+@owes("search-18")
+async def test_a_name_that_is_no_utf_8_is_found_and_read_under_the_name_given(files: Workspace) -> None:
+    (files.root / os.fsdecode(b"bad\xff \xe4.txt")).write_text("needle\n")
+    (files.root / r"odd\xff.txt").write_text("as it stands\n")
+
+    found = await grep("needle", glob="bad*", mode="files", files=files)
+    (listed,) = (await glob("bad*", files=files)).data["paths"]
+    name = str(found)
+
+    assert name == listed == r"bad\xff \xe4.txt"
+    name.encode()
+    assert name in str(await list_dir(files=files))
+    assert str(await read_file(name, files=files)) == "     1→needle"
+    assert (await files.resolve(name)).exists
+    assert str(await grep("needle", name, files=files)) == f"{name}:1:needle"
+    # A file whose name holds those four characters is itself.
+    assert str(await read_file(r"odd\xff.txt", files=files)) == "     1→as it stands"

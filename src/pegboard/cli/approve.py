@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 from pegboard.cli.options import Options
+from pegboard.cli.prompt import read_line
 from pegboard.cli.show import paint, print_changes, safe, say
 from pegboard.core.approval import (
     AllowOnce,
@@ -34,7 +35,7 @@ class TerminalApprover:
         async with self._one:
             show_request(request)
             while True:
-                line = await asyncio.to_thread(_ask, "allow? ")
+                line = await read_line("allow? ")
                 if line is None:
                     return Refused("nobody answered")
                 answer = parse_answer(line)
@@ -92,10 +93,3 @@ def approver_for(options: Options, *, on_ask: str) -> Approver:
     if sys.stdin.isatty() and sys.stdout.isatty() and not options.json:
         return TerminalApprover()
     return DenyAll("nobody is there to approve it; run it in a terminal, or pass --yes")
-
-
-def _ask(prompt: str) -> str | None:
-    try:
-        return input(prompt)
-    except EOFError:
-        return None

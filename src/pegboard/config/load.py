@@ -12,13 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
+from pegboard.config.secrets import SecretSpec
 from pegboard.config.trust import Trust
+from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy import MODES
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.rules import Rule
+from pegboard.core.taint import TaintRules
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -45,6 +49,9 @@ class Config:
         allow_models: by tool name or pattern, the models that may have it (ledger M-67).
         path_prepend: folders before PATH in commands (ledger M-66).
         exec_timeout_s: seconds of a command that sets none.
+        budgets: how much tools may be used (`[budgets.NAME]`).
+        secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
+        taint: what is private or trusted (`[taint]`).
         files: the files that were read, the user's first.
         ignored: what an untrusted project's file wanted and did not get, one sentence each.
     """
@@ -64,6 +71,9 @@ class Config:
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     path_prepend: tuple[str, ...] = ()
     exec_timeout_s: float | None = None
+    budgets: tuple[Budget, ...] = ()
+    secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
+    taint: TaintRules = field(default_factory=TaintRules)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -71,6 +81,7 @@ class Config:
 _KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
+    "budgets", "secrets", "taint",
     "fallback_models", "allow_models",
 )  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
@@ -144,6 +155,20 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: the file must hold a table of keys, not {type(value).__name__}")
     return cast("dict[str, Any]", _fill(_folded(cast("dict[str, Any]", value)), path, "", environment))
+
+
+def raw_file(path: Path) -> Any:
+    """A settings file's value as it is written, variables unfilled.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config file {path}: {error}") from None
+    # Editors' .json files carry comments and trailing commas.
+    return _parse(text, path.with_suffix(".json5") if path.suffix == ".json" else path)
 
 
 def _parse(text: str, path: Path) -> Any:
@@ -234,6 +259,12 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(_of(dict, value, path, key), path)
+            case "budgets":
+                changes[key] = config.budgets + read_budgets(_of(dict, value, path, key), path)
+            case "secrets":
+                changes[key] = {**config.secrets, **read_secrets(_of(dict, value, path, key), path)}
+            case "taint":
+                changes[key] = read_taint(_of(dict, value, path, key), path, before=config.taint)
             case "mcpservers":
                 _of((dict, list), value, path, key)
             case _:

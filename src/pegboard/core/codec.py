@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text, block_from_dict
@@ -73,6 +73,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "reason": event.reason,
                 "approver": event.approver,
                 "digest": event.digest,
+                **({"observed": list(event.observed)} if event.observed else {}),
             }
         case PermissionRequested():
             out |= {
@@ -109,6 +110,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 out["error"] = event.error
             if event.output is not None:
                 out["output"] = to_data(event.output)
+        case _:
+            assert_never(event)
     return out
 
 
@@ -150,6 +153,7 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
                 reason=value["reason"],
                 approver=value["approver"],
                 digest=value["digest"],
+                observed=tuple(value.get("observed", ())),
             )
         case "permission.request":
             return PermissionRequested(
@@ -203,6 +207,8 @@ def message_to_dict(message: Message) -> dict[str, Any]:
             }
         case ResultsMessage(results):
             return {"role": "results", "results": [result_to_dict(r) for r in results]}
+        case _:
+            assert_never(message)
 
 
 def message_from_dict(value: Mapping[str, Any]) -> Message:
@@ -245,6 +251,8 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
                 else to_data(dict(arguments)),
                 "raw": raw,
             }
+        case _:
+            assert_never(part)
 
 
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
@@ -313,6 +321,8 @@ def _effect_to_dict(effect: Effect) -> dict[str, Any]:
         out["at_least"] = effect.at_least
     if effect.reason:
         out["reason"] = effect.reason
+    if effect.bound:
+        out["bound"] = effect.bound
     return out
 
 
@@ -325,6 +335,7 @@ def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
         value.get("read_only", False),
         value.get("at_least"),
         value.get("reason", ""),
+        value.get("bound", ""),
     )
 
 

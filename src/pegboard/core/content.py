@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,8 @@ def describe(block: Block) -> str:
             return f"[audio {mime}, {len(data)} bytes]"
         case File(name=name, mime_type=mime, data=data):
             return f"[file {name} {mime}, {len(data or b'')} bytes]"
+        case _:
+            assert_never(block)
 
 
 def _b64(data: bytes) -> str:

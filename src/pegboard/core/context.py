@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from pegboard.core.errors import BuildError
+from pegboard.core.values import value
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ def _discard(_: Any) -> None:
     """Where a tool's partial updates go when nobody listens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Context:
     """Where one call runs. Read-only.
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.values import value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class ModelReplied:
     message: AssistantMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallStarted:
     """A call was planned and decided; if allowed it runs now.
 
@@ -83,6 +84,7 @@ class CallStarted:
         decision: allow, ask or deny; `rule` and `reason` say why.
         approver: who said yes or no, empty where nobody was asked.
         digest: what was approved (decisions 5), empty for calls without effects.
+        observed: what rules in observation would have answered otherwise (G-23).
     """
 
     type: ClassVar[str] = "call.started"
@@ -96,6 +98,7 @@ class CallStarted:
     reason: str = ""
     approver: str = ""
     digest: str = ""
+    observed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pegboard.core.content import Block, Text, text_of
 from pegboard.core.errors import ToolError
+from pegboard.core.values import value
 
 HINT = "\n\n[Analyze the error above and try a different approach.]"
 """What stands behind every error that a model reads (ledger N-24)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Notes:
     """What happened around a call.
 
@@ -48,7 +49,7 @@ class Notes:
 NO_NOTES = Notes()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ToolResult:
     """The outcome of one call.
 

@@ -73,6 +73,16 @@ class Shaper:
         duration_s: float = 0.0,
     ) -> ToolResult:
         """The one result for a value that a tool returned."""
+        if type(value) is str and value and not labels:
+            # Most results are a short text: nothing to wrap, cut or spill.
+            text = self._safe(value)
+            if len(text) <= (self.max_chars if max_chars is None else max_chars):
+                return ToolResult(
+                    content=(Text(text),),
+                    notes=Notes(duration_s=duration_s, repairs=repairs),
+                    call_id=call_id,
+                    tool=tool,
+                )
         result = wrap(value)
         limit = self.max_chars if max_chars is None else max_chars
         content, truncated, spill = self._text(result.content, limit, call_id, labels)
@@ -97,6 +107,10 @@ class Shaper:
             call_id=call_id,
             tool=tool,
         )
+
+    def redacted(self, value: Any) -> Any:
+        """A JSON-able value without secrets, for what is shown before it is a result."""
+        return value if self.redactor is None else self._data(value)
 
     def _text(
         self, blocks: tuple[Block, ...], limit: int, call_id: str, labels: frozenset[str]
@@ -175,7 +189,7 @@ def _inside(text: str, index: int) -> bool:
     if not (_flag(before) and _flag(after)):
         return False
     start = index
-    while start > 0 and index - start < _LONGEST and _flag(text[start - 1]):
+    while start > 0 and index - start < 2000 and _flag(text[start - 1]):
         start -= 1
     return (index - start) % 2 == 1
 
@@ -218,7 +232,7 @@ def wrap(value: Any) -> ToolResult:
         case None:
             return ToolResult(content=(Text(EMPTY),))
         case bytes() | bytearray() | memoryview():
-            raw = bytes(value)
+            raw = bytes(cast(bytes, value))
             file = File(name="result", mime_type="application/octet-stream", data=raw)
             return ToolResult(content=(file,), data=raw)
         case list() | tuple() if value and all(isinstance(v, Block) for v in cast(list[Any], value)):
@@ -260,7 +274,7 @@ def to_data(value: Any) -> Any:
                 return dump(mode="json")
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            return str(value)
+            return str(cast(object, value))
 
 
 __all__ = ["EMPTY", "NO_NOTES", "Redactor", "Shaper", "Spills", "cut", "to_data", "wrap"]

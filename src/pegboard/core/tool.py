@@ -12,9 +12,11 @@ from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
+from pegboard.core.result import ToolResult
 from pegboard.core.signature import Parameter, Signature
 
 Level: TypeAlias = Literal["auto", "confirm", "deny"]
+RenderFunction: TypeAlias = "Callable[[ToolResult, Mapping[str, Any]], ToolResult]"
 EffectsFunction: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Effect]]
 PlanFunction: TypeAlias = Callable[[ValidCall, Context], Plan | Awaitable[Plan]]
 Effects: TypeAlias = Iterable[Effect] | EffectsFunction
@@ -37,6 +39,8 @@ _FIELDS: Final = (
     "is_async",
     "markers",
     "touches",
+    "render",
+    "canonical",
 )
 _LEVELS: Final = ("auto", "confirm", "deny")
 
@@ -73,6 +77,9 @@ class Tool:
         hints: short phrases of requests that this tool is for; search and routing use them.
         aliases: other names that are accepted, not advertised.
         example: argument values for prompts, may be None (ledger U-13).
+        render: words a result for a profile, from the result and the arguments, before it is redacted and
+            cut; None = as it stands.
+        canonical: the name that policy rules know it by where a profile shows another; empty = `name`.
 
     Raises:
         BuildError: a bad name, an annotation that cannot be resolved, or no declared effects.
@@ -89,6 +96,8 @@ class Tool:
     parameters: Mapping[str, Any] | None = None
     plan: PlanFunction | None = None
     touches: tuple[EffectKind, ...] = ()
+    render: RenderFunction | None = None
+    canonical: str = ""
     signature: Signature
     function: Callable[..., Any]
     is_async: bool
@@ -165,7 +174,7 @@ class Tool:
         if self.parameters is None:
             self.signature = Signature.of(function, bound=bound, name=self.name)
         else:
-            self.signature = Signature.foreign(self.parameters, description=self._given_description())
+            self.signature = Signature.foreign(dict(self.parameters), description=self._given_description())
         self.markers = tuple([p for p in self.signature.parameters if p.marker is not None])
         self._check_effects()
 
@@ -243,7 +252,24 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(
+    function: Callable[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effects: Effects | None = None,
+    plan: PlanFunction | None = None,
+    level: Level = "auto",
+    timeout_s: float | None = None,
+    max_chars: int | None = None,
+    idempotent: bool = False,
+    hints: Iterable[str] = (),
+    aliases: Iterable[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+    example: Mapping[str, Any] | None = None,
+    touches: Iterable[EffectKind] = (),
+) -> Tool: ...
 @overload
 def tool(
     function: None = None,
@@ -289,7 +315,7 @@ def tool(
         BuildError: at once, when the tool cannot be built.
     """
     if function is not None:
-        return Tool(function)
+        return Tool(function, **options)
 
     def made(function: Callable[..., Any]) -> Tool:
         return Tool(function, **options)

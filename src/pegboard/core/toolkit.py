@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
+from pegboard.core.adapters import adapt, looks_like_tool
+from pegboard.core.call import ToolCall
 from pegboard.core.errors import BuildError, ToolNotFoundError
 from pegboard.core.families import load
 from pegboard.core.profiles import TOOL_ALIASES
@@ -93,6 +95,18 @@ class Toolkit:
         self._require(names)
         return Toolkit(t.copy(name=names[t.name]) if t.name in names else t for t in self)
 
+    def profile(self, name: str, *, locale: str = "en") -> Toolkit:
+        """The same tools under the names, schemas and texts of another system (ledger G-20, X-62).
+
+        Args:
+            name: nanobot, nanobot-net, moltbot, artifactflow or claude-code.
+            locale: `zh` gives the documents' Chinese texts (X-60).
+
+        Raises:
+            BuildError: no such profile or locale, or two tools would share a name.
+        """
+        return Toolkit(load("pegboard.core.profiles:profiled")(self, name, locale=locale))
+
     def check(self) -> Toolkit:
         """Build every schema now, so that a wrong one is found at start and not at the first call.
 
@@ -118,8 +132,16 @@ class Toolkit:
         rendered = self._rendered.get(dialect)
         if rendered is None:
             find = cast(Callable[[str], Any], load("pegboard.dialects:dialect"))
-            rendered = self._rendered[dialect] = find(dialect).render_tools(self)
+            rendered = self._rendered[dialect] = find(dialect).render_tools(self.advertised())
         return list(cast(list[Any], rendered)) if isinstance(rendered, list) else rendered
+
+    def advertised(self) -> Toolkit:
+        """What a model is shown of it: all of it, or what `deferred` leaves (ledger K-84)."""
+        return self
+
+    def route(self, call: ToolCall) -> ToolCall:
+        """The call that a call means: itself, or the one inside a `call_tool` (see `deferred`)."""
+        return call
 
     def resolve(self, name: str) -> Tool | None:
         """The tool that a model means by `name`: exact, without name noise, or by an alias.
@@ -159,7 +181,8 @@ class Toolkit:
 
 
 def as_tool(thing: Any) -> Tool:
-    """A Tool from a Tool, a Tool subclass without arguments, or a typed function.
+    """A Tool from a Tool, a Tool subclass without arguments, a typed function, or a tool in the class
+    style of another system (ledger X-01; see `pegboard.core.adapters`).
 
     Raises:
         BuildError: it is none of these.
@@ -170,14 +193,30 @@ def as_tool(thing: Any) -> Tool:
         return thing()
     other = cast(Any, thing)
     to_tool = getattr(other, "to_tool", None)
-    if to_tool is not None:
+    if to_tool is not None and not isinstance(thing, type):
         return as_tool(to_tool())
+    if to_tool is not None or looks_like_tool(other):
+        return _foreign(other)
     if callable(other) and not isinstance(thing, type):
         return Tool(other)
     raise BuildError(
         f"{thing!r} is no tool: give a function with typed parameters, a Tool, or a Toolkit "
         "(other systems' tool classes: pegboard.compat)"
     )
+
+
+def _foreign(thing: Any) -> Tool:
+    made = adapt(thing) if not isinstance(thing, type) else _instance(cast("type[Any]", thing))
+    return made if isinstance(made, Tool) else as_tool(made)
+
+
+def _instance(kind: type[Any]) -> Any:
+    try:
+        return kind()
+    except TypeError as error:
+        raise BuildError(
+            f"class {kind.__name__} cannot be made without arguments ({error}); give an instance instead"
+        ) from error
 
 
 def _flatten(things: Iterable[Any]) -> Iterator[Tool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,9 +18,18 @@ from pegboard.core.errors import (
     NotFound,
     ToolError,
 )
-from pegboard.files.jailglob import glob_regex
+from pegboard.core.wildmatch import wildmatch
 from pegboard.files.looking import read_descriptor
-from pegboard.files.names import PROTECTED, ProtectedNames, as_text, check_new_name, check_path, shown, twin
+from pegboard.files.names import (
+    PROTECTED,
+    ProtectedNames,
+    as_text,
+    check_new_name,
+    check_path,
+    from_text,
+    shown,
+    twin,
+)
 from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
 from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
 from pegboard.files.places import Aim, Spot
@@ -198,7 +208,8 @@ class Jail:
         check_path(pattern)
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise outside(pattern)
-        matches = glob_regex(pattern)
+        plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
+        matches = re.compile(wildmatch(plain, pathname=True, forgiving=True)).fullmatch
         found = [path for path in self._walk() if matches(path)]
         return sorted(as_text(path) for path in found)
 
@@ -339,7 +350,12 @@ class Jail:
             InvalidArguments: it is no path.
         """
         check_path(path)
-        return os.path.realpath(self._roots.absolute(path))
+        real = os.path.realpath(self._roots.absolute(path))
+        other = from_text(path)
+        if other != path and not os.path.lexists(real):
+            named = os.path.realpath(self._roots.absolute(other))
+            return named if os.path.lexists(named) else real
+        return real
 
     # ------------------------------------------------------------------ opening
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -133,6 +134,18 @@ def _loose(name: str) -> str:
     """A name as lenient file systems see it (git's is_ntfs_dotgit and is_hfs_dotgit in short)."""
     key = folded(name).split(":", 1)[0].rstrip(" .") or folded(name)
     return ".git" if key == "git~1" else key
+
+
+_BYTE: Final = re.compile(r"\\x([89a-f][0-9a-f])")
+
+
+def from_text(path: str) -> str:
+    """The path whose bytes `as_text` wrote as `\\xNN`; the same where it has none (case search-18)."""
+    if "\\x" not in path:
+        return path
+    raw = _BYTE.sub(lambda found: os.fsdecode(bytes.fromhex(found[1])), path)
+    # Neighbouring bytes may be a character again once they stand together.
+    return os.fsdecode(os.fsencode(raw))
 
 
 def as_text(name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pegboard.core.errors import Conflict, OutsideWorkspace
-from pegboard.files.names import check_path, shown
+from pegboard.files.names import check_path, from_text, shown
 from pegboard.files.openat import FOLDER_FLAGS, Opener
 from pegboard.files.refusals import outside, refusal
 
@@ -138,6 +138,9 @@ class Roots:
         try:
             return self._opener.open(root.descriptor, relative, flags)
         except OSError as error:
+            other = from_text(relative)
+            if error.errno == errno.ENOENT and other != relative:
+                return self._opener.open(root.descriptor, other, flags)
             if error.errno != errno.EXDEV:
                 raise
         root, relative = self.by_real_path(f"{root.path}/{relative}", path)

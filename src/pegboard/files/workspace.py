@@ -19,7 +19,7 @@ from pegboard.files.commit import commit
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail
 from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
 from pegboard.files.looking import Recent, read_descriptor
-from pegboard.files.names import PROTECTED
+from pegboard.files.names import PROTECTED, as_text
 from pegboard.files.openat import Opener
 from pegboard.files.permits import Access
 from pegboard.files.readstate import KEEP_BYTES, ReadState
@@ -88,6 +88,7 @@ class Workspace:
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
         self._recent: Recent | None = None
+        self._hashing: asyncio.Future[str] | None = None
         self._limit = read_limit_bytes
         self._checkpoint = checkpoint
 
@@ -137,8 +138,10 @@ class Workspace:
         if there.st_size <= _INLINE_BYTES:
             return read()
         data = await _in_thread(read)
-        # An edit of a large file reads it and then proposes: the old content is then in memory once.
+        # An edit of a large file reads it and then proposes: the old content is then in memory once,
+        # and its hash, which the journal names it by, is ready by then.
         self._recent = Recent(data, there)
+        self._hashing = asyncio.get_running_loop().run_in_executor(None, sha256, data)
         return data
 
     async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
@@ -191,7 +194,9 @@ class Workspace:
         from pegboard.files.listing import list_dir
 
         root, relative, denied = self._place(path)
-        return await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
+        return _as_text(
+            await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
+        )
 
     async def glob(
         self,
@@ -206,11 +211,12 @@ class Workspace:
         from pegboard.files.globs import glob_files
 
         root, relative, denied = self._place(path)
-        return await _in_thread(
+        found = await _in_thread(
             lambda: glob_files(
                 root, relative, pattern, limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied
             )
         )
+        return _as_text(found)
 
     async def search(self, query: SearchQuery) -> Found:
         """See Files."""
@@ -218,7 +224,15 @@ class Workspace:
 
         root, relative, denied = self._place(query.path, folder=False)
         there = replace(query, path=relative)
-        return await _in_thread(lambda: search(root, there, denied=denied))
+        found = await _in_thread(lambda: search(root, there, denied=denied))
+        return replace(
+            found,
+            matches=tuple(
+                [m if m.path.isascii() else replace(m, path=as_text(m.path)) for m in found.matches]
+            ),
+            counts=tuple([(as_text(path), count) for path, count in found.counts]),
+            skipped=tuple(map(as_text, found.skipped)),
+        )
 
     def denied(self, target: str) -> bool:
         """Whether a file must be neither opened nor listed (decisions 4)."""
@@ -252,6 +266,9 @@ class Workspace:
             self.read_state.check(session, target, now)
 
         recent, self._recent = self._recent, None
+        hashing, self._hashing = self._hashing, None
+        if recent is not None and hashing is not None:
+            recent = replace(recent, sha256=await hashing)
         return await _in_thread(
             lambda: propose(self.jail, wanted, check=check, limit=self._limit, recent=recent)
         )
@@ -277,7 +294,7 @@ class Workspace:
                 self.read_state.note(
                     session,
                     change.moved_to or change.path,
-                    digest=sha256(change.after),
+                    digest=change.after_sha256 or sha256(change.after),
                     size=len(change.after),
                     mtime_ns=0,
                     content=change.after,
@@ -328,6 +345,15 @@ class Workspace:
         if self.jail.all_readable:
             return root, relative, None
         return root, relative, lambda below: not self.jail.readable(str(root / below))
+
+
+def _as_text(found: Listing) -> Listing:
+    """Names that are no UTF-8 in the spelling that `read_file` takes back (case search-18)."""
+    return replace(
+        found,
+        entries=tuple([e if e.path.isascii() else replace(e, path=as_text(e.path)) for e in found.entries]),
+        skipped=tuple(map(as_text, found.skipped)),
+    )
 
 
 def _kind(mode: int) -> EntryKind:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from functools import cached_property
 from typing import Any, Final
 
 from pegboard.core.errors import ModelError
@@ -11,7 +10,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
 from pegboard.models.conversation import ProviderConversation, Waiting
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import sdk
+from pegboard.models.sdk import Client, close_client, sdk
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 ANSWER_TOKENS: Final = 16_000
@@ -65,6 +64,7 @@ class AnthropicModel:
         self._options = dict(options or {})
         self.answer_tokens = int(self._options.pop("max_tokens", ANSWER_TOKENS))
         self._timeout_s = timeout_s
+        self._client = Client(self._make_client, close_client)
         self._waiting = waiting or Waiting()
 
     @property
@@ -85,16 +85,18 @@ class AnthropicModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if "client" in self.__dict__:
-            await self.client.close()
+        await self._client.aclose()
 
-    @cached_property
+    @property
     def client(self) -> Any:
-        """The SDK's client, bound to one origin, made on first use.
+        """The SDK's client for the running loop, bound to one origin.
 
         Raises:
             ModelError: the SDK is not installed.
         """
+        return self._client.get()
+
+    def _make_client(self) -> Any:
         anthropic = sdk("anthropic", "anthropic")
         return anthropic.AsyncAnthropic(
             # Always given: else the SDK would look for keys, profiles and addresses of its own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -67,6 +68,8 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
         asked = (
             asked_wait_s(cast("Mapping[str, str]", headers), now) if isinstance(headers, Mapping) else None
         )
+        if asked is None:
+            asked = _asked_in_body(error)
         return Failure(_by_status(status, _words(error, endpoint), endpoint, asked), asked)
     names = [type(e).__name__ for e in _chain(error)]
     if any("Timeout" in name for name in names):
@@ -152,6 +155,12 @@ def _status(error: Exception) -> int | None:
         if isinstance(value, int) and 400 <= value < 600:
             return value
     return None
+
+
+def _asked_in_body(error: Exception) -> float | None:
+    """Seconds of a google.rpc.RetryInfo, which Gemini sends in the place of a header: `"retryDelay": "23s"`."""
+    found = re.search(r"""["']retryDelay["']: ["'](\d+(?:\.\d+)?)s["']""", str(getattr(error, "details", "")))
+    return None if found is None else float(found[1])
 
 
 def _words(error: Exception, endpoint: Endpoint) -> str:

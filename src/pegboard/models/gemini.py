@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncGenerator, Mapping
-from functools import cached_property
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
 from pegboard.models.conversation import ProviderConversation, Waiting
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import sdk
+from pegboard.models.sdk import Client, sdk
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
 
@@ -59,6 +58,7 @@ class GeminiModel:
         self._named = model if base_url is None else f"{model}@{base_url}"
         self.options: Mapping[str, Any] = dict(options or {})
         self._timeout_s = timeout_s
+        self._client = Client(self._make_client, _close)
         self._waiting = waiting or Waiting()
 
     @property
@@ -79,17 +79,18 @@ class GeminiModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if "client" in self.__dict__:
-            await self.client.aio.aclose()
-            self.client.close()
+        await self._client.aclose()
 
-    @cached_property
+    @property
     def client(self) -> Any:
-        """The SDK's client, bound to one origin, made on first use.
+        """The SDK's client for the running loop, bound to one origin.
 
         Raises:
             ModelError: the SDK is not installed.
         """
+        return self._client.get()
+
+    def _make_client(self) -> Any:
         genai = sdk("google.genai", "gemini")
         types = sdk("google.genai.types", "gemini")
         return genai.Client(
@@ -104,6 +105,11 @@ class GeminiModel:
                 async_client_args={"follow_redirects": False, "trust_env": not self.endpoint.is_local},
             ),
         )
+
+
+async def _close(client: Any) -> None:
+    await client.aio.aclose()
+    client.close()
 
 
 class _Wire:

@@ -150,11 +150,11 @@ def call_schema(schema: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
 
 
 def _quoted(request: Request, result: ToolResult) -> str:
-    text = result.text.removesuffix(HINT).strip()
+    text = result.text.removesuffix(HINT).strip("\n")
     tool = result.tool or "the tool"
     if result.error is not None:
         return f"{tool} failed: {text.removeprefix('Error: ')}"
-    return f"{tool} says:\n{quote(request, text)}" if text else f"{tool} is done; it gave no output."
+    return f"{tool} says:\n{quote(request, text)}" if text.strip() else f"{tool} is done; it gave no output."
 
 
 def _form(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ import asyncio
 import json
 import os
 import secrets
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from pegboard.core.errors import ModelError
 
@@ -25,7 +26,7 @@ class LlamaProcess:
     when this process dies.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str, token: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], url: str, token: str) -> None:
         self._process = process
         self.url = url
         self.token = token
@@ -38,7 +39,7 @@ class LlamaProcess:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return self._process.returncode is None
+        return self._process.poll() is None
 
     @classmethod
     async def start(
@@ -60,11 +61,7 @@ class LlamaProcess:
         # The log goes to an unnamed file, so that a chatty server can neither block on a full
         # pipe nor hide why it did not start.
         with tempfile.TemporaryFile() as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "pegboard.models.llama_server",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
-                env=_child_environment(), start_new_session=True,
-            )  # fmt: skip
+            process = _spawn(log)
             try:
                 # The token goes by pipe: arguments and environments can be read by others.
                 order = {
@@ -95,6 +92,19 @@ class LlamaProcess:
         await _end(self._process)
 
 
+def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
+    # Not asyncio's subprocess: the server may outlive the loop that started it. Spawned by this
+    # thread itself, since the kernel ends the child with the thread that made it.
+    return subprocess.Popen(
+        [sys.executable, "-m", "pegboard.models.llama_server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env=_child_environment(),
+        start_new_session=True,
+    )
+
+
 def _check(path: Path) -> None:
     try:
         with path.open("rb") as file:
@@ -113,35 +123,43 @@ def _child_environment() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PATH": os.defpath}
 
 
-async def _ask(
-    process: asyncio.subprocess.Process, order: dict[str, Any], timeout_s: float
-) -> dict[str, Any]:
-    assert process.stdin is not None
-    assert process.stdout is not None
+async def _ask(process: subprocess.Popen[bytes], order: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     try:
         async with asyncio.timeout(timeout_s):
-            process.stdin.write(json.dumps(order).encode() + b"\n")
-            await process.stdin.drain()
-            line = await process.stdout.readline()
+            line = await asyncio.to_thread(_exchange, process, json.dumps(order).encode() + b"\n")
     except TimeoutError:
         raise ModelError(f"llama.cpp did not load {order['model']} within {timeout_s:g} s") from None
-    except ConnectionError:
-        line = b""
     try:
         return json.loads(line)
     except ValueError:
         return {}
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
+def _exchange(process: subprocess.Popen[bytes], order: bytes) -> bytes:
+    """Write one line and read one; ends early, with nothing, when the child dies."""
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        async with asyncio.timeout(_GRACE_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
+        process.stdin.write(order)
+        process.stdin.flush()
+        return process.stdout.readline()
+    except (OSError, ValueError):
+        return b""
+
+
+async def _end(process: subprocess.Popen[bytes], grace_s: float = _GRACE_S) -> None:
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+    except OSError:
+        pass
+    try:
+        await asyncio.to_thread(process.wait, grace_s)
+    except subprocess.TimeoutExpired:
+        pass
     finally:
-        if process.returncode is None:
+        if process.poll() is None:
             process.kill()
-            await process.wait()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from functools import cached_property
 from typing import Any, Final
 
 from pegboard.core.errors import ModelError
@@ -11,7 +10,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
 from pegboard.models.conversation import ProviderConversation, Waiting
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import sdk
+from pegboard.models.sdk import Client, close_client, sdk
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 NO_KEY: Final = "none"
@@ -57,7 +56,7 @@ class OpenAIModel:
         self.endpoint = endpoint_of("openai", model, api_key, base_url)
         self._named = model if base_url is None else f"{model}@{base_url}"
         self._options = dict(options or {})
-        self._timeout_s = timeout_s
+        self._client = Client(lambda: make_client(self.endpoint, timeout_s), close_client)
         self._waiting = waiting or Waiting()
 
     @property
@@ -78,17 +77,16 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if "client" in self.__dict__:
-            await self.client.close()
+        await self._client.aclose()
 
-    @cached_property
+    @property
     def client(self) -> Any:
-        """The SDK's client, made on first use.
+        """The SDK's client for the running loop.
 
         Raises:
             ModelError: the SDK is not installed.
         """
-        return make_client(self.endpoint, self._timeout_s)
+        return self._client.get()
 
     def request(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, allow_tools: bool

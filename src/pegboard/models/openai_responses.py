@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from functools import cached_property
 from typing import Any
 
 from pegboard.core.errors import ModelError
@@ -11,6 +10,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_responses import OpenAIResponses
 from pegboard.models.conversation import ProviderConversation, Waiting
 from pegboard.models.openai import endpoint_of, make_client
+from pegboard.models.sdk import Client, close_client
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
@@ -51,7 +51,7 @@ class OpenAIResponsesModel:
         self.endpoint = endpoint_of("openai-responses", model, api_key, base_url)
         self._named = model if base_url is None else f"{model}@{base_url}"
         self._options = dict(options or {})
-        self._timeout_s = timeout_s
+        self._client = Client(lambda: make_client(self.endpoint, timeout_s), close_client)
         self._waiting = waiting or Waiting()
 
     @property
@@ -72,17 +72,16 @@ class OpenAIResponsesModel:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if "client" in self.__dict__:
-            await self.client.close()
+        await self._client.aclose()
 
-    @cached_property
+    @property
     def client(self) -> Any:
-        """The SDK's client, made on first use.
+        """The SDK's client for the running loop.
 
         Raises:
             ModelError: the SDK is not installed.
         """
-        return make_client(self.endpoint, self._timeout_s)
+        return self._client.get()
 
     @property
     def options(self) -> Mapping[str, Any]:

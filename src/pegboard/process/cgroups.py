@@ -42,8 +42,9 @@ class Cgroup:
 
     def kill(self) -> None:
         """Kill every member."""
-        with contextlib.suppress(OSError):
-            (self.folders[0] / "cgroup.kill").write_text("1")
+        # Only version 2 has the file, and only it ends all at one time; it is never made by us.
+        with contextlib.suppress(OSError), (self.folders[0] / "cgroup.kill").open("r+") as file:
+            file.write("1")
             return
         for pid in self.members():
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -91,13 +92,12 @@ class CgroupPool:
                 return pool
         return None
 
-    def take(self, owner: tuple[int, int] | None = None) -> Cgroup:
-        """An empty group; `owner` is a uid and gid that may join it.
+    def take(self) -> Cgroup:
+        """An empty group.
 
         Raises:
             OSError: none is idle and none could be made.
         """
-        del owner
         with self._lock:
             if self._idle:
                 return self._idle.pop()

@@ -27,6 +27,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.limits import Limits
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
@@ -116,7 +117,7 @@ class Loop:
         is taken up again: open calls that had started are answered as interrupted unless their tool
         is idempotent, calls that waited get their answer, the others run now.
         """
-        kit = self.executor.pipeline.toolkit
+        kit = self.executor.pipeline.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
         talk = Talk(
             lambda: self.model.converse(
@@ -208,7 +209,7 @@ class Loop:
                 results, warning = await self._calls(message.calls, state, context, repeats, message.model)
                 if state.pending:
                     return Ended("suspended", message.text)
-                talk.append(ResultsMessage(results))
+                talk.append(ResultsMessage(for_model(results)))
                 ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -357,7 +358,7 @@ class Loop:
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-            talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
+            talk.append(ResultsMessage(for_model(done[c.id or ""] for c in last.calls)))
 
     async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""

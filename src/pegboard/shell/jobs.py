@@ -281,6 +281,10 @@ class BackgroundCommands:
             job.running.notes.append(f"ended after its limit of {limit:g} seconds")
             await self._end(job, "killed", watched=True)
             return
+        except asyncio.CancelledError:
+            # The event loop ends and nobody has called close(): what we own still ends with it.
+            await self._end(job, "killed", watched=True)
+            raise
         await self._end(job, "exited", watched=True)
 
     async def _end(self, job: _Job, state: State, *, watched: bool = False) -> None:

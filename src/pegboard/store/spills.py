@@ -42,7 +42,8 @@ class SpillFolder:
 
     def read(self, name: str) -> str:
         """See Spills."""
-        return self._path(name).read_text(encoding="utf-8")
+        # As bytes: reading as text would turn CRLF into LF, and a spill is the whole text as it was.
+        return self._path(name).read_bytes().decode("utf-8")
 
     def labels(self, name: str) -> frozenset[str]:
         """The taint labels that a spill carries."""

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from pegboard.core.errors import Unavailable
 from pegboard.process.cgroups import CgroupPool
 from pegboard.process.limits import MIB, Limits
 from pegboard.shell.exec import CommandShell
@@ -190,6 +192,61 @@ async def test_hidden_and_read_only_paths_hold_in_the_sandbox(tmp_path: Path) ->
     assert (workspace / "lock").read_text() == "l"
 
 
+async def test_a_mask_does_not_go_away_with_its_renamed_parent(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    (workspace / "a" / "b").mkdir(parents=True)
+    (workspace / "a" / "b" / "key").write_text("secret")
+    shell = await shell_in(tmp_path, confine={"hidden": (workspace / "a" / "b" / "key",)})
+
+    outcome = await run(shell, "mv a c; cat c/b/key a/b/key; mv a/b a/d; cat a/d/key")
+
+    assert "secret" not in outcome.stdout
+    assert (workspace / "a" / "b" / "key").read_text() == "secret"
+
+
+async def test_files_behind_a_planted_link_are_never_touched(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    (other / ".git" / "hooks" / "mine").write_text("precious")
+    (other / ".git" / "config").write_text("[alias]\n\tst = status\n")
+    (other / "policy.toml").write_text("precious")
+    shell = await shell_in(tmp_path)
+
+    outcome = await run(shell, f"ln -s {other}/.git .git; ln -s {other} .pegboard; ln -s {other} .vscode")
+
+    assert (other / ".git" / "hooks" / "mine").read_text() == "precious"
+    assert "alias" in (other / ".git" / "config").read_text()
+    assert (other / "policy.toml").read_text() == "precious"
+    assert list((tmp_path / "ws").iterdir()) == []
+    assert "quarantine" in outcome.notes[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["echo 'gitdir: evil' > .git", "git init -q --bare . && git config core.fsmonitor x", "ln -s evil .git"],
+)
+async def test_other_forms_of_a_repository_at_the_root_are_moved_away(tmp_path: Path, command: str) -> None:
+    await run(await shell_in(tmp_path), command)
+
+    done = subprocess.run(["git", "-C", str(tmp_path / "ws"), "rev-parse", "--git-dir"], capture_output=True)
+    assert done.returncode != 0
+
+
+async def test_a_repository_behind_a_link_of_the_owner_stays_as_it_is(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    git(tmp_path, "init", "-q", "--separate-git-dir", str(workspace / "store"), str(tmp_path / "x"))
+    (workspace / ".git").symlink_to("store")
+    shell = await shell_in(tmp_path)
+
+    outcome = await run(shell, "echo x > .git/hooks/pre-commit; rm .git; mkdir .git; git status")
+
+    assert os.readlink(workspace / ".git") == "store"
+    assert not (workspace / "store" / "hooks" / "pre-commit").exists()
+    assert any("put back" in note for note in outcome.notes)
+
+
 async def test_further_folders_are_bound_as_asked(tmp_path: Path) -> None:
     for name in ("data", "out"):
         (tmp_path / name).mkdir()
@@ -275,6 +332,21 @@ async def test_ways_out_of_the_sandbox_fail(tmp_path: Path, command: str) -> Non
     assert outcome.exit_code != 0
     for path in (tmp_path / "ws").rglob("*"):
         assert not path.lstat().st_mode & 0o6000
+
+
+async def test_a_command_that_cannot_be_counted_is_refused_and_leaks_nothing(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+    gone = CgroupPool((tmp_path / "gone",), Limits(), unified=True)
+    counted = CommandShell(
+        tmp_path / "ws", backend=replace(shell._backend, groups=gone), environment=os.environ
+    )
+    before = len(os.listdir("/proc/self/fd"))
+
+    with pytest.raises(Unavailable, match="control group"):
+        await run(counted, "touch ran")
+
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not (tmp_path / "ws" / "ran").exists()
 
 
 @owes("X-58")

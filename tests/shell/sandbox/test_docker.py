@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pegboard.core.errors import Unavailable
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.choose import choose
-from pegboard.shell.sandbox.confinement import Confinement, Job
+from pegboard.shell.sandbox.confinement import Bind, Confinement, Job
 from pegboard.shell.sandbox.docker import Container
 from tests.ledger import owes
 from tests.shell.kit import allow, run
@@ -80,6 +81,41 @@ async def test_a_timeout_kills_the_container_by_its_name(container: Container) -
     assert outcome.timed_out
     assert outcome.backend == "docker"
     assert calls[-2].splitlines() == ["kill", name]
+
+
+def test_further_folders_and_masks_become_mounts(container: Container, tmp_path: Path) -> None:
+    workspace = container.confinement.workspace
+    (workspace / ".env").write_text("x")
+    (tmp_path / "data").mkdir()
+    confinement = replace(
+        container.confinement,
+        binds=(Bind(source=tmp_path / "data"),),
+        read_only=(workspace / ".env",),
+        hidden=(workspace / ".env", workspace / ".git", tmp_path / "elsewhere"),
+    )
+    made = replace(container, confinement=confinement, runtime="runc", program="podman")
+
+    argv = made.prepare(Job(argv=("true",), cwd=workspace, env={}, terminal="/dev/pts/9")).argv
+
+    assert made.name == "podman"
+    assert f"type=bind,source={tmp_path}/data,target={tmp_path}/data,readonly" in argv
+    assert f"type=bind,source=/dev/null,target={workspace}/.env,readonly" in argv
+    assert f"--tmpfs={workspace}/.git:ro,mode=0" in argv
+    assert argv[argv.index("--runtime") + 1] == "runc"
+    assert "--tty" in argv
+    assert not any("elsewhere" in word for word in argv)
+    assert made.enforced()["network"] != False  # noqa: E712  It is text that says what is missing.
+
+
+async def test_a_protected_file_that_a_container_leaves_is_quarantined(container: Container) -> None:
+    shell = CommandShell(
+        container.confinement.workspace, backend=container, environment=os.environ, guard=allow
+    )
+
+    outcome = await run(shell, f"cd {container.confinement.workspace}; echo x > .envrc")
+
+    assert not (container.confinement.workspace / ".envrc").exists()
+    assert "quarantine" in outcome.notes[0]
 
 
 async def test_hosts_are_refused_not_ignored(container: Container) -> None:

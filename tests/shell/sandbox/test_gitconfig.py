@@ -101,7 +101,9 @@ async def test_a_new_config_that_git_cannot_read_is_removed(tmp_path: Path) -> N
 async def test_the_users_identity_is_read_from_git(tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada L\n")
 
-    found = await identity({"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)})
+    found = await identity(
+        {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    )
 
     assert found == ("Ada L", "")
     assert await identity({"PATH": str(tmp_path)}) == ("", "")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.models.router.places import FILE, IN, NAME, PATH, QUOTE, SCOPE, body_of, folders
+from pegboard.models.router.places import FILE, IN, PATH, QUOTE, SCOPE, body_of, folders
 from pegboard.models.router.request import Request
 from pegboard.models.router.vocabulary import EXTENSIONS, HERE, NO_NAMES, PROGRAMS, PROSE_PROGRAMS
 
@@ -413,6 +413,3 @@ def url_of(request: Request) -> Copied | None:
         return Copied(span.text, start, start + span.end - span.start)
     domain = _DOMAIN.search(request.text)
     return None if domain is None else Copied("https://" + domain[0].rstrip(".,;:!?"))
-
-
-NAME_TOKEN: Final = NAME

@@ -121,6 +121,9 @@ def _own_home() -> str:
         return "/root" if os.getuid() == 0 else "/home/user"
 
 
+_AS_LETTERS = bytes(b if 0x20 <= b < 0x7F or b in b"\t\n" else 0x78 for b in range(256))
+
+
 class _Judge:
     """Judges one script text; inner texts get their own, one level deeper."""
 
@@ -148,7 +151,9 @@ class _Judge:
             # The grammar cuts `a$B-c$D/` in two words; braces keep it whole.
             command = _PLAIN_VARIABLE.sub(r"${\1}", command)
         source = command.encode("utf-8", "replace")
-        tree = bash_parser().parse(source)
+        # The grammar's scanner has crashed the process on some non-ASCII and control bytes (0051). To bash
+        # they are letters of a word, so it is shown letters; every offset stays the same.
+        tree = bash_parser().parse(source.translate(_AS_LETTERS))
         walk = Walk(
             source,
             self.segment,

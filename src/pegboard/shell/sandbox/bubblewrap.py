@@ -105,7 +105,7 @@ class Bubblewrap:
         """Build the command line; a handful of lstat calls, no program is run.
 
         Raises:
-            Unavailable: a hidden or read-only path cannot be enforced, or bwrap is missing.
+            Unavailable: bwrap is missing, or the command cannot be counted in a control group.
         """
         fixed = self._cache
         shield = protect.shield(self.confinement.workspace, self.confinement.protected)
@@ -126,11 +126,16 @@ class Bubblewrap:
         except BaseException:
             fds.close()
             raise
+        try:
+            group = self.groups.take() if self.groups is not None else None
+        except OSError as problem:
+            fds.close()
+            os.close(status_read)
+            raise Unavailable(f"no control group can be made for the command: {problem}") from problem
         inner = self._inside(job, status_write)
         if job.bridge is not None:
             fds.passed.append(job.bridge)
             inner = [*bridge.command(job.bridge), *inner]
-        group = self.groups.take(fixed.run_as) if self.groups is not None else None
         argv = [*_outside(group, fixed), *arguments, "--", *inner]
         return Prepared(
             argv=tuple(argv),
@@ -185,7 +190,8 @@ class Bubblewrap:
         if restored:
             notes.append(f"protected links were put back: {', '.join(restored)}")
         fresh = workspace / ".git" / "config"
-        if ".git/config" in shield.absent and fresh.is_file() and not fresh.is_symlink():
+        linked = fresh.parent.is_symlink() or fresh.is_symlink()
+        if ".git/config" in shield.absent and fresh.is_file() and not linked:
             notes += await gitconfig.clean_fresh(fresh)
         shutil.rmtree(scratch, ignore_errors=True)
         return tuple(notes)

@@ -133,6 +133,12 @@ class Profile:
 
     def mask(self, arguments: list[str]) -> None:
         """Hide and write-protect what the policy denies; what is not there needs no mask."""
+        workspace = self._confinement.workspace
+        masked = [path for path in (*self._confinement.read_only, *self._confinement.hidden) if path.exists()]
+        # As with protected paths: without this the mask goes away with its renamed parent.
+        parents = {parent for path in masked for parent in path.parents if workspace in parent.parents}
+        for parent in sorted(parents, key=lambda parent: len(parent.parts)):
+            arguments += ["--bind", str(parent), str(parent)]
         for path in self._confinement.read_only:
             if path.exists():
                 arguments += ["--ro-bind", str(path), str(path)]

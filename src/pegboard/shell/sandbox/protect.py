@@ -14,6 +14,12 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+# Stand for themselves in `Shield.absent`, where the workspace is no repository: a `.git` that is
+# no folder, and a bare repository in the workspace itself.
+_GIT: Final = ".git"
+_BARE: Final = "HEAD+objects+refs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +49,19 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
     absent: list[str] = []
     links: list[tuple[Path, str]] = []
     git_config: Path | None = None
+    if not os.path.lexists(workspace / ".git"):
+        absent += [_GIT, _BARE]
     for name in protected:
         path = workspace / name
+        between = [parent for parent in path.parents if workspace in parent.parents]
+        linked = next((parent for parent in reversed(between) if parent.is_symlink()), None)
+        if linked is not None:
+            # Whatever the link leads to is not ours to judge; that it stays this link is.
+            links.append((linked, os.readlink(linked)))
+            target = path.resolve()
+            if workspace in target.parents and target.exists():
+                leaves.append(target)
+            continue
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -56,10 +73,6 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
             if workspace in target.parents and target.exists():
                 leaves.append(target)
             continue
-        between = [parent for parent in path.parents if workspace in parent.parents]
-        if any(parent.is_symlink() for parent in between):
-            leaves.append(path.resolve())
-            continue
         parents.update(dict.fromkeys(reversed(between)))
         if name == ".git/config" and stat.S_ISREG(mode):
             git_config = path
@@ -70,7 +83,7 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
         leaves=tuple(leaves),
         git_config=git_config,
         absent=tuple(absent),
-        links=tuple(links),
+        links=tuple(dict.fromkeys(links)),
     )
 
 
@@ -78,20 +91,33 @@ def appeared(workspace: Path, absent: Iterable[str]) -> list[Path]:
     """The absent paths that are there now; those of a fresh repository only where they are dangerous.
 
     `git init` makes `.git/hooks` with samples and `.git/config`: hooks count one by one, and the
-    config is judged by its keys elsewhere.
+    config is judged by its keys elsewhere. A path is never followed through a link that the command
+    made: the link itself is what appeared, else we would move files of other folders.
     """
-    out: list[Path] = []
+    out: dict[Path, None] = {}
     for name in absent:
         path = workspace / name
-        if not os.path.lexists(path):
+        if name == _BARE:
+            # A folder that looks like a bare repository is one to git, config and all.
+            if all((workspace / part).exists() for part in ("HEAD", "objects", "refs")):
+                out[workspace / "HEAD"] = None
             continue
-        if name == ".git/config" and not path.is_symlink():
+        between = [parent for parent in reversed(path.parents) if workspace in parent.parents]
+        linked = next((parent for parent in between if parent.is_symlink()), None)
+        if linked is not None:
+            out[linked] = None
+        elif not os.path.lexists(path):
             continue
-        if name == ".git/hooks" and path.is_dir() and not path.is_symlink():
-            out.extend(entry for entry in path.iterdir() if not entry.name.endswith(".sample"))
+        elif name == _GIT:
+            if path.is_symlink() or not path.is_dir():
+                out[path] = None
+        elif name == ".git/config" and not path.is_symlink():
             continue
-        out.append(path)
-    return out
+        elif name == ".git/hooks" and path.is_dir() and not path.is_symlink():
+            out.update((entry, None) for entry in path.iterdir() if not entry.name.endswith(".sample"))
+        else:
+            out[path] = None
+    return list(out)
 
 
 def restore_links(links: Iterable[tuple[Path, str]], workspace: Path, folder: Path) -> list[str]:

@@ -1,0 +1,67 @@
+"""Servers: foreign MCP servers with this machine's environment, pins and tokens (DESIGN 7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pegboard.config.paths import Paths
+from pegboard.config.servers import Configured
+from pegboard.core.errors import ConfigError
+from pegboard.mcp.client import MCPServer as Server
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.pinning import Pins
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class MCPServer(Server):
+    """An MCP server for an Agent's or Executor's `tools`; see `pegboard.mcp.client.MCPServer`.
+
+    Its program gets PATH, HOME and the like of this process, and its definitions are pinned in our state folder.
+    """
+
+    def __init__(self, name: str = "", **options: Any) -> None:
+        options.setdefault("environment", os.environ)
+        if options.get("pins") is None:
+            options["pins"] = Pins(Paths.of().state / "mcp" / "pins.json")
+        super().__init__(name, **options)
+
+
+def opened(
+    configured: Configured, paths: Paths, *, auth: Mapping[str, httpx2.Auth] | None = None
+) -> list[Server]:
+    """The servers of the settings, none of them started."""
+    pins = Pins(paths.state / "mcp" / "pins.json")
+    return [
+        Server(
+            config=config,
+            pins=pins,
+            environment=os.environ,
+            auth=(auth or {}).get(config.name) or stored_auth(config, paths),
+        )
+        for config in configured.servers
+        if not config.disabled
+    ]
+
+
+def stored_auth(config: ServerConfig, paths: Paths) -> httpx2.Auth | None:
+    """Authorisation from tokens that `pegboard mcp login` kept; None where there are none."""
+    if config.transport == "stdio":
+        return None
+    from pegboard.mcp.auth import FileTokens, silent_auth
+
+    tokens = FileTokens(token_file(paths, config))
+    return silent_auth(config.url, tokens) if tokens.path.exists() else None
+
+
+def token_file(paths: Paths, config: ServerConfig) -> Path:
+    """Where a server's tokens lie: by its address, so that no other server is ever sent them."""
+    import hashlib
+
+    if config.transport == "stdio":
+        raise ConfigError(f"MCP server {config.name!r} is a program and needs no login")
+    return paths.state / "mcp" / f"tokens-{hashlib.sha256(config.url.encode()).hexdigest()[:24]}.json"

@@ -1,0 +1,35 @@
+"""nanobot: tools and registries as documents 000 and 001 write them (ledger N-01..N-29, D-01..D-14, D-45..D-57).
+
+000's `Tool` (properties and `execute`) and 001's `BaseTool` (class attributes and `run`) register side by
+side; each is told about failures in its own document's words.
+"""
+
+from __future__ import annotations
+
+from pegboard.compat.nanobot import context
+from pegboard.compat.nanobot.context import ContextAware, current_origin, set_context, start_turn
+from pegboard.compat.nanobot.mcp import MCPToolWrapper
+from pegboard.compat.nanobot.registry import ToolCallRequest, ToolRegistry, tool_registry
+from pegboard.compat.nanobot.safety import AgentHook, SafetyHook
+from pegboard.compat.nanobot.tools import BaseTool, Tool
+from pegboard.core.errors import ToolExecutionDenied, ToolNotFoundError
+from pegboard.core.result import HINT as _HINT
+
+__all__ = [
+    "_HINT",
+    "AgentHook",
+    "BaseTool",
+    "ContextAware",
+    "MCPToolWrapper",
+    "SafetyHook",
+    "Tool",
+    "ToolCallRequest",
+    "ToolExecutionDenied",
+    "ToolNotFoundError",
+    "ToolRegistry",
+    "context",
+    "current_origin",
+    "set_context",
+    "start_turn",
+    "tool_registry",
+]

@@ -1,0 +1,147 @@
+"""Servers: which foreign MCP servers the settings name, and which of those are trusted (decisions 1; corpus mcp-085)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.config.load import NAMES, raw_file
+from pegboard.config.paths import Paths
+from pegboard.config.trust import Trust
+from pegboard.core.errors import ConfigError
+from pegboard.mcp.config import ServerConfig, servers_of
+
+OWN: Final = "mcp.json"
+"""In our config folder: what `pegboard mcp add` writes, in the desktop clients' form."""
+PROJECT_FILES: Final = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What the settings say.
+
+    Attributes:
+        servers: the user's own, then those of trusted project files.
+        ignored: what an untrusted project file wanted, with the whole command line of each, one sentence each.
+    """
+
+    servers: tuple[ServerConfig, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def named(self, name: str) -> ServerConfig:
+        """One of them.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        for one in self.servers:
+            if one.name == name:
+                return one
+        known = ", ".join(s.name for s in self.servers) or "none"
+        raise ConfigError(
+            f"there is no MCP server called {name!r}; there are: {known}. See: pegboard mcp list"
+        )
+
+
+def load_servers(
+    paths: Paths,
+    workspace: Path | None,
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Configured:
+    """The servers of the user's files and of the project's trusted ones; the user's win over equal names.
+
+    Raises:
+        ConfigError: a file cannot be read, or a server in it is wrong.
+    """
+    env = os.environ if environment is None else environment
+    found: dict[str, ServerConfig] = {}
+    ignored: list[str] = []
+    for path in _own_files(paths, file):
+        for one in _servers(path, env):
+            found.setdefault(one.name, one)
+    trust = Trust(paths)
+    for path in _project_files(workspace):
+        if trust.trusts(path):
+            for one in _servers(path, env):
+                found.setdefault(one.name, one)
+            continue
+        # Without variables: an untrusted file could send a secret into a place of its choice.
+        for one in _servers(path, _Verbatim()):
+            ignored.append(
+                f"{path.name}: MCP server {one.name!r} would run: {one.command_line}; it is ignored until you "
+                f"run: pegboard trust {path}"
+            )
+    return Configured(servers=tuple(found.values()), ignored=tuple(ignored))
+
+
+def any_servers(paths: Paths, workspace: Path | None) -> bool:
+    """Whether any file that may name servers is there; cheap, so that nobody without servers pays for them."""
+    return bool(_own_files(paths, None)) or bool(_project_files(workspace))
+
+
+def own_file(paths: Paths) -> Path:
+    """The file that `pegboard mcp add` and `remove` change."""
+    return paths.config / OWN
+
+
+def save_server(paths: Paths, name: str, row: Mapping[str, Any] | None) -> bool:
+    """Add or replace a server in our own file, or with None take it out; whether it was there.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    path = own_file(paths)
+    table: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            table = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ConfigError(f"{path}: {error}") from None
+    rows = cast("dict[str, Any]", table.setdefault("mcpServers", {}))
+    was = name in rows
+    if row is None:
+        rows.pop(name, None)
+    else:
+        rows[name] = dict(row)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_suffix(f".{os.getpid()}.new")
+    descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(table, file, indent=1, ensure_ascii=False)
+    fresh.replace(path)
+    return was
+
+
+def _own_files(paths: Paths, file: Path | None) -> list[Path]:
+    named = file or next((p for n in NAMES if (p := paths.config / n).is_file()), None)
+    return [p for p in (own_file(paths), named) if p is not None and p.is_file()]
+
+
+def _project_files(workspace: Path | None) -> list[Path]:
+    if workspace is None:
+        return []
+    return [p for name in (*NAMES, *PROJECT_FILES) if (p := workspace / name).is_file()]
+
+
+def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
+    value = raw_file(path)
+    if path.name in NAMES:
+        table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        folded = {k.replace("_", "").replace("-", "").lower(): v for k, v in table.items()}
+        value = folded.get("mcpservers")
+        if value is None:
+            return ()
+    return servers_of(value, environment=environment, source=path.name)
+
+
+class _Verbatim(dict[str, str]):
+    """Gives every variable back as it was written."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return "${" + key + "}"

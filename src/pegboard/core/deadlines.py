@@ -1,0 +1,85 @@
+"""Deadlines: ends calls that take too long, with one timer for all of them.
+
+A timer a call would stand on the path of every call, and a thousand calls would leave a thousand
+cancelled timers in the event loop's heap. Most calls end long before their deadline, so far ones are
+only written down and looked at once a second; near ones get a timer of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+NEAR_S: Final = 10.0
+"""Below this many seconds a deadline has a timer of its own; above, it is kept to within SWEEP_S."""
+
+SWEEP_S: Final = 1.0
+
+
+class Watch:
+    """One call under a deadline.
+
+    Attributes:
+        task: cancelled when the time comes.
+        at: event-loop time of the deadline.
+        fired: whether that has happened.
+    """
+
+    __slots__ = ("at", "fired", "task", "timer")
+
+    def __init__(self, task: asyncio.Task[Any], at: float) -> None:
+        self.task = task
+        self.at = at
+        self.fired = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    def fire(self) -> None:
+        """The time has come."""
+        self.fired = True
+        self.task.cancel()
+
+
+class Deadlines:
+    """The calls under way that have a deadline, of one event loop at a time."""
+
+    __slots__ = ("_far", "_loop", "_sweeping")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._far: set[Watch] = set()
+        self._sweeping = False
+
+    def start(self, task: asyncio.Task[Any], limit_s: float) -> Watch:
+        """Watch a task of the running loop; give the Watch to `end` whatever happens."""
+        loop = task.get_loop()
+        watch = Watch(task, loop.time() + limit_s)
+        if limit_s < NEAR_S:
+            watch.timer = loop.call_later(limit_s, watch.fire)
+            return watch
+        if loop is not self._loop:
+            # Another event loop than before: what the old one left behind can never fire.
+            self._loop, self._far, self._sweeping = loop, set(), False
+        self._far.add(watch)
+        if not self._sweeping:
+            self._sweeping = True
+            loop.call_later(SWEEP_S, self._sweep, loop)
+        return watch
+
+    def end(self, watch: Watch) -> None:
+        """The call has ended."""
+        if watch.timer is not None:
+            watch.timer.cancel()
+        else:
+            self._far.discard(watch)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is not self._loop:
+            return
+        now = loop.time()
+        late = [w for w in self._far if w.at <= now]
+        for watch in late:
+            self._far.discard(watch)
+            watch.fire()
+        self._sweeping = bool(self._far)
+        if self._sweeping:
+            loop.call_later(SWEEP_S, self._sweep, loop)

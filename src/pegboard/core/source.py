@@ -1,0 +1,80 @@
+"""ToolSource: something whose tools are known only once it is running: a foreign server, a plug-in host."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeGuard
+
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+
+_LONGEST = 64
+
+
+class ToolSource(Protocol):
+    """Opened by the Executor at its first call or run, ended with it.
+
+    Attributes:
+        revision: grows whenever `tools` would give another list.
+    """
+
+    revision: int
+
+    async def tools(self) -> list[Tool]:
+        """Its tools; starts what is needed first.
+
+        Raises:
+            ToolError: it cannot be started; the message names it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End what was started."""
+        ...
+
+
+def is_source(thing: object) -> TypeGuard[ToolSource]:
+    """Whether something is a ToolSource and no tool, kit or function."""
+    return (
+        not isinstance(thing, Tool | Toolkit | type)
+        and inspect.iscoroutinefunction(getattr(thing, "tools", None))
+        and inspect.iscoroutinefunction(getattr(thing, "aclose", None))
+    )
+
+
+def split(things: Any) -> tuple[list[Any], list[ToolSource]]:
+    """Tools and the like apart from sources, both in order; lists are looked through."""
+    if isinstance(things, Toolkit) or not isinstance(things, Iterable):
+        return [things], []
+    plain: list[Any] = []
+    sources: list[ToolSource] = []
+    for one in things:  # pyright: ignore[reportUnknownVariableType]
+        if is_source(one):  # pyright: ignore[reportUnknownArgumentType]
+            sources.append(one)
+        elif isinstance(one, list | tuple):
+            inner, found = split(one)
+            plain += inner
+            sources += found
+        else:
+            plain.append(one)
+    return plain, sources
+
+
+def joined(kit: Toolkit, found: Sequence[Sequence[Tool]]) -> Toolkit:
+    """The kit with the sources' tools behind it; a name that is taken gets a digest of what it is.
+
+    The kit's own tools and those of earlier sources keep their names, so adding a source renames nothing.
+    """
+    taken = {t.name for t in kit}
+    out: list[Tool] = []
+    for number, tools in enumerate(found):
+        for tool in tools:
+            name = tool.name
+            if name in taken:
+                digest = hashlib.sha256(f"{number}\0{name}\0{tool.description}".encode()).hexdigest()[:8]
+                name = f"{name[: _LONGEST - 9]}_{digest}"
+            taken.add(name)
+            out.append(tool if name == tool.name else tool.copy(name=name))
+    return Toolkit([*kit, *out])

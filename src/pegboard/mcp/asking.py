@@ -1,0 +1,166 @@
+"""Asking: what a server asks in the middle of a call reaches the person, named and bounded (corpus mcp-065..069)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import mcp_types as types
+
+from pegboard.core.approval import Waiting
+from pegboard.mcp.visible import clean
+from pegboard.ports.people import People, Question
+
+MAX_QUESTIONS: Final = 20
+"""Questions that one call of a server may put to a person."""
+
+_SECRET: Final = re.compile(
+    r"pass(?:word|wd|phrase|code)|\bpwd\b|secret|api.?key|access.?key|private.?key|token|credential|\bpin\b|\bcvv\b"
+    r"|card.?number|ssn|social.?security|密码|密钥|令牌",
+    re.IGNORECASE,
+)
+
+
+class Asking:
+    """Answers a server's elicitation requests through the People port.
+
+    Attributes:
+        people: who is there; None = nobody, so every request is declined.
+        asked: how many questions were put so far in this call.
+    """
+
+    def __init__(self, server: str, timeout_s: float = 300.0) -> None:
+        self._server = server
+        self._timeout_s = timeout_s
+        self.people: People | None = None
+        self.asked = 0
+
+    async def elicit(
+        self, context: Any, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """Answer one request: accept with the person's values, decline, or cancel."""
+        self.asked += 1
+        if self.people is None or self.asked > MAX_QUESTIONS:
+            return types.ElicitResult(action="decline")
+        if isinstance(params, types.ElicitRequestURLParams):
+            return await self._url(params)
+        return await self._form(params)
+
+    async def _url(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
+        parts = urlsplit(params.url)
+        loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        if clean(params.url) != params.url or (
+            parts.scheme != "https" and not (parts.scheme == "http" and loopback)
+        ):
+            return types.ElicitResult(action="decline")
+        text = (
+            f"[MCP server {self._server}] {clean(params.message)[:1000]}\n"
+            f"It wants you to open this address yourself, at the host {parts.hostname}:\n{params.url}"
+        )
+        answers = await self._ask([Question(text=text, options=("done", "no"), timeout_s=self._timeout_s)])
+        if answers is None:
+            return types.ElicitResult(action="cancel")
+        agreed = answers[0].strip().lower() in ("done", "yes", "y", "1", "ok")
+        return types.ElicitResult(action="accept" if agreed else "decline")
+
+    async def _form(self, params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        schema = cast("Mapping[str, Any]", params.requested_schema)
+        fields = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
+        wanted = " ".join([params.message, *fields, *(str(f.get("title", "")) for f in fields.values())])
+        if any(
+            _SECRET.search(f"{k} {f.get('title', '')} {f.get('description', '')}") for k, f in fields.items()
+        ):
+            # A form shows what is typed to the server and to the model's history: no place for a secret.
+            return types.ElicitResult(action="decline")
+        if _SECRET.search(wanted) and not fields:
+            return types.ElicitResult(action="decline")
+        required = cast("Sequence[str]", schema.get("required") or ())
+        head = f"[MCP server {self._server} asks] {clean(params.message)[:1000]}"
+        if not fields:
+            answers = await self._ask([Question(text=head, options=("yes", "no"), timeout_s=self._timeout_s)])
+            if answers is None:
+                return types.ElicitResult(action="cancel")
+            agreed = answers[0].strip().lower() in ("yes", "y", "1", "ok")
+            return types.ElicitResult(
+                action="accept" if agreed else "decline", content={} if agreed else None
+            )
+        content: dict[str, Any] = {}
+        for key, field in list(fields.items())[:MAX_QUESTIONS]:
+            answers = await self._ask([_question(head, key, field, key in required, self._timeout_s)])
+            if answers is None:
+                return types.ElicitResult(action="cancel")
+            said = answers[0].strip()
+            if said.lower() in ("/decline", "decline"):
+                return types.ElicitResult(action="decline")
+            try:
+                value = value_of(said, field)
+            except ValueError:
+                return types.ElicitResult(action="decline")
+            if value is None and key in required:
+                return types.ElicitResult(action="decline")
+            if value is not None:
+                content[key] = value
+        return types.ElicitResult(action="accept", content=content)
+
+    async def _ask(self, questions: Sequence[Question]) -> Sequence[str] | None:
+        if self.people is None:
+            return None
+        answers = await self.people.ask(questions)
+        return None if isinstance(answers, Waiting) else answers
+
+
+def _question(head: str, key: str, field: Mapping[str, Any], required: bool, timeout_s: float) -> Question:
+    label = clean(str(field.get("title") or key))[:100]
+    about = clean(str(field.get("description") or ""))[:300]
+    default = f" (default: {field['default']})" if "default" in field else ""
+    text = f"{head}\n{label}{'' if required else ' (optional)'}{default}" + (f": {about}" if about else "")
+    options = choices(field)
+    if field.get("type") == "boolean":
+        options = ("yes", "no")
+    return Question(
+        text=text, options=tuple(options[:20]), multi_select=field.get("type") == "array", timeout_s=timeout_s
+    )
+
+
+def choices(field: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values that a field allows, empty where it is free."""
+    items = field.get("items")
+    source = cast("Mapping[str, Any]", items) if isinstance(items, Mapping) else field
+    listed: Any = source.get("enum")
+    if listed is None:
+        variants: Any = source.get("oneOf") or source.get("anyOf") or ()
+        listed = [
+            cast("Mapping[str, Any]", v)["const"] for v in variants if isinstance(v, Mapping) and "const" in v
+        ]
+    return tuple(str(v) for v in listed)
+
+
+def value_of(said: str, field: Mapping[str, Any]) -> Any:
+    """The value that an answer means; the field's default for an empty one, None where there is none.
+
+    Raises:
+        ValueError: the answer does not fit the field.
+    """
+    if not said:
+        return field.get("default")
+    allowed = choices(field)
+    match field.get("type"):
+        case "boolean":
+            if said.lower() in ("yes", "y", "true", "1", "no", "n", "false", "0"):
+                return said.lower() in ("yes", "y", "true", "1")
+            raise ValueError(said)
+        case "integer":
+            return int(said)
+        case "number":
+            return float(said)
+        case "array":
+            parts = [p.strip() for p in said.split(",") if p.strip()]
+            if allowed and any(p not in allowed for p in parts):
+                raise ValueError(said)
+            return parts
+        case _:
+            if allowed and said not in allowed:
+                raise ValueError(said)
+            return said

@@ -1,0 +1,236 @@
+"""Authorisation of the client: OAuth 2.1 by package `mcp`, with our storage, listener and browser (ledger K-79).
+
+Discovery, PKCE with S256 only, state, issuer and audience checks are the package's; its redirects stay within
+an origin. Here: tokens in a file of mode 0600 that belongs to one address, a loopback listener for the answer,
+and an address that is opened without any shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from mcp.client.auth import OAuthClientProvider
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from pydantic import AnyUrl, ValidationError
+
+from pegboard.core.errors import Unavailable
+from pegboard.mcp.pinning import write_private
+from pegboard.mcp.visible import clean
+
+LOGIN_S: Final = 300.0
+_HEAD_LIMIT: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class FileTokens:
+    """Tokens and registration of one server, in one file."""
+
+    path: Path
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """See TokenStorage."""
+        found = self._read().get("tokens")
+        try:
+            return None if found is None else OAuthToken.model_validate(found)
+        except ValidationError:
+            return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """See TokenStorage."""
+        self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """See TokenStorage."""
+        found = self._read().get("client")
+        try:
+            return None if found is None else OAuthClientInformationFull.model_validate(found)
+        except ValidationError:
+            return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """See TokenStorage."""
+        self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    def forget(self) -> bool:
+        """Drop everything; whether there was anything."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return json.loads(self.path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def _write(self, key: str, value: Any) -> None:
+        write_private(self.path, json.dumps({**self._read(), key: value}))
+
+
+class Listener:
+    """Waits on loopback for the browser to come back with the code."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._answer: asyncio.Future[AuthorizationCodeResult] | None = None
+
+    async def start(self) -> str:
+        """Listen; the address to be sent back to."""
+        self.expect()
+        self._server = await asyncio.start_server(self._visitor, "127.0.0.1", self._port, limit=_HEAD_LIMIT)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/callback"
+
+    def expect(self) -> None:
+        """Wait for a new answer: a server may ask for another login, with a wider scope."""
+        self._answer = asyncio.get_running_loop().create_future()
+
+    async def wait(self, timeout_s: float = LOGIN_S) -> AuthorizationCodeResult:
+        """The code and state.
+
+        Raises:
+            Unavailable: nobody came back in time, or with an error.
+        """
+        if self._answer is None:
+            raise Unavailable("the listener has not been started")
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._answer
+        except TimeoutError:
+            raise Unavailable(f"nobody finished the login within {timeout_s:g} s") from None
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _visitor(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(10):
+                head = await reader.readuntil(b"\r\n\r\n")
+            text = self._take(head.split(b"\r\n", 1)[0].decode("latin-1"))
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            text = None
+        status = "404 Not Found" if text is None else "200 OK"
+        body = (text or "not found").encode()
+        writer.write(
+            f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+            "Connection: close\r\nReferrer-Policy: no-referrer\r\n\r\n".encode()
+            + body
+        )
+        try:
+            await writer.drain()
+        except ConnectionError:
+            return
+        finally:
+            writer.close()
+
+    def _take(self, line: str) -> str | None:
+        method, _, rest = line.partition(" ")
+        parts = urlsplit(rest.partition(" ")[0])
+        if method != "GET" or parts.path != "/callback" or self._answer is None or self._answer.done():
+            return None
+        query = parse_qs(parts.query)
+        # A parameter that comes twice is ambiguous; RFC 6749 §3.1 forbids it.
+        if any(len(v) > 1 for v in query.values()):
+            return None
+        code = query.get("code", [""])[0]
+        if not code:
+            said = clean(query.get("error_description", query.get("error", ["no code"]))[0])[:200]
+            self._answer.set_exception(Unavailable(f"the login was refused: {said}"))
+            return "The login was refused. You can close this page."
+        state = query.get("state", [None])[0]
+        issuer = query.get("iss", [None])[0]
+        self._answer.set_result(AuthorizationCodeResult(code=code, state=state, iss=issuer))
+        return "You are logged in. You can close this page."
+
+
+@asynccontextmanager
+async def interactive_auth(
+    url: str,
+    tokens: Any,
+    *,
+    show: Callable[[str], Awaitable[None]],
+    scope: str | None = None,
+    client_id: str | None = None,
+    metadata_url: str | None = None,
+    port: int = 0,
+    timeout_s: float = LOGIN_S,
+) -> AsyncGenerator[OAuthClientProvider]:
+    """Authorisation in which a person takes part.
+
+    Args:
+        url: the server's address; tokens are asked for it alone (RFC 8707).
+        tokens: a TokenStorage.
+        show: takes the address that the person has to open. It has been checked: http or https, no control
+            characters; whoever opens it must not give it to a shell (corpus mcp-075).
+        scope, client_id, metadata_url: where the settings name them.
+    """
+    listener = Listener(port)
+    back = await listener.start()
+
+    async def redirect(address: str) -> None:
+        listener.expect()
+        await show(openable(address))
+
+    try:
+        if client_id and await tokens.get_client_info() is None:
+            known = OAuthClientInformationFull(client_id=client_id, redirect_uris=[AnyUrl(back)])
+            await tokens.set_client_info(known)
+        yield OAuthClientProvider(
+            url, _metadata(back, scope), tokens, redirect_handler=redirect,
+            callback_handler=lambda: listener.wait(timeout_s), client_metadata_url=metadata_url,
+        )  # fmt: skip
+    finally:
+        await listener.aclose()
+
+
+def silent_auth(url: str, tokens: FileTokens) -> OAuthClientProvider:
+    """Authorisation from kept tokens, refreshed where that is possible; it never bothers a person."""
+
+    async def nobody(address: str = "") -> Any:
+        raise Unavailable("the login has ended", hint="Run: pegboard mcp login NAME")
+
+    return OAuthClientProvider(
+        url,
+        _metadata("http://127.0.0.1/callback", None),
+        tokens,
+        redirect_handler=nobody,
+        callback_handler=nobody,
+    )
+
+
+def openable(address: str) -> str:
+    """The address, where a browser may be sent there.
+
+    Raises:
+        Unavailable: it is no web address, or holds characters that have no place in one.
+    """
+    parts = urlsplit(address)
+    plain = address.isascii() and address.isprintable() and not any(c in address for c in " \"'<>\\^`{|}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise Unavailable(
+            f"the server names {clean(address)[:200]!r} for the login, which is no plain web address"
+        )
+    return address
+
+
+def _metadata(back: str, scope: str | None) -> OAuthClientMetadata:
+    return OAuthClientMetadata(
+        redirect_uris=[AnyUrl(back)], client_name="Pegboard", grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"], scope=scope,
+    )  # fmt: skip

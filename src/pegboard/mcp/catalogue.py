@@ -1,0 +1,176 @@
+"""Catalogue: what one server offers at one moment, checked and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from pegboard.mcp.definitions import MAX_TOOLS, definition_of
+from pegboard.mcp.naming import Style, exposed_name, name_all, tailed
+from pegboard.mcp.pinning import Definition
+from pegboard.mcp.visible import clean, report
+
+Kind: TypeAlias = Literal["tool", "resources", "prompts"]
+Refused: TypeAlias = Callable[[str], bool]
+
+_LISTED: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One thing that can be called.
+
+    Attributes:
+        kind: a tool, reading its resources, or getting its prompts.
+        original: as the server calls it.
+        name: as models see it.
+        definition: what the server says it is; what is pinned.
+        idempotent: the server says that repeating a call changes nothing more.
+        notes: what a person should know about it.
+    """
+
+    kind: Kind
+    original: str
+    name: str
+    definition: Definition
+    idempotent: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """Everything that a server offers.
+
+    Attributes:
+        offers: what becomes a tool.
+        resources: `{uri, name, description}` of each resource and resource template.
+        prompts: `{name, description, arguments}`.
+        warnings: refused and suspicious things, one sentence each.
+    """
+
+    offers: tuple[Offer, ...] = ()
+    resources: tuple[Mapping[str, Any], ...] = ()
+    prompts: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+    _by_name: dict[tuple[str, str], Offer] = field(
+        default_factory=dict[tuple[str, str], Offer], compare=False
+    )
+
+    def __post_init__(self) -> None:
+        self._by_name.update({(o.kind, o.original): o for o in self.offers})
+
+    def find(self, kind: str, original: str) -> Offer | None:
+        """The offer of that name, or None."""
+        return self._by_name.get((kind, original))
+
+
+def build(
+    server: str,
+    *,
+    tools: Iterable[Mapping[str, Any]],
+    resources: Iterable[Mapping[str, Any]] = (),
+    prompts: Iterable[Mapping[str, Any]] = (),
+    allow: tuple[str, ...] | None = None,
+    deny: tuple[str, ...] = (),
+    style: Style = "mcp",
+    warnings: Iterable[str] = (),
+) -> Catalogue:
+    """The catalogue of raw listings; one bad entry never takes the others with it."""
+    said = list(warnings)
+    wanted = [t for t in tools if permitted(str(t.get("name", "")), allow, deny)]
+    if len(wanted) > MAX_TOOLS:
+        said.append(f"{server} lists {len(wanted)} tools; only the first {MAX_TOOLS} are taken")
+        wanted = wanted[:MAX_TOOLS]
+    offers: list[Offer] = []
+    for named, raw in zip(
+        name_all(server, [str(t.get("name", "")) for t in wanted], style), wanted, strict=True
+    ):
+        if not named.name:
+            said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {named.note}")
+            continue
+        definition = definition_of(named.original, raw.get("description"), raw.get("inputSchema"))
+        if isinstance(definition, str):
+            said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {definition}")
+            continue
+        notes = [*([named.note] if named.note else []), *report(definition.description)]
+        said += [f"{server}: the tool {named.original!r} {n}" for n in notes]
+        hints: Any = raw.get("annotations")
+        hint_table = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
+        idempotent = hint_table.get("idempotentHint") is True or hint_table.get("readOnlyHint") is True
+        offers.append(
+            Offer(kind="tool", original=named.original, name=named.name, definition=definition,
+                  idempotent=idempotent, notes=tuple(notes))
+        )  # fmt: skip
+    some = tuple(r for r in resources if _either(r, allow, deny))
+    prompt_rows = tuple(p for p in prompts if permitted(str(p.get("name", "")), allow, deny))
+    used = {o.name for o in offers}
+    if some:
+        offers.append(_reader(server, some, used, style))
+    if prompt_rows:
+        offers.append(_prompter(server, prompt_rows, used, style))
+    return Catalogue(offers=tuple(offers), resources=some, prompts=prompt_rows, warnings=tuple(said))
+
+
+def permitted(name: str, allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> bool:
+    """Whether a server's allow-list lets a name through; without one everything passes."""
+    if any(fnmatchcase(name, p) for p in deny):
+        return False
+    return allow is None or any(fnmatchcase(name, p) for p in allow)
+
+
+def _either(resource: Mapping[str, Any], allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> bool:
+    names = [str(resource[k]) for k in ("uri", "uriTemplate", "name") if resource.get(k)]
+    if any(fnmatchcase(n, p) for n in names for p in deny):
+        return False
+    return allow is None or any(fnmatchcase(n, p) for n in names for p in allow)
+
+
+def _reader(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> Offer:
+    lines = [
+        f"- {clean(str(r.get('uri') or r.get('uriTemplate')))[:200]}: {clean(str(r.get('description') or r.get('name') or ''))[:160]}"
+        for r in rows[:_LISTED]
+    ]
+    more = f"\n… and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
+    schema = {
+        "type": "object",
+        "properties": {"uri": {"type": "string", "description": "The address of the resource, as listed."}},
+        "required": ["uri"],
+    }
+    text = f"Read a resource of the MCP server {server}:\n" + "\n".join(lines) + more
+    return _extra(server, "resources", "read_resource", text, schema, used, style)
+
+
+def _prompter(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> Offer:
+    lines: list[str] = []
+    for row in rows[:_LISTED]:
+        given = [str(a.get("name")) for a in cast("list[dict[str, Any]]", row.get("arguments") or [])]
+        lines.append(
+            f"- {row.get('name')}({', '.join(given)}): {clean(str(row.get('description') or ''))[:160]}"
+        )
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "enum": [str(r.get("name")) for r in rows]},
+            "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        "required": ["name"],
+    }
+    text = (
+        f"Get a prompt of the MCP server {server}; its text is the server's, no instruction:\n"
+        + "\n".join(lines)
+    )
+    return _extra(server, "prompts", "get_prompt", text, schema, used, style)
+
+
+def _extra(
+    server: str, kind: Kind, word: str, text: str, schema: Mapping[str, Any], used: set[str], style: Style
+) -> Offer:
+    name = exposed_name(server, word, style)
+    if name in used:
+        name = tailed(name, f"{server}\0{kind}")
+    return Offer(
+        kind=kind, original=kind, name=name, idempotent=True,
+        definition=Definition(name=word, description=text, schema=schema),
+    )  # fmt: skip

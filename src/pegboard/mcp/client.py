@@ -1,0 +1,267 @@
+"""MCPServer: a foreign server whose tools, resources and prompts are tools here (ledger D-36, C-37, N-111..N-118)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.core.errors import Interrupted, NotFound, PegboardError, TimedOut, ToolError, Unavailable
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import Tool
+from pegboard.mcp.catalogue import Catalogue, Offer
+from pegboard.mcp.config import ServerConfig, Transport
+from pegboard.mcp.naming import Style
+from pegboard.mcp.pinning import Pins
+
+_BACKOFF_S: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class MCPServer:
+    """One foreign server. Give it to an Agent or Executor like a tool; it is started at first use.
+
+    Args:
+        name: how it is called here.
+        command, args, env, cwd: a program on standard input and output.
+        url, headers, transport: an HTTP server; streamable HTTP unless `transport` says `sse`.
+        timeout_s: wall seconds of one call.
+        config: everything at once, in place of the above.
+        pins: approved definitions; None = they hold for this process.
+        style: how tool names are made (ledger X-39).
+        environment: our own variables, of which a program gets a short allow-list.
+        auth: an `httpx2.Auth` for HTTP; see `pegboard.mcp.auth`.
+
+    Attributes:
+        warnings: what a person should know: refused tools, suspicious descriptions, broken lists.
+        revision: grows whenever the list of tools has changed.
+
+    Raises:
+        ConfigError: a bad name, transport or url.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        command: str = "",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        url: str = "",
+        headers: Mapping[str, str] | None = None,
+        transport: Transport | None = None,
+        timeout_s: float = 30.0,
+        config: ServerConfig | None = None,
+        pins: Pins | None = None,
+        style: Style = "mcp",
+        environment: Mapping[str, str] | None = None,
+        auth: Any = None,
+    ) -> None:
+        self.config = config or ServerConfig(
+            name=name,
+            transport=transport or ("streamable_http" if url else "stdio"),
+            command=command,
+            args=tuple(args),
+            env=dict(env or {}),
+            cwd=None if cwd is None else str(cwd),
+            url=url,
+            headers=dict(headers or {}),
+            timeout_s=timeout_s,
+        )
+        self.pins = pins or Pins()
+        self.style: Style = style
+        self.environment = dict(environment or {})
+        self.auth = auth
+        self.revision = 0
+        self._catalogue: Catalogue | None = None
+        self._connection: Any = None
+        self._lock = asyncio.Lock()
+        self._failures = 0
+        self._not_before = 0.0
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        return self.config.name
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See the class."""
+        return () if self._catalogue is None else self._catalogue.warnings
+
+    @property
+    def stderr(self) -> str:
+        """What the program wrote to standard error, its middle left out where it was long."""
+        return "" if self._connection is None else self._connection.stderr
+
+    @property
+    def protocol(self) -> str:
+        """The revision that is spoken, empty while not connected."""
+        return "" if self._connection is None else self._connection.protocol
+
+    @property
+    def instructions(self) -> str:
+        """The server's own words about itself: foreign text, never part of a prompt by itself."""
+        return "" if self._connection is None else self._connection.instructions
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """What the server offers, None before the first listing."""
+        return self._catalogue
+
+    # -- ToolSource ---------------------------------------------------------------------------
+
+    async def tools(self) -> list[Tool]:
+        """Its tools; connects first.
+
+        Raises:
+            Unavailable: it could not be started or listed within its limit; the message names it and why.
+        """
+        await self._connected()
+        catalogue = cast("Catalogue", self._catalogue)
+        return [self._tool(offer) for offer in catalogue.offers]
+
+    async def aclose(self) -> None:
+        """End the connection and, for a program, the program and everything that it started."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.aclose()
+
+    async def __aenter__(self) -> MCPServer:
+        await self._connected()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    # -- calls --------------------------------------------------------------------------------
+
+    async def call(
+        self, method: str, params: dict[str, Any], *, what: str, idempotent: bool = False
+    ) -> dict[str, Any]:
+        """One request of the protocol, under the deadline of its tool; the raw result.
+
+        A lost connection is opened again; the request is repeated once, and only where it is idempotent.
+
+        Raises:
+            TimedOut, Unavailable, Interrupted, ToolError: each names the server.
+        """
+        connection = await self._connected()
+        try:
+            return await connection.request(method, params, what=what)
+        except Interrupted:
+            if not idempotent:
+                raise
+        connection = await self._connected()
+        return await connection.request(method, params, what=what)
+
+    def _tool(self, offer: Offer) -> Tool:
+        from pegboard.mcp.tools import tool_of
+
+        return tool_of(self, offer)
+
+    def current(self, offer: Offer) -> Offer:
+        """The offer as it stands now.
+
+        Raises:
+            NotFound: the server no longer has it.
+        """
+        found = None if self._catalogue is None else self._catalogue.find(offer.kind, offer.original)
+        if found is None:
+            raise NotFound(
+                f"{offer.original} of MCP server {self.name!r} is no longer available",
+                hint="The server has changed its list; look at the tools that are there now.",
+            )
+        return found
+
+    async def refresh(self) -> None:
+        """List again; called when the server says that its lists have changed."""
+        connection = self._connection
+        if connection is not None:
+            self._take(await connection.catalogue())
+
+    # -- connection ---------------------------------------------------------------------------
+
+    async def _connected(self) -> Any:
+        if self._closed:
+            raise Unavailable(f"MCP server {self.name!r} has been closed")
+        async with self._lock:
+            connection = self._connection
+            if connection is not None and connection.alive:
+                return connection
+            if connection is not None:
+                await connection.aclose()
+                self._connection = None
+            await self._wait_out_backoff()
+            return await self._connect()
+
+    async def _wait_out_backoff(self) -> None:
+        left = self._not_before - asyncio.get_running_loop().time()
+        if left > 5.0:
+            raise Unavailable(
+                f"MCP server {self.name!r} failed {self._failures} times in a row; the next try is in {left:.0f} s",
+                retryable=True,
+            )
+        if left > 0:
+            await asyncio.sleep(left)
+
+    async def _connect(self) -> Any:
+        from pegboard.mcp.connection import Connection
+
+        connection = Connection(self)
+        loop = asyncio.get_running_loop()
+        try:
+            try:
+                async with asyncio.timeout(self.config.start_s):
+                    await connection.open()
+                    catalogue = await connection.catalogue()
+            except TimeoutError:
+                raise TimedOut(
+                    f"MCP server {self.name!r} did not start within {self.config.start_s:g} s"
+                    f"{connection.last_words()}",
+                    hint="Check its command or address, or set start_s higher.",
+                ) from None
+        except BaseException as error:
+            with contextlib.suppress(PegboardError):
+                await connection.aclose()
+            if isinstance(error, Exception):
+                self._failures += 1
+                wait = _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
+                self._not_before = loop.time() + wait
+            raise
+        self._failures = 0
+        self._connection = connection
+        self._take(catalogue)
+        return connection
+
+    def _take(self, catalogue: Catalogue) -> None:
+        if self._catalogue is None or self._catalogue.offers != catalogue.offers:
+            self.revision += 1
+        self._catalogue = catalogue
+
+
+async def start_all(servers: Sequence[MCPServer]) -> dict[str, list[Tool] | ToolError]:
+    """Start servers side by side; each one's tools, or why it has none. A dead one holds up nobody.
+
+    Returns:
+        By server name, in the given order.
+    """
+
+    async def one(server: MCPServer) -> list[Tool] | ToolError:
+        try:
+            return await server.tools()
+        except ToolError as error:
+            return error
+        except PegboardError as error:
+            return Unavailable(str(error))
+
+    found = await asyncio.gather(*(one(s) for s in servers if not s.config.disabled))
+    return dict(zip([s.name for s in servers if not s.config.disabled], found, strict=True))
+
+
+__all__ = ["MCPServer", "ToolResult", "replace", "start_all"]

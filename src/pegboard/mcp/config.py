@@ -1,0 +1,298 @@
+"""ServerConfig: one MCP server as settings files of any known form name it (ledger X-40, X-41, X-57)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from pegboard.core.errors import ConfigError
+
+Transport: TypeAlias = Literal["stdio", "streamable_http", "sse", "http_sse"]
+
+PASSED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""Variables of ours that a server process gets; everything else only where its config says so."""
+
+_TRANSPORTS: Final[Mapping[str, Transport]] = {
+    "stdio": "stdio",
+    "http": "streamable_http",
+    "streamablehttp": "streamable_http",
+    "sse": "sse",
+    "httpsse": "http_sse",
+}
+_VARIABLE: Final = re.compile(r"\$\{(?:(env|input):)?([A-Za-z_][A-Za-z0-9_.-]*)(?::-([^}]*))?\}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """One server.
+
+    Attributes:
+        name: how we call it; what it says about itself never replaces this.
+        transport: stdio, streamable_http, sse (legacy), or http_sse: streamable first, then sse.
+        command, args, env, cwd: stdio: the program; `env` is added to a short allow-list of ours.
+        url, headers: HTTP.
+        timeout_s: wall seconds of one call (ledger N-114: 30).
+        tool_timeouts: the same for single tools, by the server's own tool name.
+        progress_extends: progress restarts `timeout_s`; `max_s` still bounds the call.
+        max_s: wall seconds of one call whatever progress says.
+        start_s: wall seconds for starting and listing.
+        allow, deny: shell patterns over tool, resource and prompt names; None = all are offered.
+        resources, prompts: whether those become tools.
+        trusted: a person vouches for it: elicitation may ask on its behalf without a repeated warning.
+        protocol: auto, or the revision to speak.
+        parallel: calls of it may run side by side (decisions 13).
+        oauth: client id and scope for authorisation, empty = discovered.
+        disabled: it is listed and not started.
+        source: where it was configured, for messages.
+    """
+
+    name: str
+    transport: Transport = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_s: float = 30.0
+    tool_timeouts: Mapping[str, float] = field(default_factory=dict[str, float])
+    progress_extends: bool = False
+    max_s: float = 600.0
+    start_s: float = 30.0
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    resources: bool = True
+    prompts: bool = True
+    trusted: bool = False
+    protocol: str = "auto"
+    parallel: bool = False
+    oauth: Mapping[str, str] = field(default_factory=dict[str, str])
+    disabled: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise ConfigError(
+                f"MCP server name {self.name!r} must be 1 to 48 letters, digits, _, - or ., "
+                "starting with a letter or digit"
+            )
+        if self.transport == "stdio" and not self.command:
+            raise ConfigError(f"MCP server {self.name!r} needs a command, or a url")
+        if self.transport != "stdio" and not self.url.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"MCP server {self.name!r}: the url {self.url!r} must start with http:// or https://"
+            )
+
+    @property
+    def command_line(self) -> str:
+        """What starting it runs, or the address: shown whole before the first start."""
+        import shlex
+
+        return shlex.join((self.command, *self.args)) if self.transport == "stdio" else self.url
+
+
+def servers_of(
+    value: Any,
+    *,
+    environment: Mapping[str, str],
+    inputs: Mapping[str, str] | None = None,
+    source: str = "config",
+) -> tuple[ServerConfig, ...]:
+    """The servers of a settings value.
+
+    Takes a list of tables with `name` (ledger D-40), a map by name (N-118, C-39), and whole files of
+    desktop clients (`mcpServers`), VS Code (`servers` with `inputs`) and `.mcp.json`. Keys match without
+    regard to case, `_` or `-`.
+
+    Args:
+        value: the parsed settings.
+        environment: values for `${VAR}`, `${env:VAR}` and `${VAR:-default}`.
+        inputs: answers for VS Code's `${input:id}`; a missing one is an error that names it.
+        source: for messages.
+
+    Raises:
+        ConfigError: a wrong key or value, or a variable without a value; the message names both.
+    """
+    table = _inner(value)
+    rows: list[tuple[str, Any]]
+    if isinstance(table, Mapping):
+        rows = [(str(k), v) for k, v in cast("Mapping[Any, Any]", table).items()]
+    elif isinstance(table, Sequence) and not isinstance(table, str):
+        rows = [(_text(_get(one, "name")), one) for one in cast("Sequence[Any]", table)]
+    else:
+        raise ConfigError(f"{source}: MCP servers must be a list or a map, not {type(table).__name__}")
+    out: list[ServerConfig] = []
+    for name, row in rows:
+        if not isinstance(row, Mapping):
+            raise ConfigError(f"{source}: MCP server {name!r} must be a table, not {type(row).__name__}")
+        fill = _Filler(source, name, environment, inputs or {})
+        out.append(_server(name, cast("Mapping[str, Any]", fill.fill(row, "")), source))
+    names = [one.name for one in out]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{source}: two MCP servers are called {name!r}")
+    return tuple(out)
+
+
+_WRAPPERS: Final = ("mcpservers", "servers", "mcp", "tools")
+
+
+def _inner(value: Any) -> Any:
+    """The servers inside the wrappers that files of several programs put around them."""
+    for _ in range(3):
+        if not isinstance(value, Mapping):
+            return value
+        folded = {_fold(str(k)): v for k, v in cast("Mapping[Any, Any]", value).items()}
+        found = next((folded[w] for w in _WRAPPERS if isinstance(folded.get(w), Mapping | list)), None)
+        # A server may be called "tools": its table has a command or url, a wrapper has not.
+        if found is None or (isinstance(found, Mapping) and _is_server(cast("Mapping[str, Any]", found))):
+            return value
+        value = found
+    return value
+
+
+def _is_server(table: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(v, str) and _fold(str(k)) in ("command", "url", "serverurl") for k, v in table.items()
+    )
+
+
+_KEYS: Final[Mapping[str, str]] = {
+    "name": "", "type": "transport", "transport": "transport", "transporttype": "transport",
+    "command": "command", "args": "args", "arguments": "args", "env": "env", "environment": "env",
+    "envfile": "", "cwd": "cwd", "url": "url", "serverurl": "url", "httpurl": "url", "headers": "headers",
+    "timeout": "timeout_s", "timeouts": "timeout_s", "tooltimeout": "timeout_s", "tooltimeouts": "tool_timeouts",
+    "progressextends": "progress_extends", "maxs": "max_s", "starts": "start_s", "startuptimeout": "start_s",
+    "starttimeout": "start_s", "allow": "allow", "allowedtools": "allow", "enabledtools": "allow",
+    "includetools": "allow", "tools": "allow", "deny": "deny", "excludetools": "deny", "disabledtools": "deny",
+    "resources": "resources", "prompts": "prompts", "trusted": "trusted", "protocol": "protocol",
+    "parallel": "parallel", "oauth": "oauth", "auth": "oauth", "disabled": "disabled", "enabled": "enabled",
+    "description": "", "gallery": "", "dev": "", "alwaysallow": "", "autoapprove": "", "trust": "",
+}  # fmt: skip
+"""Folded keys of every known form -> our field; empty = read and not used (a file's own `alwaysAllow`
+or `trust` never grants anything)."""
+
+
+def _server(name: str, row: Mapping[str, Any], source: str) -> ServerConfig:
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        field_name = _KEYS.get(_fold(key))
+        if field_name is None:
+            import difflib
+
+            near = difflib.get_close_matches(_fold(key), list(_KEYS), n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{source}: MCP server {name!r} has the unknown key {key!r}{meant}")
+        if field_name:
+            found[field_name] = value
+    try:
+        return _typed(name, found, source)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{source}: MCP server {name!r}: {error}") from None
+
+
+def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
+    url = _text(found.get("url"))
+    said = _fold(_text(found.get("transport")))
+    transport = _TRANSPORTS.get(said) if said else ("streamable_http" if url else "stdio")
+    if transport is None:
+        raise ValueError(f"transport {found['transport']!r} is none of stdio, streamable_http, sse, http_sse")
+    config = ServerConfig(
+        name=name,
+        transport=transport,
+        command=_text(found.get("command")),
+        args=_texts(found.get("args")),
+        env=_table(found.get("env"), "env"),
+        cwd=_text(found.get("cwd")) or None,
+        url=url,
+        headers=_table(found.get("headers"), "headers"),
+        allow=None if found.get("allow") is None else _texts(found["allow"]),
+        deny=_texts(found.get("deny")),
+        protocol=_text(found.get("protocol")) or "auto",
+        oauth=_table(found.get("oauth"), "oauth"),
+        disabled=bool(found.get("disabled", False)) or found.get("enabled") is False,
+        source=source,
+    )
+    numbers = {k: _seconds(found[k], k) for k in ("timeout_s", "max_s", "start_s") if k in found}
+    flags = {
+        k: bool(found[k])
+        for k in ("progress_extends", "resources", "prompts", "trusted", "parallel")
+        if k in found
+    }
+    per_tool = {str(k): _seconds(v, k) for k, v in dict(found.get("tool_timeouts") or {}).items()}
+    return replace(config, **numbers, **flags, tool_timeouts=per_tool)
+
+
+class _Filler:
+    """Fills variables in every text below a server's table."""
+
+    def __init__(
+        self, source: str, server: str, environment: Mapping[str, str], inputs: Mapping[str, str]
+    ) -> None:
+        self._source = source
+        self._server = server
+        self._environment = environment
+        self._inputs = inputs
+
+    def fill(self, value: Any, key: str) -> Any:
+        if isinstance(value, str):
+            return _VARIABLE.sub(lambda match: self._value(match, key), value)
+        if isinstance(value, Mapping):
+            table = cast("Mapping[Any, Any]", value)
+            return {str(k): self.fill(v, f"{key}.{k}".lstrip(".")) for k, v in table.items()}
+        if isinstance(value, list):
+            return [self.fill(v, f"{key}[{i}]") for i, v in enumerate(cast("list[Any]", value))]
+        return value
+
+    def _value(self, match: re.Match[str], key: str) -> str:
+        kind, name, default = match[1], match[2], match[3]
+        found = (self._inputs if kind == "input" else self._environment).get(name) or default
+        if found is None:
+            what = "the input" if kind == "input" else "the environment variable"
+            raise ConfigError(
+                f"{self._source}: MCP server {self._server!r}: key {key} needs {what} {name}, which is not set"
+            )
+        return found
+
+
+def _fold(key: str) -> str:
+    return key.replace("_", "").replace("-", "").lower()
+
+
+def _get(row: Any, key: str) -> Any:
+    if not isinstance(row, Mapping):
+        return None
+    return next((v for k, v in cast("Mapping[Any, Any]", row).items() if _fold(str(k)) == key), None)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {value!r:.60}")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        raise TypeError(f"expected a list of texts, got {value!r:.60}")
+    return tuple(str(v) for v in value)
+
+
+def _table(value: Any, key: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{key} must be a table, got {value!r:.60}")
+    return {str(k): str(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+
+
+def _seconds(value: Any, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise ValueError(f"{key} must be seconds above 0, got {value!r}")
+    return float(value)

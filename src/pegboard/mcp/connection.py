@@ -1,0 +1,416 @@
+"""Connection: one session with one server, owned by one task from opening to closing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+
+from pegboard.core.context import current_context
+from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError, Unavailable
+from pegboard.mcp.asking import Asking
+from pegboard.mcp.catalogue import Catalogue, build
+from pegboard.mcp.pipe import piped
+from pegboard.mcp.process import ServerProcess
+from pegboard.mcp.session import Session
+from pegboard.mcp.visible import clean
+from pegboard.ports.people import People
+
+if TYPE_CHECKING:
+    from pegboard.mcp.client import MCPServer
+
+MAX_PAGES: Final = 100
+_CLOSE_S: Final = 10.0
+
+
+class Connection:
+    """An open session.
+
+    Args:
+        server: whose settings hold.
+
+    Attributes:
+        alive: whether requests can be sent.
+        log: the last messages that the server logged.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+        self.config = server.config
+        self.alive = False
+        self.log: list[str] = []
+        self._session: Session | None = None
+        self._process: ServerProcess | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._stale = asyncio.Event()
+        self._ready: asyncio.Future[None] | None = None
+        self._asking = Asking(self.config.name)
+        self._active = 0
+
+    @property
+    def stderr(self) -> str:
+        """See MCPServer."""
+        return "" if self._process is None else self._process.stderr_text
+
+    @property
+    def protocol(self) -> str:
+        """See MCPServer."""
+        return "" if self._session is None else self._session.protocol_version or ""
+
+    @property
+    def instructions(self) -> str:
+        """See MCPServer."""
+        return "" if self._session is None else clean(self._session.instructions or "")
+
+    # -- lifetime -----------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the owner task and wait until the session is agreed.
+
+        Raises:
+            Unavailable: it ended, refused, or spoke no known revision.
+        """
+        self._ready = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(), name=f"mcp-{self.config.name}")
+        await asyncio.shield(self._ready)
+
+    async def aclose(self) -> None:
+        """End the session and its process; returns when both are gone."""
+        self.alive = False
+        self._stop.set()
+        owner = self._owner
+        if owner is None:
+            return
+        if self._ready is not None and not self._ready.done():
+            owner.cancel()
+        done, _ = await asyncio.wait([owner], timeout=_CLOSE_S)
+        if not done:
+            owner.cancel()
+            await asyncio.wait([owner], timeout=_CLOSE_S)
+
+    async def _own(self) -> None:
+        ready = cast("asyncio.Future[None]", self._ready)
+        try:
+            async with self._dispatcher() as dispatcher:
+                async with self._new_session(dispatcher) as session:
+                    self._session = session
+                    await session.negotiate(self.config.protocol)
+                    self.alive = True
+                    if not ready.done():
+                        ready.set_result(None)
+                    await self._stay(session)
+        except BaseException as error:
+            if not ready.done():
+                if isinstance(error, asyncio.CancelledError):
+                    ready.cancel()
+                    raise
+                ready.set_exception(self._start_error(error))
+                # Whoever waits may have given up already; then nobody looks at this.
+                ready.exception()
+                return
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            self.log.append(f"the connection ended: {_told(error)}")
+        finally:
+            self.alive = False
+
+    async def _stay(self, session: Session) -> None:
+        """Until closed or lost: list again whenever the server says that its lists changed."""
+        waits = [asyncio.create_task(self._stop.wait()), asyncio.create_task(self._relist_forever())]
+        if self._process is not None:
+            waits.append(asyncio.create_task(self._process.ended.wait()))
+        if session.discover_result is not None and self._announces(session):
+            waits.append(asyncio.create_task(self._listen(session)))
+        try:
+            needed = [w for w in waits if w is not waits[1]][: 2 if self._process is not None else 1]
+            await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)
+            self.alive = False
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _relist_forever(self) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            with contextlib.suppress(PegboardError, MCPError):
+                await self._server.refresh()
+
+    async def _listen(self, session: Session) -> None:
+        from mcp.client.subscriptions import SubscriptionLost, listen
+
+        with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
+            async with listen(
+                session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as changes:
+                async for _ in changes:
+                    self._stale.set()
+
+    @staticmethod
+    def _announces(session: Session) -> bool:
+        has = session.server_capabilities
+        return has is not None and any(
+            part is not None and part.list_changed for part in (has.tools, has.prompts, has.resources)
+        )
+
+    @asynccontextmanager
+    async def _dispatcher(self) -> AsyncGenerator[Any]:
+        if self.config.transport == "stdio":
+            self._process = ServerProcess(self.config, self._server.environment)
+            async with piped(self._process) as dispatcher:
+                yield dispatcher
+            return
+        from pegboard.mcp.http import http_transport
+
+        async with http_transport(self.config, self._server.auth) as (read, write):
+            yield JSONRPCDispatcher(read, write)
+
+    def _new_session(self, dispatcher: Any) -> Session:
+        return Session(
+            dispatcher=dispatcher,
+            elicitation_callback=self._asking.elicit,
+            logging_callback=self._on_log,
+            message_handler=self._on_message,
+            client_info=types.Implementation(name="pegboard", version=_version()),
+        )
+
+    async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        self.log.append(clean(str(params.data))[:2000])
+        del self.log[:-100]
+
+    async def _on_message(self, message: Any) -> None:
+        if isinstance(
+            message,
+            types.ToolListChangedNotification
+            | types.ResourceListChangedNotification
+            | types.PromptListChangedNotification,
+        ):
+            self._stale.set()
+
+    def last_words(self) -> str:
+        """The end of what the program wrote to standard error, for a message; may be empty."""
+        said = clean(self.stderr).strip()
+        return f"; it said: {said[-500:]}" if said else ""
+
+    def _start_error(self, error: BaseException) -> PegboardError:
+        if isinstance(error, BaseExceptionGroup):
+            error = _first(cast("BaseExceptionGroup[BaseException]", error))
+        if isinstance(error, PegboardError):
+            text = error.message if isinstance(error, ToolError) else str(error)
+            return (
+                Unavailable(f"MCP server {self.config.name!r}: {text}")
+                if self.config.name not in text
+                else error
+            )
+        process = self._process
+        how = ""
+        if process is not None and process.exit_code is not None:
+            how = f" (exit status {process.exit_code})"
+        return Unavailable(
+            f"MCP server {self.config.name!r} could not be started: {_told(error)}{how}{self.last_words()}",
+            hint=f"It runs: {self.config.command_line}",
+        )
+
+    # -- requests -----------------------------------------------------------------------------
+
+    async def request(self, method: str, params: dict[str, Any], *, what: str) -> dict[str, Any]:
+        """See MCPServer.call."""
+        session = self._session
+        if session is None or not self.alive:
+            raise Unavailable(f"MCP server {self.config.name!r} is not connected")
+        limit = self.config.tool_timeouts.get(str(params.get("name", "")), self.config.timeout_s)
+        context = _context()
+        self._enter(context)
+        loop = asyncio.get_running_loop()
+        last = loop.time() + max(limit, self.config.max_s)
+        try:
+            async with asyncio.timeout(limit) as deadline:
+
+                async def progress(done: float, total: float | None, message: str | None) -> None:
+                    if self.config.progress_extends and not deadline.expired():
+                        # The call's own bound holds whatever a server says (corpus mcp-041).
+                        deadline.reschedule(min(loop.time() + limit, last))
+                    if context is not None:
+                        context.emit(
+                            {"progress": done, "total": total, "message": clean(message or "")[:500]}
+                        )
+
+                return await self._asked(session, method, params, what, progress)
+        except TimeoutError:
+            raise TimedOut(
+                f"{what} of MCP server {self.config.name!r} did not answer within {limit:g} s; it was told to stop",
+                hint="Ask for less at once, or set timeout_s of this server higher.",
+                details={"timeout_s": limit, "server": self.config.name},
+            ) from None
+        finally:
+            self._leave()
+
+    async def _asked(
+        self, session: Session, method: str, params: dict[str, Any], what: str, progress: Callable[..., Any]
+    ) -> dict[str, Any]:
+        try:
+            return await session.ask(method, params, progress=progress)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                raise await self._lost(what) from None
+            raise ToolError(
+                f"MCP server {self.config.name!r} refused {what}: {clean(error.message)[:1000]} (code {error.code})",
+                code="mcp_error",
+                details={"server": self.config.name, "code": error.code},
+            ) from None
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError):
+            raise await self._lost(what) from None
+
+    async def _lost(self, what: str) -> Interrupted:
+        self.alive = False
+        process = self._process
+        how = ""
+        if process is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await process.ended.wait()
+            if process.exit_code is not None:
+                code = process.exit_code
+                how = f": it ended with {'signal' if code < 0 else 'exit status'} {abs(code)}"
+            if process.fault:
+                how += f" ({process.fault})"
+        return Interrupted(
+            f"MCP server {self.config.name!r} was lost during {what}{how}; nobody knows whether it took effect"
+            f"{self.last_words()}",
+            hint="Find out what happened before you call it again; the server is started again at the next call.",
+            details={"server": self.config.name},
+        )
+
+    def _enter(self, context: Any) -> None:
+        self._active += 1
+        self._asking.asked = 0
+        if context is not None:
+            find = getattr(context.ports, "find", context.ports.get)
+            self._asking.people = cast("People | None", find(People))
+
+    def _leave(self) -> None:
+        self._active -= 1
+        if self._active == 0:
+            self._asking.people = None
+
+    # -- lists --------------------------------------------------------------------------------
+
+    async def catalogue(self) -> Catalogue:
+        """List everything that the server has, page by page.
+
+        Raises:
+            Unavailable: the list of tools cannot be had.
+        """
+        session = cast(Session, self._session)
+        has = session.server_capabilities or types.ServerCapabilities()
+        said: list[str] = []
+        config = self.config
+        tools = await self._pages("tools/list", "tools", said) if has.tools is not None else []
+        if session.protocol_version not in (None, "2024-11-05") and session.discover_result is not None:
+            tools = self._with_valid_headers(session, tools, said)
+        resources: list[Mapping[str, Any]] = []
+        prompts: list[Mapping[str, Any]] = []
+        if has.resources is not None and config.resources:
+            resources = await self._pages("resources/list", "resources", said, optional=True)
+            resources += await self._pages(
+                "resources/templates/list", "resourceTemplates", said, optional=True
+            )
+        if has.prompts is not None and config.prompts:
+            prompts = await self._pages("prompts/list", "prompts", said, optional=True)
+        return build(
+            config.name, tools=tools, resources=resources, prompts=prompts, allow=config.allow, deny=config.deny,
+            style=self._server.style, warnings=said,
+        )  # fmt: skip
+
+    async def _pages(
+        self, method: str, key: str, said: list[str], *, optional: bool = False
+    ) -> list[Mapping[str, Any]]:
+        session = cast(Session, self._session)
+        out: list[Mapping[str, Any]] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(MAX_PAGES):
+            try:
+                raw = await session.ask(method, {} if cursor is None else {"cursor": cursor})
+            except MCPError as error:
+                if error.code == CONNECTION_CLOSED:
+                    raise await self._lost(method) from None
+                if cursor is None and not optional:
+                    raise Unavailable(
+                        f"MCP server {self.config.name!r} refused {method}: {clean(error.message)[:500]}"
+                    ) from None
+                if error.code != METHOD_NOT_FOUND or cursor is not None:
+                    said.append(
+                        f"{self.config.name}: {method} failed after {len(out)} entries: {clean(error.message)[:200]}"
+                    )
+                return out
+            rows: Any = raw.get(key)
+            out += (
+                [r for r in cast("list[Any]", rows) if isinstance(r, dict)] if isinstance(rows, list) else []
+            )
+            following: Any = raw.get("nextCursor")
+            if not isinstance(following, str) or not following:
+                return out
+            if following in seen:
+                said.append(
+                    f"{self.config.name}: {method} repeats a cursor; stopped after {len(out)} entries"
+                )
+                return out
+            seen.add(following)
+            cursor = following
+        said.append(f"{self.config.name}: {method} does not end; stopped after {MAX_PAGES} pages")
+        return out
+
+    def _with_valid_headers(
+        self, session: Session, tools: list[Mapping[str, Any]], said: list[str]
+    ) -> list[Mapping[str, Any]]:
+        """The tools whose header annotations are valid; the session learns them (2026-07-28, custom headers)."""
+        from mcp.shared.inbound import find_invalid_x_mcp_header
+
+        kept: list[Mapping[str, Any]] = []
+        for tool in tools:
+            why = find_invalid_x_mcp_header(tool.get("inputSchema"))
+            if why is None:
+                kept.append(tool)
+            else:
+                said.append(f"{self.config.name}: the tool {str(tool.get('name'))[:80]!r} is refused: {why}")
+        session.learn(kept)
+        return kept
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
+    return inner
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        error = _first(cast("BaseExceptionGroup[BaseException]", error))
+    if isinstance(error, MCPError):
+        return clean(error.message)[:500]
+    return f"{type(error).__name__}: {clean(str(error))[:500]}" if str(error) else type(error).__name__
+
+
+def _context() -> Any:
+    try:
+        return current_context()
+    except LookupError:
+        return None
+
+
+def _version() -> str:
+    from pegboard import __version__
+
+    return __version__

@@ -1,0 +1,112 @@
+"""HTTP transports of the client: bounded bodies, no proxy from the environment, no credentials in the clear."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from pegboard.core.errors import ConfigError
+from pegboard.mcp.config import ServerConfig
+
+MAX_BODY: Final = 16 * 1024 * 1024
+_SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")
+
+
+@asynccontextmanager
+async def http_transport(
+    config: ServerConfig, auth: httpx2.Auth | None = None
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """The stream pair of an HTTP server.
+
+    Raises:
+        ConfigError: credentials would go unencrypted to another machine.
+    """
+    refuse_clear_credentials(config.url, config.headers, has_auth=auth is not None)
+    if config.transport == "sse":
+
+        def factory(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,
+            auth: httpx2.Auth | None = None,
+        ) -> httpx2.AsyncClient:
+            return _client(headers or {}, auth, timeout)
+
+        async with sse_client(
+            config.url, headers=dict(config.headers), httpx_client_factory=factory, auth=auth
+        ) as streams:
+            yield streams
+        return
+    async with _client(config.headers, auth, httpx2.Timeout(30.0, read=None)) as client:
+        async with streamable_http_client(
+            config.url, http_client=client, max_sse_event_size=MAX_BODY
+        ) as streams:
+            yield streams
+
+
+def refuse_clear_credentials(url: str, headers: Mapping[str, str], *, has_auth: bool) -> None:
+    """Refuse to send credentials over plain HTTP to anything but this machine (corpus mcp-084).
+
+    Raises:
+        ConfigError: that would happen.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https" or _is_loopback(parts.hostname or ""):
+        return
+    if has_auth or parts.password or any(name.lower() in _SECRET_HEADERS for name in headers):
+        raise ConfigError(
+            f"credentials for {parts.hostname} would go over http in the clear; use https, or a loopback address"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _client(
+    headers: Mapping[str, str], auth: httpx2.Auth | None, timeout: httpx2.Timeout | None
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers=dict(headers), auth=auth, timeout=timeout or httpx2.Timeout(30.0), trust_env=False,
+        transport=_Bounded(httpx2.AsyncHTTPTransport(), MAX_BODY), follow_redirects=False,
+    )  # fmt: skip
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Ends a response whose single document or event is over the limit, while it arrives."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: int) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        response.stream = _BoundedStream(response.stream, self._limit)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: Any, limit: int) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._inner:
+            # An event stream may be endless; a single event or document may not.
+            cut = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
+            size = size + len(chunk) if cut < 0 else len(chunk) - cut
+            if size > self._limit:
+                raise httpx2.ReadError(f"the server's answer is over {self._limit} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

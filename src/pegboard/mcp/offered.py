@@ -1,0 +1,153 @@
+"""Offered: what our server offers besides tools: resources and prompts."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+from pegboard.core.errors import NotFound, ToolError
+
+PAGE: Final = 100
+
+
+class Resources(Protocol):
+    """Things that a client can read."""
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """`{uri, name, description?, mimeType?}` of each."""
+        ...
+
+    async def templates(self) -> Sequence[Mapping[str, Any]]:
+        """`{uriTemplate, name, description?, mimeType?}` of each."""
+        ...
+
+    async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
+        """`{uri, mimeType?, text | blob}` of its parts.
+
+        Raises:
+            NotFound: there is none.
+        """
+        ...
+
+
+class Prompts(Protocol):
+    """Texts that a client can get."""
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """`{name, description?, arguments?}` of each."""
+        ...
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """`{description?, messages}`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        ...
+
+    async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
+        """Values that an argument may take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One text prompt with `{argument}` places."""
+
+    name: str
+    description: str
+    text: str
+    arguments: tuple[str, ...] = ()
+
+
+class TextPrompts:
+    """Prompts with named places."""
+
+    def __init__(self, prompts: Sequence[Prompt] = ()) -> None:
+        self._prompts = {p.name: p for p in prompts}
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Prompts."""
+        return [
+            {
+                "name": p.name,
+                "description": p.description,
+                "arguments": [{"name": a, "required": True} for a in p.arguments],
+            }
+            for p in self._prompts.values()
+        ]
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """See Prompts."""
+        prompt = self._prompts.get(name)
+        if prompt is None:
+            raise NotFound(f"there is no prompt {name!r}; there are: {', '.join(self._prompts) or 'none'}")
+        missing = [a for a in prompt.arguments if a not in arguments]
+        if missing:
+            raise ToolError(f"prompt {name!r} needs {', '.join(missing)}", code="invalid_arguments")
+        text = prompt.text
+        for argument in prompt.arguments:
+            text = text.replace("{" + argument + "}", arguments[argument])
+        message = {"role": "user", "content": {"type": "text", "text": text}}
+        return {"description": prompt.description, "messages": [message]}
+
+    async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
+        """See Prompts."""
+        return ()
+
+
+class WorkspaceResources:
+    """The workspace's files as `workspace:///PATH`, read through the Files port.
+
+    Args:
+        files: reads one file's text by workspace path; raises ToolError as the port does.
+        names: lists workspace paths, at most PAGE times some.
+    """
+
+    def __init__(self, read: Callable[[str], Any], names: Callable[[], Any]) -> None:
+        self._read = read
+        self._names = names
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [
+            {
+                "uri": f"workspace:///{quote(path)}",
+                "name": path,
+                "mimeType": mimetypes.guess_type(path)[0] or "text/plain",
+            }
+            for path in await self._names()
+        ]
+
+    async def templates(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [
+            {
+                "uriTemplate": "workspace:///{path}",
+                "name": "workspace file",
+                "description": "A file by its path.",
+            }
+        ]
+
+    async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
+        """See Resources. Only workspace addresses, and only below the workspace (corpus mcp-072)."""
+        path = workspace_path(uri)
+        text = await self._read(path)
+        return [{"uri": uri, "mimeType": mimetypes.guess_type(path)[0] or "text/plain", "text": text}]
+
+
+def workspace_path(uri: str) -> str:
+    """The relative path of a workspace address.
+
+    Raises:
+        NotFound: another scheme or host, or a path that climbs; nothing says whether such a file exists.
+    """
+    parts = urlsplit(uri)
+    path = unquote(parts.path).lstrip("/")
+    steps = path.replace("\\", "/").split("/")
+    if parts.scheme != "workspace" or parts.netloc or not path or ".." in steps or "\0" in path:
+        raise NotFound(f"there is no resource {uri[:200]!r}", hint="Take an address from resources/list.")
+    return path

@@ -1,0 +1,130 @@
+"""Serving on standard input and output: one client, one process (ledger N-116; case mcp-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from pegboard.mcp.exchange import Exchange, Json, Peer
+from pegboard.mcp.server import Service
+from pegboard.mcp.wire import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, error_reply
+
+MAX_LINE: Final = 16 * 1024 * 1024
+_CHUNK: Final = 1 << 16
+_LEAVE_S: Final = 2.0
+
+
+def claim_stdout() -> int:
+    """A descriptor of the real standard output; whatever prints from now on goes to standard error instead."""
+    sys.stdout.flush()
+    real = os.dup(1)
+    os.dup2(2, 1)
+    return real
+
+
+async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> None:
+    """Serve until the client closes its end, then end what still runs.
+
+    Args:
+        source, sink: descriptors of the pipes; both are closed at the end.
+    """
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_CHUNK)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(sink, "wb", 0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    line = _Line(service, writer)
+    service.join(line.peer)
+    try:
+        buffer = bytearray()
+        while chunk := await reader.read(_CHUNK):
+            buffer += chunk
+            if b"\n" not in chunk:
+                if len(buffer) > MAX_LINE:
+                    line.write(error_reply(None, INVALID_REQUEST, f"a message may have {MAX_LINE} bytes"))
+                    return
+                continue
+            *whole, rest = buffer.split(b"\n")
+            buffer = rest
+            for one in whole:
+                if one.strip():
+                    line.take(bytes(one))
+            # Wait where the client does not read, so that its pipe and not our memory holds the answers.
+            with suppress(ConnectionError):
+                await writer.drain()
+        await line.finish()
+    finally:
+        service.leave(line.peer)
+        writer.close()
+        with suppress(ConnectionError, OSError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                await writer.wait_closed()
+
+
+class _Line:
+    """The one client of a pipe."""
+
+    def __init__(self, service: Service, writer: asyncio.StreamWriter) -> None:
+        self._service = service
+        self._writer = writer
+        self._running: set[asyncio.Task[None]] = set()
+        self.peer = Peer(send=self.send, session="mcp:stdio")
+
+    def send(self, message: Json, exchange: Exchange | None) -> None:
+        """See Peer."""
+        self.write(message)
+
+    def write(self, message: Json) -> None:
+        """One line; nothing where the client is gone."""
+        if not self._writer.is_closing():
+            self._writer.write(
+                json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+                + b"\n"
+            )
+
+    def take(self, text: bytes) -> None:
+        """Begin to answer one message."""
+        try:
+            message: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            self.write(error_reply(None, PARSE_ERROR, "the message is no JSON"))
+            return
+        task = asyncio.create_task(self._answer(message))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        id: Any = cast("Json", message).get("id") if isinstance(message, dict) else None
+        if isinstance(id, str | int) and not isinstance(id, bool) and "method" in cast("Json", message):
+            if id in self.peer.inflight:
+                # Two running requests under one id: neither answer could be told apart.
+                task.cancel()
+                self.write(error_reply(id, INVALID_REQUEST, f"request {id!r} is already running"))
+                return
+            self.peer.inflight[id] = task
+            task.add_done_callback(lambda done: self._ended(id, done))
+
+    def _ended(self, id: str | int, task: asyncio.Task[None]) -> None:
+        if self.peer.inflight.get(id) is task:
+            del self.peer.inflight[id]
+
+    async def _answer(self, message: Any) -> None:
+        try:
+            reply = await self._service.handle(message, self.peer)
+        except asyncio.CancelledError:
+            # The client asked for it and expects no answer (2025-11-25, cancellation).
+            return
+        except Exception as error:  # noqa: BLE001  The boundary of a message: one bad answer must not end the others.
+            id = cast("Json", message).get("id")
+            reply = error_reply(id, INTERNAL_ERROR, f"the server failed with {type(error).__name__}")
+        if reply is not None:
+            self.write(reply)
+
+    async def finish(self) -> None:
+        """Give the last answers a moment, where the client only closed its sending side."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=_LEAVE_S)

@@ -1,0 +1,518 @@
+"""Service: a toolkit as an MCP server, every call through the one pipeline (ledger K-81, decisions 9).
+
+Written by hand rather than on the server of package `mcp`: the shapes are few, and a call costs a fraction
+(docs/decisions/0110). The package's own tables still judge the stateless era's envelope, and the official
+conformance suite holds both eras to the specification.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, cast
+
+from pegboard.core.call import ToolCall
+from pegboard.core.context import Context
+from pegboard.core.digest import sha256_of
+from pegboard.core.errors import NotFound, ToolError
+from pegboard.core.pipeline import Pipeline, new_id
+from pegboard.core.result import ToolResult
+from pegboard.core.shaping import to_data
+from pegboard.core.tool import Tool
+from pegboard.dialects.mcp import call_result
+from pegboard.mcp.exchange import Exchange, Json, Peer, StateSeal, enter
+from pegboard.mcp.offered import Prompts, Resources
+from pegboard.mcp.tasks import EXTENSION, Tasks
+from pegboard.mcp.wire import (
+    HANDSHAKE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LOG_LEVELS,
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_SERVER,
+    META_SUBSCRIPTION,
+    META_VERSION,
+    METHOD_NOT_FOUND,
+    MODERN,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    RpcError,
+    error_reply,
+)
+
+Method: TypeAlias = Callable[[Peer, Exchange, Mapping[str, Any]], Awaitable[Json]]
+
+PAGE: Final = 200
+_CACHE_MS: Final = 60_000
+_CHANGING: Final = frozenset(
+    {"write", "delete", "exec", "send", "spawn", "schedule", "spend", "control", "call"}
+)
+
+
+class Service:
+    """A toolkit behind the protocol; transports give it messages and take its answers.
+
+    Args:
+        pipeline: where every call goes.
+        context: where calls run; each client's session is put in.
+        resources, prompts: what is offered besides tools; None = nothing.
+        name, version, instructions: how it introduces itself.
+        task_after_s: calls of clients that can take tasks become one after so many seconds; None = never.
+
+    Attributes:
+        toolkit: what is offered.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        context: Context,
+        *,
+        resources: Resources | None = None,
+        prompts: Prompts | None = None,
+        name: str = "pegboard",
+        version: str = "0",
+        instructions: str = "",
+        task_after_s: float | None = 2.0,
+    ) -> None:
+        self.pipeline = pipeline
+        self.context = context
+        self.toolkit = pipeline.toolkit
+        self.resources = resources
+        self.prompts = prompts
+        self.info: Json = {"name": name, "version": version}
+        self.instructions = instructions
+        self.seal = StateSeal(secrets.token_bytes(32))
+        self.tasks = Tasks(after_s=task_after_s)
+        self.peers: set[int] = set()
+        self._peers: list[Peer] = []
+        self._listed: list[Json] | None = None
+        self._common: dict[str, Method] = {
+            "tools/list": self._tools_list,
+            "tools/call": self._tools_call,
+            "resources/list": self._resources_list,
+            "resources/templates/list": self._templates_list,
+            "resources/read": self._resources_read,
+            "prompts/list": self._prompts_list,
+            "prompts/get": self._prompts_get,
+            "completion/complete": self._complete,
+        }
+        self._handshake: dict[str, Method] = {
+            **self._common,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+        }
+        self._modern: dict[str, Method] = {
+            **self._common,
+            "server/discover": self._discover,
+            "subscriptions/listen": self._listen,
+            **self.tasks.methods(),
+        }
+        absent = {"resources": resources is None, "prompts": prompts is None, "completion": prompts is None}
+        for table in (self._handshake, self._modern):
+            for method in [m for m in table if absent.get(m.partition("/")[0])]:
+                del table[method]
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def join(self, peer: Peer) -> None:
+        """A client is there: changes are told to it from now on."""
+        self._peers.append(peer)
+
+    def leave(self, peer: Peer) -> None:
+        """A client is gone: what it started is ended."""
+        if peer in self._peers:
+            self._peers.remove(peer)
+        peer.end()
+
+    def tools_changed(self) -> None:
+        """Tell every client that the list of tools is another one."""
+        self._listed = None
+        self.toolkit = self.pipeline.toolkit
+        self._tell("notifications/tools/list_changed", "toolsListChanged")
+
+    def prompts_changed(self) -> None:
+        """Tell every client that the list of prompts is another one."""
+        self._tell("notifications/prompts/list_changed", "promptsListChanged")
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that watch a resource that it is another one."""
+        for peer in self._peers:
+            if uri in peer.subscriptions:
+                peer.notify("notifications/resources/updated", {"uri": uri})
+            for id, wanted in peer.listeners.items():
+                if uri in cast("Sequence[str]", wanted.get("resourceSubscriptions") or ()):
+                    self._to_listener(peer, id, "notifications/resources/updated", {"uri": uri})
+
+    def _tell(self, method: str, flag: str) -> None:
+        for peer in self._peers:
+            for id, wanted in peer.listeners.items():
+                if wanted.get(flag):
+                    self._to_listener(peer, id, method, {})
+            if peer.version in HANDSHAKE:
+                peer.notify(method)
+
+    def _to_listener(self, peer: Peer, id: str | int, method: str, params: Json) -> None:
+        exchange = cast("dict[str | int, Exchange]", getattr(self, "_streams", {})).get(id)
+        peer.notify(method, {**params, "_meta": {META_SUBSCRIPTION: id}}, exchange)
+
+    # -- messages -----------------------------------------------------------------------------
+
+    async def handle(
+        self, message: Any, peer: Peer, *, exchange_made: Callable[[Exchange], None] | None = None
+    ) -> Json | None:
+        """The answer to one message; None where it wants none."""
+        if not isinstance(message, dict) or cast("Json", message).get("jsonrpc") != "2.0":
+            return error_reply(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
+        one = cast("Json", message)
+        method: Any = one.get("method")
+        if method is None:
+            peer.answered(one)
+            return None
+        if "id" not in one:
+            self._notified(str(method), one.get("params"), peer)
+            return None
+        id: Any = one["id"]
+        if not isinstance(id, str | int) or isinstance(id, bool) or not isinstance(method, str):
+            return error_reply(
+                None, INVALID_REQUEST, "a request needs a text or whole number as id, and a method"
+            )
+        given: Any = one.get("params")
+        if given is not None and not isinstance(given, dict):
+            return error_reply(id, INVALID_PARAMS, "params must be an object")
+        try:
+            return await self._request(id, method, cast("Json", given or {}), peer, exchange_made)
+        except RpcError as error:
+            return error_reply(id, error.code, error.message, error.data)
+        except ToolError as error:
+            code = INVALID_PARAMS if error.code == "invalid_arguments" else INTERNAL_ERROR
+            return error_reply(id, code, error.message)
+
+    async def _request(
+        self,
+        id: str | int,
+        method: str,
+        params: Json,
+        peer: Peer,
+        exchange_made: Callable[[Exchange], None] | None,
+    ) -> Json:
+        modern = is_modern(params)
+        capabilities = peer.capabilities
+        if modern:
+            capabilities = self._envelope(method, params)
+            if peer.version in HANDSHAKE:
+                raise RpcError(INVALID_REQUEST, "this connection has agreed on a revision with a handshake")
+            peer.version = MODERN[-1]
+        elif method == "initialize":
+            if peer.version in MODERN:
+                raise RpcError(
+                    UNSUPPORTED_VERSION,
+                    "this connection speaks the stateless revision",
+                    {"supported": list(MODERN)},
+                )
+            return {"jsonrpc": "2.0", "id": id, "result": self._initialize(params, peer)}
+        elif peer.version not in HANDSHAKE and method != "ping":
+            if peer.version in MODERN:
+                raise RpcError(
+                    INVALID_PARAMS, f"params._meta must carry {META_VERSION} and {META_CAPABILITIES}"
+                )
+            if method == "server/discover" or method not in self._handshake:
+                raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
+            raise RpcError(INVALID_REQUEST, "send initialize first")
+        run = (self._modern if modern else self._handshake).get(method)
+        if run is None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
+        exchange = Exchange(
+            peer, id, params, modern=modern, seal=self.seal, capabilities=capabilities,
+            binding=_binding(method, params) if modern else "",
+        )  # fmt: skip
+        if exchange_made is not None:
+            exchange_made(exchange)
+        enter(exchange)
+        result = await run(peer, exchange, params)
+        if modern:
+            result.setdefault("resultType", "complete")
+            meta: Any = result.get("_meta")
+            result["_meta"] = {
+                **(cast("Json", meta) if isinstance(meta, dict) else {}),
+                META_SERVER: self.info,
+            }
+        return {"jsonrpc": "2.0", "id": id, "result": result}
+
+    def _envelope(self, method: str, params: Json) -> Mapping[str, Any]:
+        """The capabilities of a stateless request.
+
+        Raises:
+            RpcError: its envelope lacks something or names a revision that we do not speak.
+        """
+        from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+
+        meta = cast("Json", params["_meta"])
+        if meta.get(META_VERSION) in MODERN and isinstance(meta.get(META_CAPABILITIES), dict):
+            if not isinstance(meta.get(META_CLIENT, {}), dict):
+                raise RpcError(INVALID_PARAMS, f"{META_CLIENT} must be an object")
+            return cast("Mapping[str, Any]", meta[META_CAPABILITIES])
+        verdict = classify_inbound_request({"method": method, "params": params})
+        if isinstance(verdict, InboundLadderRejection):
+            raise RpcError(verdict.code, verdict.message, verdict.data)
+        raise RpcError(INVALID_PARAMS, f"{META_CAPABILITIES} must be an object")
+
+    def _notified(self, method: str, params: Any, peer: Peer) -> None:
+        if method == "notifications/cancelled" and isinstance(params, dict):
+            task = peer.inflight.get(cast("Json", params).get("requestId", ""))
+            if task is not None:
+                task.cancel()
+
+    # -- introduction -------------------------------------------------------------------------
+
+    def _initialize(self, params: Json, peer: Peer) -> Json:
+        asked = params.get("protocolVersion")
+        client, capabilities = params.get("clientInfo"), params.get("capabilities")
+        if not isinstance(asked, str) or not isinstance(client, dict) or not isinstance(capabilities, dict):
+            raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
+        peer.version = asked if asked in HANDSHAKE else HANDSHAKE[-1]
+        peer.info, peer.capabilities = cast("Json", client), cast("Json", capabilities)
+        out: Json = {
+            "protocolVersion": peer.version,
+            "capabilities": {**self._capabilities(), "logging": {}},
+            "serverInfo": self.info,
+        }
+        return {**out, "instructions": self.instructions} if self.instructions else out
+
+    def _capabilities(self) -> Json:
+        out: Json = {"tools": {"listChanged": True}}
+        if self.resources is not None:
+            out["resources"] = {"listChanged": True, "subscribe": True}
+        if self.prompts is not None:
+            out["prompts"] = {"listChanged": True}
+            out["completions"] = {}
+        return out
+
+    async def _discover(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        capabilities = self._capabilities()
+        if self.tasks.enabled:
+            capabilities["extensions"] = {EXTENSION: {}}
+        out: Json = {"supportedVersions": list(MODERN), "capabilities": capabilities, **_cached("public")}
+        return {**out, "instructions": self.instructions} if self.instructions else out
+
+    async def _ping(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        return {}
+
+    async def _set_level(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        if params.get("level") not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"level must be one of {', '.join(LOG_LEVELS)}")
+        peer.log_level = str(params["level"])
+        return {}
+
+    async def _listen(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        """Hold the request open and tell about changes until the client ends it."""
+        wanted: Any = params.get("notifications")
+        if not isinstance(wanted, Mapping):
+            raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications")
+        flags = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+        asked = cast("Mapping[str, Any]", wanted)
+        honoured: Json = {k: True for k in flags if asked.get(k) is True and self._serves(k)}
+        if self.resources is not None and isinstance(asked.get("resourceSubscriptions"), list):
+            honoured["resourceSubscriptions"] = asked["resourceSubscriptions"]
+        if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(
+            asked.get("taskIds"), list
+        ):
+            honoured["taskIds"] = self.tasks.known(peer, asked["taskIds"])
+        if not hasattr(self, "_streams"):
+            self._streams: dict[str | int, Exchange] = {}
+        meta = {"_meta": {META_SUBSCRIPTION: exchange.id}}
+        peer.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}, exchange)
+        peer.listeners[exchange.id] = honoured
+        self._streams[exchange.id] = exchange
+        self.join(peer) if peer not in self._peers else None
+        try:
+            await self.tasks.watch(peer, exchange, honoured.get("taskIds") or ())
+            await asyncio.Event().wait()
+        finally:
+            peer.listeners.pop(exchange.id, None)
+            self._streams.pop(exchange.id, None)
+        return meta
+
+    def _serves(self, flag: str) -> bool:
+        if flag == "toolsListChanged":
+            return True
+        return (self.prompts if flag == "promptsListChanged" else self.resources) is not None
+
+    # -- tools --------------------------------------------------------------------------------
+
+    async def _tools_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        if self._listed is None:
+            self._listed = [listing(t) for t in self.toolkit]
+        rows, following = _page(self._listed, params.get("cursor"))
+        return _paged("tools", rows, following, exchange, "public")
+
+    async def _tools_call(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or (arguments is not None and not isinstance(arguments, dict)):
+            raise RpcError(INVALID_PARAMS, "tools/call needs a name, and arguments as an object")
+        tool = self.toolkit.get(name)
+        if tool is None:
+            # By its exact name only: what a client approved is one tool and no alias of it.
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
+        if exchange.modern and self.tasks.wanted(exchange):
+            return await self.tasks.run(
+                peer, exchange, lambda: self._call(tool, cast("Json", arguments), peer, exchange)
+            )
+        return await self._call(tool, cast("Json", arguments), peer, exchange)
+
+    async def _call(self, tool: Tool, arguments: Json | None, peer: Peer, exchange: Exchange) -> Json:
+        context = replace(
+            self.context, session=peer.session, emit=exchange.emitted,
+            origin={"channel": "mcp", "sender": str(peer.info.get("name", ""))[:100]},
+        )  # fmt: skip
+        result = await self.pipeline.call(ToolCall(new_id("call"), tool.name, arguments or {}), context)
+        if exchange.wanted and not result.ok:
+            return exchange.input_required()
+        failed = result.error
+        if failed is not None and failed.code == "rpc":
+            raise RpcError(failed.details["rpc"], failed.message, failed.details.get("data"))
+        return shown(tool, result)
+
+    # -- resources ----------------------------------------------------------------------------
+
+    async def _resources_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        rows, following = _page(await cast(Resources, self.resources).list(), params.get("cursor"))
+        return _paged("resources", rows, following, exchange, "private")
+
+    async def _templates_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        rows, following = _page(await cast(Resources, self.resources).templates(), params.get("cursor"))
+        return _paged("resourceTemplates", rows, following, exchange, "private")
+
+    async def _resources_read(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise RpcError(INVALID_PARAMS, "resources/read needs a uri")
+        try:
+            found = await cast(Resources, self.resources).read(uri)
+        except NotFound as error:
+            # 2026-07-28 gave up the code of its own for this (SEP-2164).
+            code = INVALID_PARAMS if exchange.modern else RESOURCE_NOT_FOUND
+            raise RpcError(code, error.message, {"uri": uri}) from None
+        out: Json = {"contents": [dict(part) for part in found]}
+        return {**out, **_cached("private")} if exchange.modern else out
+
+    async def _subscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        if not isinstance(params.get("uri"), str):
+            raise RpcError(INVALID_PARAMS, "resources/subscribe needs a uri")
+        peer.subscriptions.add(params["uri"])
+        return {}
+
+    async def _unsubscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        peer.subscriptions.discard(str(params.get("uri")))
+        return {}
+
+    # -- prompts ------------------------------------------------------------------------------
+
+    async def _prompts_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        rows, following = _page(await cast(Prompts, self.prompts).list(), params.get("cursor"))
+        return _paged("prompts", rows, following, exchange, "public")
+
+    async def _prompts_get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        name: Any = params.get("name")
+        given: Any = params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(given, dict):
+            raise RpcError(INVALID_PARAMS, "prompts/get needs a name, and arguments as an object")
+        arguments = {str(k): str(v) for k, v in cast("Json", given).items()}
+        try:
+            return dict(await cast(Prompts, self.prompts).get(name, arguments))
+        except ToolError as error:
+            if exchange.wanted:
+                return exchange.input_required()
+            raise RpcError(INVALID_PARAMS, error.message) from None
+
+    async def _complete(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        ref, argument = params.get("ref"), params.get("argument")
+        if not isinstance(ref, dict) or not isinstance(argument, dict):
+            raise RpcError(INVALID_PARAMS, "completion/complete needs ref and argument")
+        whole = cast("Json", ref)
+        asked = cast("Json", argument)
+        name = str(whole.get("name") or whole.get("uri") or "")
+        values = await cast(Prompts, self.prompts).complete(
+            name, str(asked.get("name")), str(asked.get("value", ""))
+        )
+        shown_values = list(values)[:100]
+        return {"completion": {"values": shown_values, "total": len(values), "hasMore": len(values) > 100}}
+
+
+def is_modern(params: Mapping[str, Any]) -> bool:
+    """Whether a request carries the stateless era's envelope."""
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and META_VERSION in meta
+
+
+def listing(tool: Tool) -> Json:
+    """A tool as `tools/list` shows it: schemas, and annotations derived from its kinds of effect."""
+    out: Json = {
+        "name": tool.name,
+        "description": tool.description or tool.name,
+        "inputSchema": dict(tool.schema),
+    }
+    output = tool.output_schema
+    if output is not None and output.get("type") == "object":
+        out["outputSchema"] = dict(output)
+    out["annotations"] = hints_of(tool)
+    return out
+
+
+def hints_of(tool: Tool) -> Json:
+    """What a tool's kinds of effect say, as the protocol's hints."""
+    kinds = set(tool.kinds())
+    unknown = tool.effects is not None and callable(tool.effects) and not kinds
+    changes = bool(kinds & _CHANGING) or unknown
+    out: Json = {
+        "readOnlyHint": not changes,
+        "openWorldHint": bool(kinds & {"connect", "send", "call", "exec"}) or unknown,
+    }
+    if changes:
+        out["destructiveHint"] = (
+            bool(kinds & {"delete", "exec", "write", "control", "call", "spend"}) or unknown
+        )
+        out["idempotentHint"] = tool.idempotent
+    return out
+
+
+def shown(tool: Tool, result: ToolResult) -> Json:
+    """A CallToolResult with structured content where the tool declares it."""
+    out = call_result(result)
+    output = tool.output_schema
+    if result.ok and output is not None and output.get("type") == "object" and result.data is not None:
+        out["structuredContent"] = to_data(result.data)
+    return out
+
+
+def _binding(method: str, params: Mapping[str, Any]) -> str:
+    """What sealed state belongs to: the method with what names its target and arguments."""
+    return sha256_of([method, params.get("name"), params.get("uri"), params.get("arguments")])
+
+
+def _cached(scope: str) -> Json:
+    return {"ttlMs": _CACHE_MS if scope == "public" else 0, "cacheScope": scope}
+
+
+def _paged(key: str, rows: Sequence[Any], following: str | None, exchange: Exchange, scope: str) -> Json:
+    out: Json = {key: [dict(r) for r in rows]}
+    if following is not None:
+        out["nextCursor"] = following
+    return {**out, **_cached(scope)} if exchange.modern else out
+
+
+def _page(rows: Sequence[Any], cursor: Any) -> tuple[Sequence[Any], str | None]:
+    if cursor is None:
+        start = 0
+    elif isinstance(cursor, str) and cursor.isdecimal() and int(cursor) <= len(rows):
+        start = int(cursor)
+    else:
+        raise RpcError(INVALID_PARAMS, "the cursor is not one of this server's")
+    end = start + PAGE
+    return rows[start:end], str(end) if end < len(rows) else None

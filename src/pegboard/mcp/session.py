@@ -1,0 +1,157 @@
+"""Session: one connection's protocol, both eras, on package `mcp`; results stay raw until we judge them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+import mcp_types as types
+from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import x_mcp_header_map
+from mcp_types import HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from pegboard.core.errors import ToolError, Unavailable
+
+MAX_ROUNDS: Final = 10
+"""How often a server may ask for more input before one answer."""
+
+_PROBE_S: Final = 5.0
+
+
+class Session(ClientSession):
+    """The client half of a connection."""
+
+    async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
+        """Nothing: we check results ourselves, with our own validator and words."""
+
+    async def negotiate(self, protocol: str = "auto") -> None:
+        """Agree on a protocol revision.
+
+        `auto` probes for the stateless era and falls back to the handshake (2025-11-25 and older); a
+        handshake revision skips the probe.
+
+        Raises:
+            Unavailable: the server speaks no revision that we know.
+            MCPError: it refused.
+        """
+        try:
+            if protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
+                await self.initialize()
+        except RuntimeError as error:
+            raise Unavailable(f"no common protocol revision: {error}") from None
+        except ValidationError as error:
+            raise Unavailable(
+                f"the server's introduction is malformed ({error.error_count()} faults)"
+            ) from None
+
+    async def _probed(self) -> bool:
+        """Whether the server answered as one of the stateless era."""
+        version = LATEST_MODERN_VERSION
+        for _ in range(2):
+            try:
+                async with asyncio.timeout(_PROBE_S):
+                    raw = await self.send_discover(version)
+            except TimeoutError:
+                return False
+            except MCPError as error:
+                mutual = _mutual(error)
+                if not mutual:
+                    return False
+                version = mutual
+                continue
+            try:
+                result = types.DiscoverResult.model_validate(raw)
+            except ValidationError:
+                return False
+            if not any(v in result.supported_versions for v in MODERN_PROTOCOL_VERSIONS):
+                return False
+            self.adopt(result)
+            return True
+        return False
+
+    def learn(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        """Take in listed tools, so that calls carry the headers that their schemas ask for (2026-07-28)."""
+        for tool in tools:
+            self._x_mcp_header_maps[str(tool.get("name"))] = x_mcp_header_map(tool.get("inputSchema"))
+
+    async def ask(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        progress: ProgressFnT | None = None,
+    ) -> dict[str, Any]:
+        """Send a request and answer what the server asks in between; the raw result.
+
+        Raises:
+            MCPError: an error answer, or the connection closed.
+            ToolError: it asked for input more than MAX_ROUNDS times, or what it asks cannot be read.
+        """
+        raw = await self._send(method, params, progress)
+        for _ in range(MAX_ROUNDS):
+            if raw.get("resultType") != "input_required":
+                return raw
+            answers, state = await self._inputs(raw)
+            more: dict[str, Any] = dict(params)
+            if answers:
+                more["inputResponses"] = answers
+            if state is not None:
+                more["requestState"] = state
+            raw = await self._send(method, more, progress)
+        raise ToolError(f"the server asked for input more than {MAX_ROUNDS} times without an answer")
+
+    async def _inputs(self, raw: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+        try:
+            wanted = types.InputRequiredResult.model_validate(raw, by_name=False)
+        except ValidationError:
+            raise ToolError("the server asks for input in a form that cannot be read") from None
+        answers: dict[str, Any] = {}
+        if not wanted.input_requests:
+            await asyncio.sleep(0.05)
+        for key, request in (wanted.input_requests or {}).items():
+            context = ClientRequestContext(session=self, request_id=key)
+            answer = await self.dispatch_input_request(context, request)
+            if isinstance(answer, types.ErrorData):
+                raise MCPError.from_error_data(answer)
+            answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return answers, wanted.request_state
+
+    async def _send(
+        self, method: str, params: dict[str, Any], progress: ProgressFnT | None
+    ) -> dict[str, Any]:
+        try:
+            return await self._send_once(method, params, progress)
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH or method != "tools/call":
+                raise
+        # The server's schema of the tool has changed since we listed it: list again, send once more.
+        listed = await self._send_once("tools/list", {}, None)
+        self.learn(cast("list[Mapping[str, Any]]", listed.get("tools") or []))
+        return await self._send_once(method, params, progress)
+
+    async def _send_once(
+        self, method: str, params: dict[str, Any], progress: ProgressFnT | None
+    ) -> dict[str, Any]:
+        data: dict[str, Any] = {"method": method, "params": dict(params)}
+        options: CallOptions = {}
+        self._stamp(data, options)
+        if progress is not None:
+            options["on_progress"] = progress
+        sent = cast("Mapping[str, Any]", data["params"])
+        return await self._dispatcher.send_raw_request(method, sent, options)
+
+
+def _mutual(error: MCPError) -> str:
+    """The newest stateless revision that a refusal names and we speak; empty where there is none."""
+    if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+        return ""
+    data: Any = error.error.data
+    supported: Any = cast("dict[str, Any]", data).get("supported") if isinstance(data, dict) else None
+    if not isinstance(supported, list):
+        return ""
+    return next((v for v in reversed(MODERN_PROTOCOL_VERSIONS) if v in cast("list[Any]", supported)), "")

@@ -1,0 +1,265 @@
+"""SessionLog, spills and shared grants."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import Effect, ToolCall
+from pegboard.core.approval import ApprovalRequest, Approved
+from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
+from pegboard.core.events import CallFinished, Notice, RunFinished, RunStarted, TextPiece
+from pegboard.core.result import ToolResult
+from pegboard.core.rules import Situation
+from pegboard.ports.store import Draft, RunRow
+from pegboard.store.chain import verify
+from pegboard.store.grants import GrantFile
+from pegboard.store.logs import SessionLog, decode
+from pegboard.store.memory import MemoryStore
+from pegboard.store.spills import KEEP_S, SpillFolder
+from pegboard.store.sqlite import SqliteStore, StoreError
+from tests.ledger import owes
+
+KEY = b"k" * 32
+START = RunStarted(run="r1", session="s", agent="main", model="m", task="t")
+
+
+class Full(MemoryStore):
+    """A store whose disk is full for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+        self.power: list[bool] = []
+
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
+        if self.full:
+            raise StoreError("disk full")
+        self.power.append(power_loss)
+        return super().append(stream, drafts, key=key, power_loss=power_loss, rows=rows)
+
+
+@owes("G-05")
+async def test_events_are_kept_in_order_with_their_run_and_the_head_beside_them(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "h")
+    log = SessionLog(store, "s", key=KEY, heads=tmp_path / "heads" / "x.json")
+    end = RunFinished(run="r1", status="done", answer="a")
+    for event in (START, TextPiece("not kept"), Notice(text="n"), end):
+        log.record(event)
+    await log.flush()
+    log.close()
+
+    entries = store.read("s")
+    assert decode(entries) == [START, Notice(text="n"), end]
+    assert {e.run for e in entries} == {"r1"}
+    kept = json.loads((tmp_path / "heads" / "x.json").read_text())
+    assert (kept["seq"], kept["mac"]) == store.head("s")
+    assert verify(KEY, "s", entries, head=(kept["seq"], kept["mac"])) == []
+    assert [(r.id, r.status, r.task) for r in store.runs()] == [("r1", "done", "t")]
+    store.close()
+
+
+async def test_a_run_that_is_taken_up_again_keeps_its_name_and_its_row() -> None:
+    store = MemoryStore()
+    first = SessionLog(store, "s", key=KEY)
+    first.record(START)
+    first.close()
+    second = SessionLog(store, "s", key=KEY, run="r1")
+    second.record(Notice(text="again"))
+    second.record(RunFinished(run="r1", status="done", answer=""))
+    second.record(RunFinished(run="unknown", status="done", answer=""))
+    await second.flush()
+    second.close()
+
+    assert [e.run for e in store.read("s")] == ["r1"] * 4
+    assert [(r.id, r.status) for r in store.runs()] == [("r1", "done")]
+
+
+async def test_what_could_not_be_written_is_told_by_flush_and_written_later() -> None:
+    store = Full()
+    store.full = True
+    log = SessionLog(store, "s", key=KEY)
+    log.record(START)
+
+    with pytest.raises(StoreError, match="disk full"):
+        await log.flush()
+    store.full = False
+    log.record(Notice(text="after"))
+    await log.flush()
+
+    assert decode(store.read("s")) == [START, Notice(text="after")]
+    log.close()
+
+
+async def test_closing_tells_what_could_not_be_written() -> None:
+    store = Full()
+    store.full = True
+    log = SessionLog(store, "s", key=KEY)
+    log.record(START)
+
+    with pytest.raises(StoreError):
+        log.close()
+    log.close()
+
+
+async def test_a_flush_against_power_loss_reaches_the_store_even_with_nothing_new() -> None:
+    store = Full()
+    log = SessionLog(store, "s", key=KEY)
+    await log.flush()
+    log.record(START)
+    await log.flush()
+    await log.flush(power_loss=True)
+
+    assert store.power[-1] is True
+    log.close()
+
+
+async def test_a_flush_that_is_cancelled_does_not_end_the_log() -> None:
+    store = MemoryStore()
+    log = SessionLog(store, "s", key=KEY)
+    log.record(START)
+    work = asyncio.ensure_future(log.flush())
+    await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.wait([work])
+
+    log.record(Notice(text="n"))
+    await asyncio.wait_for(log.flush(), 5)
+    assert len(store.read("s")) == 2
+    log.close()
+
+
+async def test_values_that_cannot_be_written_do_not_take_other_records_with_them() -> None:
+    store = MemoryStore()
+    log = SessionLog(store, "s", key=KEY)
+    loop: list[Any] = []
+    loop.append(loop)
+    log.record(CallFinished(ToolResult(data=loop, call_id="c1")))
+    log.record(Notice(text="n", detail={"loop": loop}))
+    log.record(Notice(text="lone \ud800"))
+    await log.flush()
+
+    events = decode(store.read("s"))
+    assert isinstance(events[0], CallFinished)
+    assert (events[0].result.call_id, events[0].result.data) == ("c1", None)
+    assert "RecursionError" in str(events[0].result.metadata["data"])
+    assert isinstance(events[1], Notice)
+    assert "not kept" in events[1].text
+    assert events[2] == Notice(text="lone \ufffd")
+    log.close()
+
+
+async def test_more_events_than_one_batch_are_all_kept() -> None:
+    store = MemoryStore()
+    log = SessionLog(store, "s", key=KEY)
+    for number in range(1300):
+        log.record(Notice(text=str(number)))
+    await log.flush()
+
+    assert [e.text for e in decode(store.read("s"))] == [str(n) for n in range(1300)]  # type: ignore[union-attr]
+    store.purge("s", before=1e12)
+    assert decode(store.read("s")) == []
+    log.close()
+
+
+# -- spills -----------------------------------------------------------------------------------
+
+
+@dataclass
+class At:
+    """A clock that is set by hand."""
+
+    time: float = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@owes("K-48")
+def test_a_spill_is_kept_whole_private_and_for_seven_days(tmp_path: Path) -> None:
+    clock = At()
+    folder = SpillFolder(tmp_path / "spills", clock=clock)
+    name = folder.save("a\r\nb", call_id="c", labels=frozenset({"untrusted"}))
+
+    assert folder.read(name) == "a\r\nb"
+    assert folder.labels(name) == {"untrusted"}
+    assert all(p.stat().st_mode & 0o777 == 0o600 for p in (tmp_path / "spills").iterdir())
+    clock.time += KEEP_S
+    assert folder.prune() == 0
+    clock.time += 1
+    assert folder.prune() == 1
+    assert list((tmp_path / "spills").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["spill:000000000000", "spill:../../etc/passwd", "/etc/passwd", "", "spill:"]
+)
+def test_what_is_no_spill_is_not_found(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotFound):
+        SpillFolder(tmp_path).read(name)
+
+
+# -- grants of several processes --------------------------------------------------------------
+
+SEND = Effect("send", "slack:1")
+HERE = Situation(values={"session": "s"}, workspace="/w")
+
+
+def request(id: str) -> ApprovalRequest:
+    return ApprovalRequest(id=id, call=ToolCall("c", "t", {}), tool="t", effects=(SEND,), session="s")
+
+
+@owes("G-04")
+def test_a_grant_that_is_revoked_elsewhere_is_gone_here_and_stays_gone(tmp_path: Path) -> None:
+    mine, theirs = GrantFile(tmp_path / "g.json"), GrantFile(tmp_path / "g.json")
+    first = mine.add(request("ap_1"), Approved(scope="always"), workspace="/w")
+    assert theirs.find("t", SEND, HERE) == first.id
+    second = theirs.add(request("ap_2"), Approved(scope="always"), workspace="/w")
+    session = mine.add(request("ap_3"), Approved(scope="session"), workspace="/w")
+
+    assert theirs.revoke(first.id)
+
+    assert [g.id for g in mine.list()] == [second.id, session.id]
+    with pytest.raises(PermissionDenied):
+        mine.use(first.id)
+    assert [g.id for g in theirs.list()] == [second.id]
+    assert (tmp_path / "g.json").stat().st_mode & 0o777 == 0o600
+
+
+@owes("G-04")
+def test_uses_are_counted_over_all_processes(tmp_path: Path) -> None:
+    mine, theirs = GrantFile(tmp_path / "g.json"), GrantFile(tmp_path / "g.json")
+    grant = mine.add(request("ap_1"), Approved(scope="always", uses=2), workspace="/w")
+
+    mine.use(grant.id)
+    theirs.use(grant.id)
+
+    assert mine.find("t", SEND, HERE) is None
+    with pytest.raises(PermissionDenied):
+        mine.use(grant.id)
+
+
+@pytest.mark.parametrize("text", ["{", "[{}]", "5"])
+def test_a_damaged_file_of_grants_is_not_overwritten(tmp_path: Path, text: str) -> None:
+    (tmp_path / "g.json").write_text(text)
+
+    with pytest.raises(ConfigError, match=r"g\.json cannot be read"):
+        GrantFile(tmp_path / "g.json")
+    assert (tmp_path / "g.json").read_text() == text
