@@ -44,6 +44,10 @@ INSTRUCTIONS = (
 )
 
 
+_PAGE = 256
+"""Records that are read at once where a run is shown."""
+
+
 class App:
     """One opened Pegboard. A context manager.
 
@@ -278,6 +282,13 @@ class App:
     def events(self, row: RunRow) -> list[Event]:
         """The events of a run, oldest first."""
         return decode(self.store.read(row.stream, run=row.id))
+
+    def each_event(self, row: RunRow) -> Generator[Event]:
+        """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
+        after = 0
+        while entries := self.store.read(row.stream, run=row.id, after=after, limit=_PAGE):
+            yield from decode(entries)
+            after = entries[-1].seq
 
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""
