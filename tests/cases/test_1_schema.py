@@ -16,7 +16,7 @@ from typing import Any, Literal, Optional, Union
 import pytest
 from pydantic import BaseModel
 
-from pegboard import PURE, Context, Executor, Inject, Toolkit, ToolCall, tool
+from pegboard import PURE, Context, Executor, Inject, ToolCall, Toolkit, tool
 from pegboard.core.errors import BuildError
 from tests.cases.kit import nodes, of_kind, row_id, rows
 from tests.ledger import owes

@@ -338,11 +338,18 @@ class Pipeline:
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
-        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> Pipeline:
+        """The same pipeline with another recorder, approver and further middleware, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
         twin.approver = approver or self.approver
+        twin.middleware = (*middleware, *self.middleware)
         return twin
 
     def close(self) -> None:
