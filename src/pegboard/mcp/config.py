@@ -144,7 +144,7 @@ def _inner(value: Any) -> Any:
     """The servers inside the wrappers that files of several programs put around them."""
     for _ in range(3):
         if not isinstance(value, Mapping):
-            return value
+            return cast("Any", value)
         folded = {_fold(str(k)): v for k, v in cast("Mapping[Any, Any]", value).items()}
         found = next((folded[w] for w in _WRAPPERS if isinstance(folded.get(w), Mapping | list)), None)
         # A server may be called "tools": its table has a command or url, a wrapper has not.

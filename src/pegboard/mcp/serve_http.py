@@ -283,6 +283,7 @@ class HttpFace:
         from mcp.shared.inbound import (
             InboundLadderRejection,
             classify_inbound_request,
+            decode_header_value,
             validate_mcp_param_headers,
         )
 
@@ -294,6 +295,11 @@ class HttpFace:
         if isinstance(verdict, InboundLadderRejection):
             return error_reply(id, verdict.code, verdict.message, verdict.data)
         params = cast("Json", message["params"])
+        named = str(message.get("method")).startswith("tasks/") and "taskId" in params
+        if named and decode_header_value(headers.get("mcp-name")) != params["taskId"]:
+            return error_reply(
+                id, HEADER_MISMATCH, "mcp-name header does not match the request body's taskId"
+            )
         if message["method"] == "tools/call" and isinstance(params.get("arguments") or {}, dict):
             tool = self._service.toolkit.get(str(params.get("name")))
             arguments = cast("Json", params.get("arguments") or {})
@@ -466,7 +472,7 @@ class HttpFace:
                 timer.cancel()
             if session is None or finishing is None:
                 work.cancel()
-            ending = [t for t in (gone, finishing) if t is not None]
+            ending = [t for t in (cast("asyncio.Future[None] | None", gone), finishing) if t is not None]
             for task in ending:
                 if task is gone or session is None:
                     task.cancel()
