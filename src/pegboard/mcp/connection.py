@@ -392,10 +392,12 @@ class Connection:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    inner: BaseException = group
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    return inner
+    found = group.exceptions[0]
+    return (
+        _first(cast("BaseExceptionGroup[BaseException]", found))
+        if isinstance(found, BaseExceptionGroup)
+        else found
+    )
 
 
 def _told(error: BaseException) -> str:

@@ -209,7 +209,7 @@ class Exchange:
             if "log" in table:
                 self.log(str(table.get("level", "info")), table["log"])
                 return
-        self.progress(self._done + 1, None, str(value)[:1000])
+        self.progress(self._done + 1, None, str(cast("object", value))[:1000])
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell how far it is; only where the client asked for it, and never backwards."""
