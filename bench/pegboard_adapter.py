@@ -57,7 +57,7 @@ def parallel() -> dict[str, tuple[Any, bool]]:
     return {"Executor + gather": (_executor, True)}
 
 
-async def agent_loop(turns: int) -> list[float]:
+async def agent_loop(turns: int, recorder: Any = None) -> list[float]:
     """`turns` tool turns against a scripted model."""
     from fixtures import step  # pyright: ignore[reportMissingImports]
     from lib import clock  # pyright: ignore[reportMissingImports]
@@ -78,7 +78,7 @@ async def agent_loop(turns: int) -> list[float]:
 
     model = ScriptedModel([turn(n) for n in range(turns + 1)])
     agent = Agent(tools=[tool(effects=PURE)(step)], model=model, limits=Limits(turns=turns + 10))
-    await agent.run("go")
+    await agent.run("go", recorder=recorder)
     return stamps
 
 

@@ -131,7 +131,9 @@ def test_a_stream_that_was_written_anew_or_under_another_name_or_key_is_found(st
     for number in range(6):
         forged.append("s", [draft(f"forged {number}")], key=KEY)
     faults = verify(KEY, "s", forged.read("s"), head=head)
-    assert [str(f) for f in faults] == ["record 6: the kept head names another record: the stream was rewritten"]
+    assert [str(f) for f in faults] == [
+        "record 6: the kept head names another record: the stream was rewritten"
+    ]
 
 
 @owes("G-05")

@@ -222,7 +222,9 @@ def test_contents_of_files_are_not_written() -> None:
         RunFinished(run="r", status="done", answer="a", error="e", output={"o": 1}),
         RunFinished(run="r", status="done", answer="a"),
         ModelReplied(
-            AssistantMessage(content=(Text("a"), Thinking("t", "s"), Opaque("x", {"y": 1}), ToolCall("1", "n", {"a": 1})))
+            AssistantMessage(
+                content=(Text("a"), Thinking("t", "s"), Opaque("x", {"y": 1}), ToolCall("1", "n", {"a": 1}))
+            )
         ),
         PermissionRequested(
             approval="a",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import time
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pegboard.core import secretforms
 from pegboard.core.redact import TAIL_CHARS, Redactor, mark
 from tests.ledger import SHARED, owes
 
@@ -208,3 +210,12 @@ def test_hostile_text_takes_time_in_proportion(unit: str) -> None:
     Redactor({"a": KNOWN}).redact(text)
 
     assert time.perf_counter() - start < 3
+
+
+@given(st.lists(st.sampled_from(["ghp_", "sk-", "SG.", "eyJ", "hvs.", "123456789:AA", "FlyV1 ", "a1B2c3D4e5F6g7H8", "Z9" * 12, ".", "-", " ", "=", "x"]), max_size=12))  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_looking_only_where_a_token_can_begin_misses_none(parts: list[str]) -> None:
+    text = "".join(parts)
+    pattern = re.compile(r"(?<![A-Za-z0-9])" + secretforms._TOKEN.pattern)
+
+    assert [m.span() for m in secretforms.tokens(text)] == [m.span() for m in pattern.finditer(text)]

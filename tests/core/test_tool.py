@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -111,7 +112,7 @@ async def test_a_subclass_may_set_its_attributes_and_take_run_or_execute() -> No
     class Named(Tool):
         name = "given"
         effects = PURE
-        parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}  # noqa: RUF012
+        parameters = MappingProxyType({"type": "object", "properties": {"a": {"type": "integer"}}})
 
         async def run(self, **given: Any) -> Any:
             return given

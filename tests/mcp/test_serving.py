@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters
 
+from mcp import Client, StdioServerParameters
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.serving import http_server
 from tests.ledger import owes

@@ -142,7 +142,9 @@ async def test_failing_and_unknown_calls_do_not_end_the_run() -> None:
 
 @owes("K-51")
 async def test_when_the_turns_are_used_up_one_answer_without_tools_is_asked() -> None:
-    one, model = agent({"calls": [call()]}, {"calls": [call(text="y")]}, {"text": "so far"}, limits=Limits(turns=2))
+    one, model = agent(
+        {"calls": [call()]}, {"calls": [call(text="y")]}, {"text": "so far"}, limits=Limits(turns=2)
+    )
 
     answer = await one.run("x")
 
@@ -179,10 +181,19 @@ class Steps:
         return self.time
 
 
-async def looped(model: ScriptedModel, limits: Limits = Limits(), **options: Any) -> tuple[RunFinished, list[Event]]:
+async def looped(
+    model: ScriptedModel, limits: Limits = Limits(), **options: Any
+) -> tuple[RunFinished, list[Event]]:
     recorder = MemoryRecorder(keep=None)
     door = Executor([echo])
-    loop = Loop(model=model, executor=door.recording(recorder), instructions="", recorder=recorder, limits=limits, **options)
+    loop = Loop(
+        model=model,
+        executor=door.recording(recorder),
+        instructions="",
+        recorder=recorder,
+        limits=limits,
+        **options,
+    )
     finished = await loop.run("x", state=RunState(id="r", session="s"), context=Context())
     return finished, list(recorder.events)
 
@@ -275,7 +286,9 @@ async def test_an_empty_answer_is_asked_again_and_given_up_after_three() -> None
 
 
 async def test_an_answer_that_was_cut_off_is_the_whole_of_its_pieces() -> None:
-    one, model = agent({"text": "one ", "stop": "length"}, {"text": "two ", "stop": "length"}, {"text": "three"})
+    one, model = agent(
+        {"text": "one ", "stop": "length"}, {"text": "two ", "stop": "length"}, {"text": "three"}
+    )
 
     answer = await one.run("x")
 
@@ -300,7 +313,9 @@ async def test_an_answer_that_never_ends_says_that_it_is_cut() -> None:
         ({"text": "oh", "stop": "error"}, "failed", "oh", "the model ended its turn with an error"),
     ],
 )
-async def test_a_refusal_is_an_answer_and_an_error_is_a_failure(turn: Any, status: str, text: str, error: str) -> None:
+async def test_a_refusal_is_an_answer_and_an_error_is_a_failure(
+    turn: Any, status: str, text: str, error: str
+) -> None:
     one, _ = agent(turn)
 
     answer = await one.run("x")
@@ -316,7 +331,9 @@ class Point(BaseModel):
 
 @owes("G-13")
 async def test_a_typed_answer_is_read_and_a_wrong_one_is_told_what_is_wrong() -> None:
-    one, model = agent({"text": '{"x": "far"}'}, {"text": "no json"}, {"text": '```json\n{"x": 3}\n```'}, output=Point)
+    one, model = agent(
+        {"text": '{"x": "far"}'}, {"text": "no json"}, {"text": '```json\n{"x": 3}\n```'}, output=Point
+    )
 
     answer = await one.run("x")
 
@@ -470,13 +487,22 @@ async def test_a_call_that_waits_suspends_the_run_and_names_what_it_waits_for() 
         """Ask."""
         return Waiting("question", "q_1", None, {"question": "which?"})
 
-    one, model = agent({"text": "let me ask", "calls": [call("ask", id="c1"), call()]}, {"text": "ok"}, tools=[ask, echo])
+    one, model = agent(
+        {"text": "let me ask", "calls": [call("ask", id="c1"), call()]}, {"text": "ok"}, tools=[ask, echo]
+    )
 
     answer = await one.run("x", session="s")
 
     assert (answer.status, answer.answer) == ("suspended", "let me ask")
     assert answer.pending == (
-        {"pending": "q_1", "kind": "question", "deadline": None, "question": "which?", "call_id": "c1", "tool": "ask"},
+        {
+            "pending": "q_1",
+            "kind": "question",
+            "deadline": None,
+            "question": "which?",
+            "call_id": "c1",
+            "tool": "ask",
+        },
     )
     assert (await one.run("the second", session="s")).status == "done"
     sent(model)
@@ -669,5 +695,3 @@ async def test_an_agent_without_a_model_says_how_to_name_one() -> None:
     with pytest.raises((ModelError, BuildError), match="nonsense"):
         await one.run("x")
     await one.aclose()
-
-

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
+from pegboard.core.approval import Approver
+from pegboard.core.budgets import Spent
+from pegboard.core.content import text_of
+from pegboard.core.context import Context
+from pegboard.core.deferral import BEYOND
 from pegboard.core.errors import BuildError
-from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished, RunStarted
+from pegboard.core.events import (
+    TRANSIENT,
+    Event,
+    ModelReplied,
+    Recorder,
+    RunFinished,
+    RunStarted,
+    UserSaid,
+)
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Usage, UserMessage
+
+if TYPE_CHECKING:
+    from pegboard.runtime.compaction import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +68,15 @@ class Agent:
     Args:
         instructions: the system prompt.
         tools: tools, functions and toolkits.
-        model: a Model, or a name as `--model` takes it (`openai:gpt-5`, `local`); None = the first found.
+        model: a Model, or a name as `--model` takes it (`openai:gpt-5`, `local`); a list of these = the
+            next one answers where one cannot; None = the first found.
         output: a type; the final answer is read into it.
         provide: objects that fill `Inject[T]`.
         limits: what ends a run.
         name: the agent's id.
+        allow_models: by tool name or pattern, the models that may have it (ledger M-67).
+        calls_in: `xml` or `text` = the model's calls stand in its text (ledger X-45); None = in text
+            only where the model says that it has no tool calls.
         Further arguments are the Executor's.
     """
 
@@ -71,14 +91,23 @@ class Agent:
         limits: Limits | None = None,
         name: str = "main",
         executor: Executor | None = None,
+        allow_models: Mapping[str, Sequence[str]] | None = None,
+        calls_in: str | None = None,
+        defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
         self.instructions = instructions
         self.name = name
         self.limits = limits or Limits()
-        self.executor = executor or Executor(tools, provide=provide, agent=name, **options)
+        self.executor = executor or Executor(
+            tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
+        )
         self._model = model
         self._output = output
+        self._allow_models = dict(allow_models or {})
+        self._offer: Callable[[str, Toolkit], Toolkit] | None = None
+        self._calls_in = calls_in
+        self._opened = False
         self._talks: dict[str, list[Event]] = {}
         self._busy: dict[str, Any] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -106,17 +135,36 @@ class Agent:
         """Take a session's earlier events, so that its next run goes on from there."""
         self._talks[session] = list(events)
 
+    def session(self, session: str) -> list[Event]:
+        """A session's events so far; empty where there is none."""
+        return list(self._talks.get(session, ()))
+
     async def resume(
-        self, run: str, events: Iterable[Event], *, recorder: Recorder | None = None
+        self,
+        run: str,
+        events: Iterable[Event],
+        *,
+        recorder: Recorder | None = None,
+        answers: Mapping[str, Any] | None = None,
+        approver: Approver | None = None,
     ) -> AsyncGenerator[Event]:
         """Take up an unfinished run from its session's events (ledger G-10, G-17).
 
         Calls that had begun and are not idempotent are reported to the model as interrupted; calls
         that had not begun run now. Nothing is done twice. A run that has ended (done, or at a limit)
-        gives its end again and does nothing.
+        gives its end again and does nothing. What a call waits for may have been answered meanwhile: an
+        approval holds for what was shown and is void where the call would now do something else; the
+        answer to a question becomes its call's result (decisions 5, 14).
+
+        Args:
+            run: its id.
+            events: its session's events.
+            recorder: receives every new event.
+            answers: Approved, Refused or text, by the key in `pending`.
+            approver: answers what nobody has answered yet; None = that goes on waiting.
 
         Raises:
-            BuildError: the events hold no run of that id.
+            BuildError: the events hold no run of that id, or the session has gone on without it.
         """
         known = list(events)
         session = next(
@@ -124,12 +172,19 @@ class Agent:
         )
         if session is None:
             raise BuildError(f"the events hold no run called {run!r}")
+        last = next(e for e in reversed(known) if isinstance(e, RunStarted))
+        if last.run != run:
+            raise BuildError(
+                f"the session has gone on with run {last.run}, so that {run} cannot be taken up any more; what "
+                "it waited for has lapsed"
+            )
         self.remember(session, known)
         ended = next((e for e in reversed(known) if isinstance(e, RunFinished) and e.run == run), None)
         if ended is not None and ended.status in ("done", "limit"):
             yield ended
             return
-        async with aclosing(self._streamed("", session, recorder, run=run)) as stream:
+        given = _Given(answers or {}, approver)
+        async with aclosing(self._streamed("", session, recorder, run=run, given=given)) as stream:
             async for event in stream:
                 yield event
 
@@ -143,11 +198,16 @@ class Agent:
         return self._streamed(task, session, recorder)
 
     async def _streamed(
-        self, task: str, session: str | None, recorder: Recorder | None, run: str | None = None
+        self,
+        task: str,
+        session: str | None,
+        recorder: Recorder | None,
+        run: str | None = None,
+        given: _Given | None = None,
     ) -> AsyncGenerator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         tee = _Tee(self._history(session), recorder, waiting.put_nowait)
-        work = asyncio.ensure_future(self._loop(task, tee, session, run))
+        work = asyncio.ensure_future(self._loop(task, tee, session, run, given))
         work.add_done_callback(lambda _: waiting.put_nowait(None))
         try:
             while (event := await waiting.get()) is not None:
@@ -172,7 +232,7 @@ class Agent:
 
     async def aclose(self) -> None:
         """End the model and what the executor started."""
-        if self._model is not None and not isinstance(self._model, str):
+        if self._model is not None and not isinstance(self._model, str | list | tuple):
             await self._model.aclose()
         await self.executor.aclose()
 
@@ -182,50 +242,132 @@ class Agent:
         Raises:
             ModelError: none was named and none was found; the message lists the ways.
         """
-        if self._model is None or isinstance(self._model, str):
-            self._model = self.executor.wiring.model(self._model)
+        if not self._opened:
+            self._model = self._open(self._model)
+            self._opened = True
         return self._model
+
+    def _open(self, wanted: Any) -> Any:
+        from pegboard.runtime.availability import Availability
+
+        if self._allow_models and self._offer is None:
+            self._offer = Availability(self._allow_models).kit
+        if isinstance(wanted, list | tuple):
+            from pegboard.models.fallback import FallbackModel
+
+            several = [self._open(one) for one in cast("Sequence[Any]", wanted)]
+            return FallbackModel(several, tools_for=self._offer)
+        model = self.executor.wiring.model(wanted) if wanted is None or isinstance(wanted, str) else wanted
+        form = self._calls_in or ("xml" if getattr(model, "calls_tools", True) is False else None)
+        if form is None:
+            return model
+        from pegboard.runtime.text_model import TextCallModel
+
+        return TextCallModel(model, form)
 
     def _history(self, session: str | None) -> list[Event]:
         return [] if session is None else self._talks.setdefault(session, [])
 
-    async def _loop(self, task: str, tee: _Tee, session: str | None, run: str | None = None) -> RunFinished:
+    async def _loop(
+        self,
+        task: str,
+        tee: _Tee,
+        session: str | None,
+        run: str | None = None,
+        given: _Given | None = None,
+    ) -> RunFinished:
         if session is None:
-            return await self._alone(task, tee, None, run)
+            return await self._alone(task, tee, None, run, given)
         # One worker a session: a second run waits, or the two would weave into one transcript.
         async with self._turns.setdefault(session, asyncio.Lock()):
-            return await self._alone(task, tee, session, run)
+            return await self._alone(task, tee, session, run, given)
 
-    async def _alone(self, task: str, tee: _Tee, session: str | None, run: str | None) -> RunFinished:
+    async def _alone(
+        self, task: str, tee: _Tee, session: str | None, run: str | None, given: _Given | None
+    ) -> RunFinished:
+        from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
+        from pegboard.runtime.telemetry import telemetry
         from pegboard.runtime.transcripts import fold
 
         model = self.model()
         await self.executor.ready()
         reader = None if self._output is None else OutputReader(self._output)
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
+        before = tee.before()
+        history = fold(before) if before else None
+        approver: Approver | None = None
+        if given is not None and history is not None:
+            approver = given.approver
+            if history.waiting:
+                approver = AnsweredApprover(history.requests, given.answers, approver)
+        instructions = self.instructions if reader is None else reader.instructions(self.instructions)
+        traced = telemetry()
         loop = Loop(
             model=model,
-            executor=self.executor.recording(tee),
-            instructions=self.instructions if reader is None else reader.instructions(self.instructions),
+            executor=self.executor.recording(
+                tee, approver=approver, middleware=() if traced is None else (traced.tool,)
+            ),
+            telemetry=traced,
+            instructions=instructions,
             recorder=tee,
             limits=self.limits,
             output_schema=None if reader is None else reader.schema,
             read_output=None if reader is None else reader.read,
             price=self.executor.wiring.price,
+            window=self._window(model.name, instructions),
+            offer=self._offer,
+            answers={} if given is None else given.answers,
         )
-        before = tee.before()
-        history = fold(before) if before else None
+        context = replace(self.executor.context, model=model.name)
+        listener = self._follow(replace(context, run=state.id, session=state.session))
+        for event in before:
+            if isinstance(event, UserSaid):
+                listener(event)
+        tee.listen(listener)
         if session is not None:
             self._busy[session] = state
         try:
-            return await loop.run(
-                task, state=state, context=replace(self.executor.context, model=model.name), history=history
-            )
+            if traced is None:
+                return await loop.run(task, state=state, context=context, history=history)
+            with traced.agent(self.name, state.session, model.name) as ended:
+                finished = await loop.run(task, state=state, context=context, history=history)
+                ended(finished)
+                return finished
         finally:
             if session is not None:
                 self._busy.pop(session, None)
+
+    def _window(self, model: str, instructions: str) -> Window:
+        from pegboard.runtime.compaction import Window
+        from pegboard.runtime.tokens import text_tokens, toolkit_tokens
+
+        tokens = self.limits.context_tokens or self.executor.wiring.window(model)
+        if tokens is None:
+            return Window()
+        overhead = text_tokens(instructions) + sum(toolkit_tokens(self.executor.toolkit).values())
+        return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
+
+    def _follow(self, context: Context) -> Callable[[Event], None]:
+        """What taint and budgets learn from a run: addresses that the user wrote, money that the model took."""
+        guards = self.executor.wiring.safeguards
+
+        def heard(event: Event) -> None:
+            if isinstance(event, UserSaid) and guards.taints is not None:
+                guards.taints.heard(context.session, text_of(event.message.content))
+            elif isinstance(event, ModelReplied) and guards.meter is not None:
+                guards.meter.end("", context, Spent(money=event.message.usage.cost_usd or 0.0))
+
+        return heard
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is at hand when a run is taken up: answers, and who answers the rest."""
+
+    answers: Mapping[str, Any]
+    approver: Approver | None
 
 
 class _Tee:
@@ -238,6 +380,10 @@ class _Tee:
         self._kept = kept
         self._others = [r for r in (other.record if other else None, listener) if r is not None]
         self._other = other
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Hand each event to one more listener from now on."""
+        self._others.append(listener)
 
     def before(self) -> tuple[Event, ...]:
         """What the session holds when the run begins."""

@@ -11,16 +11,18 @@ from pegboard.app.wiring import Wiring
 from pegboard.core.approval import Approver
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
+from pegboard.core.deferral import ToolIndex, deferred
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
+from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
 from pegboard.core.source import ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.ports.catalogue import Catalogue
 
 
 class Executor:
@@ -41,6 +43,8 @@ class Executor:
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
         session, agent: how the calls' context names them.
+        defer_beyond: with more tools than this a model is shown some, and finds the others by
+            `search_tools` (ledger K-84); None = it is shown all.
 
     Raises:
         BuildError: a tool cannot be built, or needs something that nothing provides.
@@ -63,10 +67,14 @@ class Executor:
         timeout_s: float | None = 600.0,
         session: str = "local",
         agent: str = "main",
+        defer_beyond: int | None = None,
         wiring: Wiring | None = None,
     ) -> None:
         plain, sources = split(tools)
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
+        own = kit
+        if defer_beyond is not None:
+            kit = deferred(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         self.toolkit = kit
         self.pipeline = Pipeline(
@@ -80,9 +88,11 @@ class Executor:
             grants=self.wiring.grants,
             threads=threads,
             timeout_s=timeout_s,
+            safeguards=self.wiring.safeguards,
         )
         self._sources: tuple[ToolSource, ...] = tuple(sources)
-        self._own = kit
+        self._own = own
+        self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
         self._hooks = tuple(hooks)
@@ -107,8 +117,13 @@ class Executor:
                 return
             found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
-            self.toolkit = joined(self._own, found)
-            self.pipeline.offer(self.toolkit)
+            kit = joined(self._own, found)
+            if self._defer_beyond is not None:
+                kit = deferred(kit, beyond=self._defer_beyond)
+            if kit.advertised() is not kit:
+                self.pipeline.provide[Catalogue] = ToolIndex(kit)
+            self.toolkit = kit
+            self.pipeline.offer(kit)
 
     @property
     def policy(self) -> Policy:
@@ -161,13 +176,23 @@ class Executor:
         """
         preview = await self.preview(name, arguments)
         tool = self.toolkit.resolve(name)
-        if preview.error is not None or tool is None:
+        if preview.error is not None and tool is not None and preview.error.code == "outside_workspace":
+            return _outside(tool, arguments, preview.error.message)
+        if preview.error is not None or tool is None or preview.detail is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
-        return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
+        here = self.pipeline.situation(tool, self.context)
+        return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
-    def recording(self, recorder: Recorder) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`; for one run."""
-        return TurnExecutor(self.pipeline.recording(recorder), hooks=self._hooks)
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> TurnExecutor:
+        """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
+        pipeline = self.pipeline.recording(recorder, approver=approver, middleware=middleware)
+        return TurnExecutor(pipeline, hooks=self._hooks)
 
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""
@@ -189,3 +214,16 @@ async def _tools_of(source: ToolSource) -> list[Tool]:
     except PegboardError:
         # Its own name and reason stand in its status; the other sources and tools must not wait for it.
         return []
+
+
+def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
+    """The workspace's border is no rule and yet decides: told in the form of one."""
+    rule = "the workspace's border"
+    # The preview failed after they were decoded, so they decode.
+    values = tool.signature.decode(arguments).arguments
+    rows: list[dict[str, Any]] = [
+        {"kind": p.marker.kind, "target": str(values[p.name]), "decision": "deny", "rule": rule, "tried": []}
+        for p in tool.markers
+        if p.marker is not None and values.get(p.name) is not None
+    ]
+    return {"decision": "deny", "rule": rule, "reason": message, "effects": rows}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pegboard.cli.boundary import Commands
+
 app = typer.Typer(
     name="pegboard",
+    cls=Commands,
     help="The tool runtime for AI agents: every call is known by its effects before it runs.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -82,6 +86,28 @@ def run_command(
     _exit(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
 
 
+@app.command("chat")
+def chat_command(
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Go on in the latest chat.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Talk with an agent: streaming, approvals with their diffs, slash commands."""
+    from pegboard.cli.chat import chat
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(chat(model=model, session=session, last=last, options=options))
+
+
 @app.command("tools")
 def tools_command(
     dialect: Annotated[str | None, typer.Option("--dialect", help="As one provider wants them.")] = None,
@@ -115,6 +141,27 @@ def runs_command(
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
     _exit(runs(action, run, model=model, pytest=pytest, options=options))
+
+
+@app.command("replay")
+def replay_command(
+    run: Annotated[str, typer.Argument(metavar="ID")],
+    live_model: Annotated[
+        str | None, typer.Option("--live-model", help="Ask this model; tools give their recorded results.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Run a recorded run again from its record, without model and world."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.replay import replay_run
+
+    options = Options(workspace=workspace, config=config, json=json)
+    _exit(replay_run(run, live_model=live_model, against=against, options=options))
 
 
 @app.command("undo")
@@ -178,7 +225,7 @@ def policy_command(
     context_settings={
         "allow_extra_args": True,
         "ignore_unknown_options": True,
-        "help_option_names": ["--help"],
+        "help_option_names": ["-h", "--help"],
     },
 )
 def sandbox_command(
@@ -237,6 +284,38 @@ def audit_command(
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
 
 
+@app.command("usage")
+def usage_command(
+    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Show tokens, money and time by model, day, session and tool."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.usage import usage
+
+    _exit(usage(since, options=Options(workspace=workspace, config=config, json=json)))
+
+
+@app.command("approvals")
+def approvals_command(
+    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
+    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    from pegboard.cli.approvals import approvals
+    from pegboard.cli.options import Options
+
+    _exit(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
+
+
 @app.command("grants")
 def grants_command(
     action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
@@ -273,24 +352,11 @@ def _exit(status: int) -> None:
 
 
 def main() -> None:
-    """The console script. Exit status: 0 ok, 1 the tool or run failed, 2 usage, 3 denied, 4 suspended."""
-    from pegboard.core.errors import BuildError, PegboardError
-
-    try:
-        app()
-    except BuildError as error:
-        print(f"pegboard: {error}", file=sys.stderr)
-        sys.exit(2)
-    except PegboardError as error:
-        print(f"pegboard: {error}", file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        # Whoever read our output has gone; that is no failure of ours.
-        sys.stderr.close()
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("pegboard: interrupted", file=sys.stderr)
-        sys.exit(130)
+    """The console script; see boundary.Commands for the exit status."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    app()
 
 
 if __name__ == "__main__":

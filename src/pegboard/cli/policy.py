@@ -42,16 +42,33 @@ async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int
     if "error" in shown:
         say(paint(safe(shown["error"]["message"]), "red"))
         return 2
-    say(f"decision  {shown['decision']}")
-    say(f"rule      {safe(shown['rule'])}")
+    _show(shown)
+    return 0
+
+
+def _show(shown: dict[str, Any]) -> None:
+    """What decided first; then, for each effect, the rules that speak of it, and how many do not."""
+    say(paint(shown["decision"], "bold") + f"  by {safe(shown['rule'])}")
     if shown["reason"]:
-        say(f"reason    {safe(shown['reason'])}")
+        say(f"because {safe(shown['reason'])}")
     for row in shown["effects"]:
         say(f"\n{row['kind']} {safe(row['target'])}: {row['decision']} by {safe(row['rule'])}")
+        if row.get("reason"):
+            say(f"  because {safe(row['reason'])}")
+        silent: dict[str, int] = {}
         for tried in row["tried"]:
-            mark = "x" if tried["matches"] else " "
-            say(f"  [{mark}] {safe(tried['rule'])}   ({tried['source']})")
-    return 0
+            origin = tried["source"].partition(" ")[0]
+            if tried["matches"]:
+                says = "decides" if tried["rule"] == row["rule"] else "matches too"
+                says = "only observed" if tried.get("observe") else says
+                say(f"  {safe(tried['rule'])}   ({safe(tried['source'])}; {says})")
+            else:
+                silent[origin] = silent.get(origin, 0) + 1
+        if silent:
+            counted = ", ".join(f"{n} {origin}" for origin, n in silent.items())
+            say(f"  tried and silent: {counted} (all of them: --json)")
+    for line in shown.get("observed", ()):
+        say(f"\nobserved  {safe(line)}")
 
 
 async def _test(app: App, file: Path, options: Options) -> int:

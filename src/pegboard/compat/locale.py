@@ -50,7 +50,10 @@ DESCRIPTIONS: Final[dict[str, str]] = {
 
 MESSAGES: Final[dict[str, dict[str, str]]] = {
     "denied": {"en": "The user refused to run {name}", "zh": "用户拒绝执行 {name}"},
-    "pattern": {"en": "The command contains a dangerous pattern: {pattern}", "zh": "命令包含危险模式: {pattern}"},
+    "pattern": {
+        "en": "The command contains a dangerous pattern: {pattern}",
+        "zh": "命令包含危险模式: {pattern}",
+    },
     "confirm": {
         "en": "⚠️ About to run: {name} ({input}). Go on?",
         "zh": "⚠️ 即将执行: {name} ({input}),确认继续?",

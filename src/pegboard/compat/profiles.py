@@ -167,7 +167,6 @@ _NANOBOT: Final = (
 # -- 002 --------------------------------------------------------------------------------------
 
 
-
 _NET: Final = (
     Row(
         name="read_file",
@@ -381,7 +380,7 @@ def _grep_mode(given: dict[str, Any]) -> dict[str, Any]:
 
 def _question(given: dict[str, Any]) -> dict[str, Any]:
     """The first of `questions`; its options by their labels."""
-    questions = cast("Any", given.pop("questions", None))
+    questions: Any = given.pop("questions", None)
     if not (isinstance(questions, list) and questions and isinstance(questions[0], Mapping)):
         return given
     first = cast("Mapping[str, Any]", questions[0])
@@ -400,7 +399,9 @@ def _question(given: dict[str, Any]) -> dict[str, Any]:
 def _cc(row: Row, text: Any = None) -> Row:
     from dataclasses import replace
 
-    return replace(row, render=say.cc_failure if text is None else say.chain(say.on_success(text), say.cc_failure))
+    return replace(
+        row, render=say.cc_failure if text is None else say.chain(say.on_success(text), say.cc_failure)
+    )
 
 
 _CC_READ, _CC_WRITE, _CC_EDIT = _read_write_edit("Read", "Write", "Edit")
@@ -428,7 +429,10 @@ _CLAUDE_CODE: Final = (
             name="Glob",
             tool="glob",
             description="Find files by name, newest first.",
-            parameters=(_need("pattern", _text("Glob pattern")), _may("path", _text("Directory to search in"))),
+            parameters=(
+                _need("pattern", _text("Glob pattern")),
+                _may("path", _text("Directory to search in")),
+            ),
         ),
         say.cc_glob,
     ),
@@ -545,7 +549,10 @@ _ARTIFACTFLOW: Final = (
             _need("query", _text("Search query using keywords.")),
             _may(
                 "freshness",
-                _text("Time range filter: 'noLimit', 'oneDay', 'oneWeek', 'oneMonth', 'oneYear'", default="noLimit"),
+                _text(
+                    "Time range filter: 'noLimit', 'oneDay', 'oneWeek', 'oneMonth', 'oneYear'",
+                    default="noLimit",
+                ),
             ),
             _may("count", _whole("Number of results to return (1-50)", default=10)),
         ),
@@ -556,7 +563,9 @@ _ARTIFACTFLOW: Final = (
         description="Fetch the content of web pages or PDFs",
         parameters=(
             _need(
-                "url_list", {"type": "array", "items": {"type": "string"}, "description": "URLs to fetch"}, "urls"
+                "url_list",
+                {"type": "array", "items": {"type": "string"}, "description": "URLs to fetch"},
+                "urls",
             ),
             _may("max_content_length", _whole("Characters of each page", default=10000), "max_chars"),
             _may("max_concurrent", _whole("How many at once (max 5)", default=3), None),

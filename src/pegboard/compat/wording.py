@@ -28,7 +28,8 @@ def said(result: ToolResult, text: str) -> ToolResult:
 
 def facts(result: ToolResult) -> Mapping[str, Any]:
     """The result's data where it is an object, else empty."""
-    return cast("Mapping[str, Any]", result.data) if isinstance(result.data, Mapping) else {}
+    data: Any = result.data
+    return cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {}
 
 
 def on_success(text: Callable[[ToolResult, Arguments], str | None]) -> Render:
@@ -135,7 +136,7 @@ def cc_wrote(result: ToolResult, arguments: Arguments) -> str:
 
 def cc_edited(result: ToolResult, arguments: Arguments) -> str:
     """Updated, with the diff where there is one."""
-    head, _, rest = result.text.partition("\n")
+    _, _, rest = result.text.partition("\n")
     return f"The file {arguments['path']} has been updated." + (f"\n{rest}" if rest else "")
 
 
@@ -154,11 +155,3 @@ def cc_glob(result: ToolResult, arguments: Arguments) -> str | None:
     """Paths, one a line."""
     data = facts(result)
     return "No files found" if data.get("paths") == [] else None
-
-
-# -- 001 --------------------------------------------------------------------------------------
-
-
-def parameters_described(properties: Mapping[str, Any]) -> list[str]:
-    """The names of properties that lack a description (ledger D-48)."""
-    return [k for k, v in properties.items() if not (isinstance(v, Mapping) and v.get("description"))]  # pyright: ignore[reportUnknownMemberType]

@@ -111,7 +111,10 @@ def opaque(name: str, style: Style = OPAQUE) -> tuple[Effect, ...]:
     """The effect of a tool that cannot be seen into."""
     return (
         Effect(
-            "call", f"python/{name}", at_least=style.at_least, reason="what it does cannot be seen from outside"
+            "call",
+            f"python/{name}",
+            at_least=style.at_least,
+            reason="what it does cannot be seen from outside",
         ),
     )
 
@@ -187,20 +190,20 @@ class _Call:
             if signal is not None:
                 signal.abort()
             raise
-        except Exception as error:  # noqa: BLE001  The boundary to foreign code: its document words the failure.
+        except Exception as error:  # The boundary to foreign code: its document words the failure.
             raise self._error(error) from error
 
     def blocking(self, **arguments: Any) -> Any:
         try:
             value = self._call(arguments, self._signal())
             return self._later(value) if inspect.isawaitable(value) else self._read(value)
-        except Exception as error:  # noqa: BLE001  As above.
+        except Exception as error:  # As above.
             raise self._error(error) from error
 
     async def _later(self, value: Awaitable[Any]) -> Any:
         try:
             return self._read(await value)
-        except Exception as error:  # noqa: BLE001  As above.
+        except Exception as error:  # As above.
             raise self._error(error) from error
 
     def _signal(self) -> AbortSignal | None:

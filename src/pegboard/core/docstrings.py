@@ -30,9 +30,12 @@ def read_docstring(text: str | None) -> Documented:
     """Parse one docstring, as it stands in the source (indentation is removed here)."""
     if not text or not text.strip():
         return NOTHING
+    clean = inspect.cleandoc(text)
+    if ":" not in clean and "---" not in clean:
+        # No style has a section without one of these, and loading the parser costs as much as pydantic's half.
+        return Documented(description=clean.strip())
     from griffe import Docstring, parse
 
-    clean = inspect.cleandoc(text)
     sections = cast("list[Any]", parse(Docstring(clean), cast("Any", _style_of(clean)), warnings=False))
     description: list[str] = []
     parameters: dict[str, str] = {}

@@ -88,7 +88,7 @@ def _same(token: _Token, word: str, forbids: bool) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str, forbids: bool) -> tuple[_Token, ...]:
-    words = _words(pattern)
+    words = pattern_words(pattern)
     out: list[_Token] = []
     for index, word in enumerate(words):
         last = index == len(words) - 1
@@ -103,7 +103,8 @@ def _compiled(pattern: str, forbids: bool) -> tuple[_Token, ...]:
     return tuple(out)
 
 
-def _words(pattern: str) -> list[str]:
+def pattern_words(pattern: str) -> list[str]:
+    """The tokens of a pattern, quotes taken away."""
     try:
         return shlex.split(pattern, posix=True)
     except ValueError:

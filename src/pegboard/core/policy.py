@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError
+from pegboard.core.ruleindex import Found, RuleIndex
 from pegboard.core.rules import Rule, Situation
 from pegboard.core.tool import Level
 
@@ -32,12 +33,16 @@ SHIPPED: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class EffectDecision:
-    """The answer for one effect: which rule or default gave it, and why."""
+    """The answer for one effect: which rule or default gave it, and why.
+
+    `despite_taint`: a rule that allows with `tainted=true` has said that taint is no reason to ask.
+    """
 
     effect: Effect
     verdict: Verdict
     rule: str
     reason: str = ""
+    despite_taint: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """`{kind, target, decision, rule}` and `reason` where there is one."""
@@ -57,6 +62,9 @@ class Decision:
         reason: one sentence for people and models.
         effects: each effect's own answer, in order.
         grants: ids of the grants that were leaned on.
+        observed: what rules in observation would have answered otherwise (G-23).
+        tainted: sources of untrusted and private content that make this call a question which no
+            `--yes` answers (decisions 6, 8); empty where taint plays no part.
     """
 
     verdict: Verdict
@@ -64,15 +72,20 @@ class Decision:
     reason: str = ""
     effects: tuple[EffectDecision, ...] = ()
     grants: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    tainted: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """`{decision, rule, reason, effects}`, as `policy explain --json` prints it."""
-        return {
+        out: dict[str, Any] = {
             "decision": self.verdict,
             "rule": self.rule,
             "reason": self.reason,
             "effects": [e.to_dict() for e in self.effects],
         }
+        if self.observed:
+            out["observed"] = list(self.observed)
+        return out
 
 
 class Grants(Protocol):
@@ -114,15 +127,20 @@ class Policy:
     shipped: bool = True
     home: str = ""
     _all: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
-    _cache: dict[Any, tuple[Rule | None, Rule | None, Rule | None]] = field(
-        init=False, repr=False, compare=False, default_factory=dict[Any, Any]
-    )
+    _index: RuleIndex = field(init=False, repr=False, compare=False, default=RuleIndex(()))
+    _watched: RuleIndex | None = field(init=False, repr=False, compare=False, default=None)
+    _cache: dict[Any, Found] = field(init=False, repr=False, compare=False, default_factory=dict[Any, Any])
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ConfigError(f"unknown mode {self.mode!r}; use {', '.join(MODES)}")
         before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
-        object.__setattr__(self, "_all", before + tuple(self.rules))
+        every = before + tuple(self.rules)
+        decide = tuple(r for r in every if not r.observe)
+        object.__setattr__(self, "_all", every)
+        object.__setattr__(self, "_index", RuleIndex(decide))
+        if len(decide) < len(every):
+            object.__setattr__(self, "_watched", RuleIndex(r for r in every if r.observe))
 
     @property
     def revision(self) -> str:
@@ -156,12 +174,28 @@ class Policy:
         answers = tuple(self._effect(e, situation, level, grants) for e in effects)
         worst = max(answers, key=lambda a: _RANK[a.verdict])
         # One call is one use of a grant, however many of its effects lean on it.
-        return Decision(worst.verdict, worst.rule, worst.reason, answers, tuple(dict.fromkeys(grants)))
+        used = tuple(dict.fromkeys(grants))
+        observed = () if self._watched is None else self._observe(self._watched, answers, situation)
+        return Decision(worst.verdict, worst.rule, worst.reason, answers, used, observed)
+
+    def _observe(
+        self, watched: RuleIndex, answers: tuple[EffectDecision, ...], situation: Situation
+    ) -> tuple[str, ...]:
+        """What rules in observation would have answered otherwise; they decide nothing (ledger G-23)."""
+        here = self._at_home(situation)
+        out: list[str] = []
+        for answer in answers:
+            deny, first, _ = watched.find(answer.effect, here)
+            would = deny or first
+            if would is not None and would.verdict != answer.verdict:
+                out.append(f"{answer.effect}: {answer.verdict} -> {would.verdict} by {would}")
+        return tuple(out)
 
     def _toolwide(self, situation: Situation, level: Level) -> Decision:
         """A call without effects: only rules that name no kind can speak of it."""
-        matching = [r for r in self._all if r.kind == "*" and r.target == "*" and r.applies(situation)]
-        deny, first, override = _sorted(matching)
+        deny, first, override = _sorted(
+            [r for r in self._all if not r.observe and _of_tools(r) and r.applies(situation)]
+        )
         if override is not None:
             return Decision("allow", str(override), "a deny was overridden" if deny else override.reason)
         if deny is not None:
@@ -182,14 +216,14 @@ class Policy:
         if effect.at_least == "deny" and override is None:
             return EffectDecision(effect, "deny", "guard", effect.reason)
         if override is not None:
-            return EffectDecision(effect, "allow", str(override), "a deny was overridden")
+            return EffectDecision(effect, "allow", str(override), "a deny was overridden", _despite(override))
         if self.grants is not None and (
             grant := self.grants.find(situation.values.get("tool", ""), effect, situation)
         ):
             grants.append(grant)
             return EffectDecision(effect, "allow", f"grant {grant}")
         if first is not None:
-            return EffectDecision(effect, first.verdict, str(first), first.reason)
+            return EffectDecision(effect, first.verdict, str(first), first.reason, _despite(first))
         verdict, why = self._default(effect)
         if level == "confirm" and verdict == "allow":
             return EffectDecision(effect, "ask", _ASK_TOOL.rule, _ASK_TOOL.reason)
@@ -210,7 +244,7 @@ class Policy:
         found = self._cache.get(key)
         if found is None:
             here = self._at_home(situation)
-            found = _sorted([r for r in self._all if r.covers(effect, here) and r.applies(here)])
+            found = self._index.find(effect, here)
             if len(self._cache) > 4096:
                 self._cache.clear()
             self._cache[key] = found
@@ -249,6 +283,15 @@ class Policy:
         return "ask", f"{kind} asks in mode {mode}"
 
 
+def _despite(rule: Rule) -> bool:
+    # A project's own file, even a trusted one, is not who decides what may leave this machine.
+    return rule.verdict == "allow" and rule.tainted is True and rule.source.startswith("user")
+
+
+def _of_tools(rule: Rule) -> bool:
+    return rule.kind == "*" and rule.target == "*"
+
+
 def _sorted(matching: list[Rule]) -> tuple[Rule | None, Rule | None, Rule | None]:
     """Of the rules that match: the first deny, the first allow or ask, and the user's first override."""
     return (
@@ -261,10 +304,18 @@ def _sorted(matching: list[Rule]) -> tuple[Rule | None, Rule | None, Rule | None
 
 
 def explain(
-    policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto"
+    policy: Policy,
+    effects: tuple[Effect, ...],
+    situation: Situation,
+    level: Level = "auto",
+    *,
+    decision: Decision | None = None,
 ) -> dict[str, Any]:
-    """The decision with, for each effect, every rule that was tried and whether it matched (G-08)."""
-    decision = policy(effects, situation, level)
+    """The decision with, for each effect, every rule that was tried and whether it matched (G-08).
+
+    `decision`: one that was made of these already, with what taint adds to the policy.
+    """
+    decision = policy(effects, situation, level) if decision is None else decision
     out = decision.to_dict()
     here = policy._at_home(situation)  # pyright: ignore[reportPrivateUsage]
     for row, answer in zip(out["effects"], decision.effects, strict=True):
@@ -273,6 +324,7 @@ def explain(
                 "rule": str(rule),
                 "source": rule.source,
                 "matches": rule.covers(answer.effect, here) and rule.applies(here),
+                **({"observe": True} if rule.observe else {}),
             }
             for rule in policy._all  # pyright: ignore[reportPrivateUsage]
         ]

@@ -130,8 +130,10 @@ def find(name: str) -> Profile:
 
 
 def _tools(kit: Any, profile: Profile, rows: Mapping[str, list[Row]], locale: str) -> Iterator[Tool]:
-    chinese = cast("Mapping[str, str]", load("pegboard.compat.locale:DESCRIPTIONS")) if locale == "zh" else {}
-    voice = cast("RenderFunction", load("pegboard.compat.locale:render_zh")) if locale == "zh" else None
+    chinese: Mapping[str, str] = {}
+    voice: RenderFunction | None = None
+    if locale == "zh":
+        chinese, voice = load("pegboard.compat.locale:DESCRIPTIONS"), load("pegboard.compat.locale:render_zh")
     for tool in cast("list[Tool]", list(kit)):
         found = rows.get(tool.name)
         for row in found or (Row(name=tool.name, tool=tool.name),):
@@ -252,4 +254,14 @@ class ProfileSignature(Signature):
         return path
 
 
-__all__ = ["LOCALES", "TOOL_ALIASES", "Given", "Profile", "ProfileSignature", "Row", "dress", "find", "profiled"]
+__all__ = [
+    "LOCALES",
+    "TOOL_ALIASES",
+    "Given",
+    "Profile",
+    "ProfileSignature",
+    "Row",
+    "dress",
+    "find",
+    "profiled",
+]

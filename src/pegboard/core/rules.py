@@ -11,11 +11,12 @@ from typing import Any, Final, Literal, cast
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.wildmatch import NEVER, wildmatch
 
 CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
 _PATHS: Final = ("read", "write", "delete")
 _WORD: Final = re.compile(
-    r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|unless|reason)="
+    r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|observe|unless|reason)="
 )
 
 
@@ -48,9 +49,11 @@ class Rule:
             arguments, token by token. Hosts: whole labels, `*.example.com`. Others: `*` globs.
             `*` alone is everything.
         unless: targets that the rule leaves out.
-        conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold.
+        conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold. `a|b` is either,
+            `!a|b` is neither.
         tainted: only when the run is (or is not) tainted; None = always.
         override: an allow that lifts denies; honoured from the user's own config only (decisions 2).
+        observe: it decides nothing; what it would have answered is recorded (ledger G-23).
         source: where it stands: user, project, shipped, grant, call; and the line.
         reason: shown to whoever is asked or refused.
     """
@@ -62,6 +65,7 @@ class Rule:
     conditions: Mapping[str, str] = field(default_factory=dict[str, str])
     tainted: bool | None = None
     override: bool = False
+    observe: bool = False
     source: str = "user"
     reason: str = ""
 
@@ -70,7 +74,7 @@ class Rule:
         """Read `deny exec:git push ** tool=exec unless=exec:git push origin`.
 
         Form: VERDICT [KIND:TARGET] [CONDITION=GLOB …] [unless=TARGET,…] [tainted=true] [override=true]
-        [reason=TEXT]. A rule without KIND:TARGET needs a condition (`ask tool=delete_*`).
+        [observe=true] [reason=TEXT]. A rule without KIND:TARGET needs a condition (`ask tool=delete_*`).
 
         Raises:
             ConfigError: what is wrong with the line.
@@ -98,6 +102,7 @@ class Rule:
             conditions={c: options[c] for c in CONDITIONS if c in options},
             tainted=_flag(options["tainted"], line) if "tainted" in options else None,
             override=_flag(options.get("override", "false"), line),
+            observe=_flag(options.get("observe", "false"), line),
             source=source,
             reason=options.get("reason", ""),
         )
@@ -110,7 +115,7 @@ class Rule:
             ConfigError: an unknown key, or not exactly one of allow, ask, deny.
         """
         verdicts = [v for v in ("allow", "ask", "deny") if v in value]
-        known = {*verdicts, *CONDITIONS, "unless", "tainted", "override", "reason"}
+        known = {*verdicts, *CONDITIONS, "unless", "tainted", "override", "observe", "reason"}
         unknown = [k for k in value if k not in known]
         if len(verdicts) != 1 or unknown:
             problem = (
@@ -125,7 +130,7 @@ class Rule:
         given: Any = value.get("unless", ())
         unless = tuple(_unprefixed(str(u)) for u in ([given] if isinstance(given, str) else given))
         _check_globs(kind, (target, *unless), str(dict(value)))
-        flags = {k: value[k] for k in ("tainted", "override") if k in value}
+        flags = {k: value[k] for k in ("tainted", "override", "observe") if k in value}
         for key, flag in flags.items():
             if not isinstance(flag, bool):
                 raise ConfigError(f"rule {dict(value)!r}: {key} is {flag!r}, neither true nor false")
@@ -137,6 +142,7 @@ class Rule:
             conditions=conditions,
             tainted=cast("bool | None", value.get("tainted")),
             override=bool(value.get("override", False)),
+            observe=bool(value.get("observe", False)),
             source=source,
             reason=str(value.get("reason", "")),
         )
@@ -145,7 +151,7 @@ class Rule:
         """Whether the conditions hold."""
         if self.tainted is not None and self.tainted is not situation.tainted:
             return False
-        return all(glob(pattern)(situation.values.get(name, "")) for name, pattern in self.conditions.items())
+        return all(_holds(p, situation.values.get(name, "")) for name, p in self.conditions.items())
 
     def covers(self, effect: Effect, situation: Situation) -> bool:
         """Whether the rule speaks of this effect."""
@@ -170,7 +176,17 @@ class Rule:
             head.append("unless=" + ",".join(self.unless))
         if self.override:
             head.append("override=true")
+        if self.observe:
+            head.append("observe=true")
         return " ".join(head)
+
+
+def _holds(pattern: str, value: str) -> bool:
+    """Whether a condition's glob, one of several, or none of them fits."""
+    if "|" not in pattern and not pattern.startswith("!"):
+        return glob(pattern)(value)
+    fits = any(glob(one)(value) for one in pattern.removeprefix("!").split("|"))
+    return fits is not pattern.startswith("!")
 
 
 def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
@@ -252,41 +268,27 @@ def _joined(workspace: str, target: str) -> str:
 
 @lru_cache(maxsize=4096)
 def path_glob(pattern: str) -> Callable[[str], bool]:
-    """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it."""
-    body = pattern.rstrip("/") or "/"
-    anchored = "/" in body
-    parts = body.lstrip("/").split("/") if anchored else [body]
-    regex = "" if anchored else "(?:.*/)?"
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == "**":
-            regex += ".*" if last else "(?:.*/)?"
-            continue
-        regex += _segment(part) + ("" if last else "/")
-    match = re.compile(f"/?{regex}(?:/.*)?", re.DOTALL).fullmatch
+    """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it.
+
+    Raises:
+        re.error: brackets that can match nothing, such as `[z-a]`.
+    """
+    match = re.compile(path_regex(pattern), re.DOTALL).fullmatch
     return lambda path: match(path) is not None
 
 
-def _segment(part: str) -> str:
-    out, i = "", 0
-    while i < len(part):
-        char = part[i]
-        if char == "*":
-            out += "[^/]*"
-        elif char == "?":
-            out += "[^/]"
-        elif char == "[" and (end := part.find("]", i + 2)) > 0:
-            # Signs that mean something in a set of `re` and nothing in one of gitignore.
-            inner = re.sub(r"[\\\[&~|]", lambda m: "\\" + m[0], part[i + 1 : end])
-            out += f"[{'^/' + inner[1:] if inner[0] in '!^' else inner}]"
-            i = end
-        elif char == "\\" and i + 1 < len(part):
-            i += 1
-            out += re.escape(part[i])
-        else:
-            out += re.escape(char)
-        i += 1
-    return out
+def path_regex(pattern: str) -> str:
+    """The regular expression of `path_glob`, for a full match.
+
+    Raises:
+        re.error: see `path_glob`.
+    """
+    body = pattern.rstrip("/") or "/"
+    anchored = "/" in body
+    regex = wildmatch(body.lstrip("/"), pathname=True, forgiving=True)
+    if NEVER in regex:
+        raise re.error("its brackets match nothing", pattern)
+    return f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?"
 
 
 @lru_cache(maxsize=4096)
@@ -299,8 +301,8 @@ def glob(pattern: str) -> Callable[[str], bool]:
 
 def host_matches(pattern: str, target: str) -> bool:
     """Whole-label host matching: `*.pkg.example` covers `a.pkg.example`, never `notpkg.example`."""
-    host, port = _split_port(target.lower())
-    wanted, wanted_port = _split_port(pattern.lower())
+    host, port = split_port(target.lower())
+    wanted, wanted_port = split_port(pattern.lower())
     if wanted_port not in ("", "*", port):
         return False
     # A trailing dot names the same host; `evil.example.` must not slip past a rule for `evil.example`.
@@ -310,7 +312,8 @@ def host_matches(pattern: str, target: str) -> bool:
     return wanted in ("*", "**") or host == wanted
 
 
-def _split_port(text: str) -> tuple[str, str]:
+def split_port(text: str) -> tuple[str, str]:
+    """Host and port of `host:port` or `[v6]:port`; the port is empty where none is named."""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         return host, rest.lstrip(":")

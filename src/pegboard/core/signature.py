@@ -68,8 +68,8 @@ class Signature:
     """
 
     __slots__ = (
-        "_documented", "_foreign", "_function", "_output", "_raw", "_reserved", "_schema", "_slow_only",
-        "_validate", "aliases", "inject", "name", "optional_inject", "parameters", "var_keyword",
+        "_documented", "_foreign", "_function", "_output", "_raw", "_reserved", "_schema", "_shape",
+        "_slow_only", "_validate", "aliases", "inject", "name", "optional_inject", "parameters", "var_keyword",
     )  # fmt: skip
 
     name: str
@@ -83,6 +83,7 @@ class Signature:
     _foreign: ForeignSchema | None
     _documented: Documented | None
     _schema: Mapping[str, Any] | None
+    _shape: Mapping[str, Any] | None
     _validate: Callable[..., Any] | None
     _output: Output | None
     _reserved: frozenset[str] | None
@@ -171,7 +172,7 @@ class Signature:
         self.optional_inject = frozenset()
         self.var_keyword = False
         self._function = self._raw = self._foreign = None
-        self._documented = self._schema = self._validate = self._output = self._reserved = None
+        self._documented = self._schema = self._shape = self._validate = self._output = self._reserved = None
         self._slow_only = ("NaN", "Infinity")
         return self
 
@@ -200,8 +201,22 @@ class Signature:
             BuildError: a type that JSON cannot say.
         """
         if self._schema is None:
+            from pegboard.core.typed import described
+
+            self._schema = described(self.shape, self.parameters, self.documented.parameters)
+        return self._schema
+
+    @property
+    def shape(self) -> Mapping[str, Any]:
+        """The schema without what the docstring says of each parameter; all that decoding needs.
+
+        Apart from `schema`, because a call needs no words and reading a docstring costs more than a call.
+        """
+        if self._foreign is not None:
+            return self.schema
+        if self._shape is None:
             self._build()
-        return cast("Mapping[str, Any]", self._schema)
+        return cast("Mapping[str, Any]", self._shape)
 
     @property
     def output(self) -> Output:
@@ -231,14 +246,13 @@ class Signature:
     def _build(self) -> SchemaValidator:
         from pegboard.core.typed import build
 
-        validator, self._schema = build(
+        validator, self._shape = build(
             self.parameters,
             open_=self.var_keyword,
             owner=cast("Raw", self._raw).owner,
             label=self.name,
-            documented=self.documented.parameters,
         )
-        if lists_bits(self._schema):
+        if lists_bits(self._shape):
             self._slow_only = ("NaN", "Infinity", "true", "false")
         self._validate = validator.validate_json
         return validator
@@ -278,7 +292,7 @@ class Signature:
         from pegboard.core.coerce import Coercion
         from pegboard.core.typed import problems_of
 
-        schema = self.schema
+        schema = self.shape
         given, notes = read_object(arguments, name=self.name)
         names = [p.name for p in self.parameters]
         named, problems = name_arguments(

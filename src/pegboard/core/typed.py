@@ -26,7 +26,6 @@ def build(
     open_: bool,
     owner: Any,
     label: str,
-    documented: Mapping[str, str],
 ) -> tuple[SchemaValidator, dict[str, Any]]:
     """The validator of a function's arguments, and their JSON Schema 2020-12.
 
@@ -35,7 +34,6 @@ def build(
         open_: the function takes `**kwargs`.
         owner: the function, for names in nested annotations.
         label: the tool's name for error texts.
-        documented: descriptions by parameter, from the docstring.
 
     Raises:
         BuildError: a type that JSON cannot say; function, parameter and type are told.
@@ -43,8 +41,6 @@ def build(
     adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
     schema = json_schema(adapter, label, "validation")
     properties = cast("dict[str, Any]", schema.get("properties", {}))
-    for parameter in parameters:
-        properties[parameter.name] = _described(properties[parameter.name], parameter, documented)
     out: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -54,6 +50,16 @@ def build(
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
     return cast("SchemaValidator", adapter.validator), out
+
+
+def described(
+    shape: Mapping[str, Any], parameters: tuple[Parameter, ...], documented: Mapping[str, str]
+) -> dict[str, Any]:
+    """The schema with a description and examples for each parameter; `shape` stays as it is."""
+    properties = dict(shape["properties"])
+    for parameter in parameters:
+        properties[parameter.name] = _described(properties[parameter.name], parameter, documented)
+    return {**shape, "properties": properties}
 
 
 def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> TypeAdapter[Any]:
@@ -122,7 +128,25 @@ def json_schema(adapter: TypeAdapter[Any], label: str, mode: Any) -> dict[str, A
         schema = adapter.json_schema(schema_generator=generator(), mode=mode)
     except PydanticInvalidForJsonSchema as error:
         raise BuildError(f"{label}: a type cannot be said in JSON: {str(error).splitlines()[0]}") from error
-    return cast("dict[str, Any]", rewrite(schema, _tidy))
+    return _choices_in_place(cast("dict[str, Any]", rewrite(schema, _tidy)))
+
+
+def _choices_in_place(schema: dict[str, Any]) -> dict[str, Any]:
+    """Each enum written where it is used: some providers show a model no `$defs` (case schema-05)."""
+    definitions = cast("dict[str, dict[str, Any]]", schema.get("$defs", {}))
+    choices = {f"#/$defs/{name}": d for name, d in definitions.items() if "enum" in d or "const" in d}
+    if not choices:
+        return schema
+
+    def placed(node: dict[str, Any]) -> dict[str, Any]:
+        found = choices.get(str(node.get("$ref")))
+        return node if found is None else {**found, **{k: v for k, v in node.items() if k != "$ref"}}
+
+    out = cast("dict[str, Any]", rewrite(schema, placed))
+    out["$defs"] = {k: v for k, v in out["$defs"].items() if f"#/$defs/{k}" not in choices}
+    if not out["$defs"]:
+        del out["$defs"]
+    return out
 
 
 def _tidy(node: dict[str, Any]) -> dict[str, Any]:

@@ -207,7 +207,11 @@ class _Work:
                     ResultsMessage: shorten_results, AssistantMessage: shorten_calls, UserMessage: shorten_user,
                 }[type(message)]  # fmt: skip
                 count += self._put(group, place, cut(message, most))
-        self._say(count, f"message was cut to {most} characters a text", f"messages were cut to {most} characters a text")
+        self._say(
+            count,
+            f"message was cut to {most} characters a text",
+            f"messages were cut to {most} characters a text",
+        )
 
     def done(self) -> Compaction:
         """The outcome."""

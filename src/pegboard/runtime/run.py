@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context
-from pegboard.core.errors import ModelError, PermissionDenied, SuspendedCall
+from pegboard.core.errors import ModelError, PermissionDenied, ToolError, UnknownTool
 from pegboard.core.events import (
     CallFinished,
     Event,
@@ -18,6 +19,7 @@ from pegboard.core.events import (
     Notice,
     Recorder,
     RunFinished,
+    RunResumed,
     RunStarted,
     TextPiece,
     ThinkingPiece,
@@ -25,21 +27,26 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.limits import Limits
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
+from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
-from pegboard.ports.model import CallDelta, Conversation, Model, Replied, TextDelta, ThinkingDelta
+from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
+from pegboard.runtime.answers import answered
+from pegboard.runtime.budget import Budget, Spent
+from pegboard.runtime.compaction import Window
+from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
 from pegboard.runtime.repeats import RepeatGuard
-from pegboard.runtime.transcripts import History, interrupted
+from pegboard.runtime.talk import Talk
+from pegboard.runtime.telemetry import Telemetry
+from pegboard.runtime.transcripts import History, closing, interrupted
 
-Status: TypeAlias = Literal["done", "suspended", "limit", "failed"]
-
-_BUDGET_NOTE: Final = (
-    "The budget of this run is used up ({what}). Answer now with what you have, without calling tools; "
-    "say what is missing."
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(?:length|window|size)|too many tokens|prompt is too long|maximum.{0,20}tokens|"
+    r"input is too long|exceeds? the (?:model'?s )?(?:available )?(?:context|maximum)",
+    re.IGNORECASE,
 )
-_CUT_NOTE: Final = "Your answer was cut off by the output limit. Go on where it stopped, in smaller pieces."
-_EMPTY_NOTE: Final = "Your answer was empty. Answer in text, or call a tool."
-_NUDGES: Final = 2
+"""How providers and local servers say that a request is larger than the model's window."""
 
 
 @dataclass(slots=True)
@@ -52,6 +59,7 @@ class RunState:
         usage, turns: spent so far.
         inbox: user messages that arrived while the run was busy (ledger K-52).
         pending: what the run waits for when it is suspended.
+        budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
     """
 
@@ -62,6 +70,7 @@ class RunState:
     turns: int = 0
     inbox: list[UserMessage] = field(default_factory=list[UserMessage])
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    budget: Budget | None = None
     call_ids: set[str] = field(default_factory=set[str])
 
 
@@ -78,7 +87,11 @@ class Loop:
         clock: where time comes from.
         output_schema: JSON Schema of a typed answer, None = text.
         read_output: reads the answer's text into the typed value; raises ValueError with what is wrong.
-        price: dollars of one turn's usage, None where unknown.
+        price: dollars of one turn by the model that was asked; None where unknown.
+        window: what one request may take.
+        offer: the tools that a model of a name may have; None = all.
+        answers: what was answered to calls that waited, by the key that they wait for.
+        telemetry: writes spans and metrics; None = nobody traces.
     """
 
     model: Model
@@ -89,7 +102,11 @@ class Loop:
     clock: Clock = field(default_factory=SystemClock)
     output_schema: Mapping[str, Any] | None = None
     read_output: Callable[[str], Any] | None = None
-    price: Callable[[str, Usage], float | None] | None = None
+    price: Callable[[str, AssistantMessage], float | None] | None = None
+    window: Window = field(default_factory=Window)
+    offer: Callable[[str, Toolkit], Toolkit] | None = None
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    telemetry: Telemetry | None = None
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -98,33 +115,39 @@ class Loop:
 
         With a `history` the conversation goes on from there; with an empty `task` an unfinished run
         is taken up again: open calls that had started are answered as interrupted unless their tool
-        is idempotent, the others run now.
+        is idempotent, calls that waited get their answer, the others run now.
         """
-        talk = self.model.converse(
-            instructions=self.instructions,
-            tools=self.executor.pipeline.toolkit,
-            output_schema=self.output_schema,
+        kit = self.executor.pipeline.toolkit.advertised()
+        offered = kit if self.offer is None else self.offer(self.model.name, kit)
+        talk = Talk(
+            lambda: self.model.converse(
+                instructions=self.instructions, tools=offered, output_schema=self.output_schema
+            ),
+            self.window,
         )
         try:
             last = self._begin(talk, task, state, context, history)
             if history is not None and not task and history.open_calls:
                 await self._take_up(talk, history, state, context)
-            ended = (
-                _Ended("suspended", "") if state.pending else await self._turns(talk, state, context, last)
-            )
+            ended = Ended("suspended", "") if state.pending else await self._turns(talk, state, context, last)
         except asyncio.CancelledError:
-            self._record(self._finished(state, _Ended("failed", "", "cancelled")))
+            self._record(self._finished(state, Ended("failed", "", "cancelled")))
             raise
         except Exception as error:  # noqa: BLE001  The run's boundary: whatever broke, its end is told.
-            ended = _Ended("failed", "", f"{type(error).__name__}: {error}")
+            ended = Ended("failed", "", f"{type(error).__name__}: {error}")
         finished = self._finished(state, ended)
         self._record(finished)
         return finished
 
     def _begin(
-        self, talk: Conversation, task: str, state: RunState, context: Context, history: History | None
+        self, talk: Talk, task: str, state: RunState, context: Context, history: History | None
     ) -> AssistantMessage | None:
         """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
+        detail = {
+            "limits": asdict(self.limits),
+            "window": asdict(self.window),
+            "workspace": str(context.workspace or ""),
+        }
         if history is not None:
             for message in history.messages:
                 talk.append(message)
@@ -132,6 +155,9 @@ class Loop:
             state.labels |= history.labels
             state.call_ids |= history.call_ids
         if task:
+            if history is not None and history.open_calls:
+                # The conversation goes on without them; the fold of the stream says the same.
+                talk.append(closing(history))
             state.usage, state.turns = Usage(), 0
             self._record(
                 RunStarted(
@@ -140,10 +166,13 @@ class Loop:
                     agent=context.agent,
                     model=self.model.name,
                     task=task,
+                    detail=detail,
                 )
             )
             self._say(talk, UserMessage.of(task))
-        elif history is not None and history.run is not None and not history.said:
+            return None
+        self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
+        if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
             self._say(talk, UserMessage.of(history.run.task))
         elif history is not None and history.messages:
@@ -155,84 +184,65 @@ class Loop:
     # -- turns --------------------------------------------------------------------------------
 
     async def _turns(
-        self, talk: Conversation, state: RunState, context: Context, answered: AssistantMessage | None = None
-    ) -> _Ended:
-        started = self.clock.monotonic()
+        self, talk: Talk, state: RunState, context: Context, answered: AssistantMessage | None
+    ) -> Ended:
+        budget = state.budget = Budget(self.limits, self.clock)
         repeats = RepeatGuard()
-        nudges = 0
-        last_text, begun = "", ""
+        ending = Ending(self.read_output)
+        last_text = ""
         while True:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
-            if answered is None and (over := self._over(state, started)):
-                return await self._last_word(talk, state, over, begun)
+            if answered is None:
+                over, near = budget.check(state.turns, state.usage)
+                if over is not None:
+                    return await self._last_word(talk, state, over, ending)
+                if near is not None:
+                    self._record(Notice(text=f"{near} are used", detail=asdict(near)))
             try:
                 message = answered or await self._model_turn(talk, state)
             except ModelError as failure:
-                return _Ended("failed", last_text, str(failure))
+                return Ended("failed", last_text, str(failure))
             answered = None
             last_text = message.text or last_text
             if message.calls:
-                results, warning = await self._calls(message.calls, state, context, repeats)
+                results, warning = await self._calls(message.calls, state, context, repeats, message.model)
                 if state.pending:
-                    return _Ended("suspended", message.text)
-                talk.append(ResultsMessage(results))
-                begun = ""
+                    return Ended("suspended", message.text)
+                talk.append(ResultsMessage(for_model(results)))
+                ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
-                    self._say(talk, UserMessage.of(warning))
+                    self._say(talk, UserMessage.of(warning), by="runtime")
             elif not state.inbox:
-                ended, note = self._judge(message, nudges, begun)
-                if ended is not None:
+                ended = ending.judge(message)
+                if isinstance(ended, Ended):
                     return ended
-                nudges += 1
-                begun = begun + message.text if message.stop == "length" else ""
-                self._say(talk, UserMessage.of(note))
+                self._say(talk, UserMessage.of(ended), by="runtime")
 
-    def _judge(self, message: AssistantMessage, nudges: int, begun: str) -> tuple[_Ended | None, str]:
-        """What a turn without calls means: the end, or a note to the model and another turn.
-
-        `begun` is what earlier turns of a cut answer said; the answer is the whole of it.
-        """
-        text = begun + message.text
-        if message.stop in ("refusal", "filtered"):
-            status: Status = "done" if self.read_output is None else "failed"
-            return _Ended(status, text or "The model declined to answer.", f"stop: {message.stop}"), ""
-        if message.stop == "error":
-            return _Ended("failed", text, "the model ended its turn with an error"), ""
-        if nudges < _NUDGES and message.stop == "length":
-            return None, _CUT_NOTE
-        if not text.strip():
-            if nudges < _NUDGES:
-                return None, _EMPTY_NOTE
-            return _Ended("failed", "", "the model answered nothing, three times"), ""
-        cut = "the answer is cut off by the output limit" if message.stop == "length" else ""
-        if self.read_output is None:
-            return _Ended("done", text, cut), ""
+    async def _model_turn(self, talk: Talk, state: RunState, *, allow_tools: bool = True) -> AssistantMessage:
+        """One model turn within the window; where the model says it was too long, once more with less."""
+        if (done := talk.fit()) is not None:
+            self._record(done)
         try:
-            return _Ended("done", text, "", self.read_output(text)), ""
-        except ValueError as wrong:
-            if begun and (whole := self._read(message.text)) is not None:
-                # It did not go on but began again.
-                return _Ended("done", message.text, "", whole), ""
-            if nudges < _NUDGES:
-                return (
-                    None,
-                    f"Your answer does not fit the wanted output: {wrong}. Answer again with JSON only.",
-                )
-            return _Ended("failed", text, f"the answer does not fit the wanted output: {wrong}"), ""
+            return await self._reply(talk, state, allow_tools)
+        except ModelError as failure:
+            if len(talk.messages) < 4 or not _TOO_LONG.search(str(failure)):
+                raise
+            self._record(talk.compact(talk.tokens // 2))
+            return await self._reply(talk, state, allow_tools)
 
-    def _read(self, text: str) -> Any:
-        """The typed output that a text holds, None where it holds none or none is wanted."""
-        try:
-            return None if self.read_output is None else self.read_output(text)
-        except ValueError:
-            return None
+    async def _reply(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
+        """One model turn, in a span of its own where somebody traces."""
+        if self.telemetry is None:
+            return await self._streamed(talk, state, allow_tools)
+        with self.telemetry.chat(self.model.name) as replied:
+            message = await self._streamed(talk, state, allow_tools)
+            replied(message)
+            return message
 
-    async def _model_turn(
-        self, talk: Conversation, state: RunState, *, allow_tools: bool = True
-    ) -> AssistantMessage:
-        """One model turn: pieces as they stream, then ModelReplied, appended to the talk."""
+    async def _streamed(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
+        """Pieces as they stream, then ModelReplied, appended to the talk."""
         message: AssistantMessage | None = None
         record = self.recorder.record
         async for event in talk.reply(allow_tools=allow_tools):
@@ -252,87 +262,128 @@ class Loop:
             state.call_ids.update(c.id or "" for c in calls)
             if calls != message.calls:
                 message = replace(message, content=_with_calls(message, calls))
-        cost = self.price(message.model or self.model.name, message.usage) if self.price else None
-        if cost is not None:
-            message = replace(message, usage=replace(message.usage, cost_usd=cost))
+        if self.price is not None and message.usage.cost_usd is None:
+            cost = self.price(self.model.name, message)
+            if cost is not None:
+                message = replace(message, usage=replace(message.usage, cost_usd=cost))
         state.turns += 1
         state.usage += message.usage
         talk.append(message)
         record(ModelReplied(message))
         return message
 
+    # -- calls --------------------------------------------------------------------------------
+
     async def _calls(
-        self, calls: Sequence[ToolCall], state: RunState, context: Context, repeats: RepeatGuard
+        self,
+        calls: Sequence[ToolCall],
+        state: RunState,
+        context: Context,
+        repeats: RepeatGuard,
+        model: str = "",
     ) -> tuple[tuple[ToolResult, ...], str]:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
         warning = repeats.warning(calls)
-        results = await self.executor.turn(calls, context)
+        refused = self._refused(calls, state, model)
+        results = await self._unless_refused(calls, refused, context) if refused else (
+            await self.executor.turn(calls, context)
+        )  # fmt: skip
         for result in results:
             state.labels.update(result.notes.labels)
-            if isinstance(result.error, SuspendedCall):
+            if result.error is not None and result.error.code == "suspended":
                 state.pending.append({**result.error.details, "call_id": result.call_id, "tool": result.tool})
         if warning:
             self._record(Notice(text=warning))
         return results, warning
 
-    async def _take_up(self, talk: Conversation, history: History, state: RunState, context: Context) -> None:
-        """Answer the calls that an ended process left open (ledger G-10)."""
+    def _refused(self, calls: Sequence[ToolCall], state: RunState, model: str) -> Mapping[str, ToolError]:
+        """Calls that do not reach the executor: tools that this model may not have, or beyond a limit."""
+        out: dict[str, ToolError] = {}
+        if self.offer is not None:
+            kit = self.executor.pipeline.toolkit
+            # A fallback's answer carries its whole name; any other may call itself what it likes.
+            offered = self.offer(model if ":" in model else self.model.name, kit)
+            if offered is not kit:
+                for call in calls:
+                    tool = kit.resolve(call.name)
+                    if tool is not None and tool.name not in offered:
+                        names = ", ".join(offered.names) or "none"
+                        out[call.id or ""] = UnknownTool(
+                            f"Tool '{call.name[:80]}' not found. Available: {names}",
+                            hint="Call one of the available tools by its exact name.",
+                        )
+        if state.budget is not None:
+            out |= state.budget.refused([c for c in calls if c.id not in out])
+        return out
+
+    async def _unless_refused(
+        self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context
+    ) -> tuple[ToolResult, ...]:
+        done: dict[str, ToolResult] = {}
+        for call in calls:
+            if (error := refused.get(call.id or "")) is not None:
+                done[call.id or ""] = result = _failed(call, error)
+                self._record(CallFinished(result))
+        rest = [c for c in calls if c.id not in done]
+        if rest:
+            done |= {r.call_id: r for r in await self.executor.turn(rest, context)}
+        return tuple(done[c.id or ""] for c in calls)
+
+    async def _take_up(self, talk: Talk, history: History, state: RunState, context: Context) -> None:
+        """Answer the calls that an ended process left open (ledger G-10), or that waited (decisions 14)."""
         kit = self.executor.pipeline.toolkit
         again: list[ToolCall] = []
         done = dict(history.done)
         for call in history.open_calls:
             found = kit.resolve(call.name)
-            if call.id in history.started and not (found is not None and found.idempotent):
-                result = done[call.id or ""] = interrupted(call, history.started)
-                self._record(CallFinished(result))
+            result: ToolResult | None = None
+            if (waiting := history.waiting.get(call.id or "")) is not None and waiting.error is not None:
+                details = waiting.error.details
+                if details.get("kind") == "approval":
+                    again.append(call)
+                elif details.get("pending") in self.answers:
+                    result = answered(call.id or "", waiting.tool, self.answers[details["pending"]])
+                else:
+                    state.pending.append({**details, "call_id": call.id, "tool": waiting.tool})
+            elif call.id in history.started and not (found is not None and found.idempotent):
+                result = interrupted(call, history.started)
             else:
                 again.append(call)
+            if result is not None:
+                done[call.id or ""] = result
+                self._record(CallFinished(result))
         if again:
             results, _ = await self._calls(again, state, context, RepeatGuard())
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-            talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
+            talk.append(ResultsMessage(for_model(done[c.id or ""] for c in last.calls)))
 
-    async def _last_word(self, talk: Conversation, state: RunState, over: str, begun: str) -> _Ended:
+    async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""
-        self._say(talk, UserMessage.of(_BUDGET_NOTE.format(what=over)))
+        self._record(Notice(text=f"{over} are used up", detail=asdict(over)))
+        self._say(talk, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
         try:
             message = await self._model_turn(talk, state, allow_tools=False)
         except ModelError as failure:
-            return _Ended("limit", begun, f"{over}; then: {failure}")
+            return Ended("limit", ending.begun, f"{over}; then: {failure}")
         for call in message.calls:
             # A model may call in spite of being told not to; the call still gets its one result.
-            self._record(CallFinished(_not_run(call, over)))
-        return _Ended("limit", message.text or begun, over, self._read(message.text))
-
-    def _over(self, state: RunState, started: float) -> str:
-        """Which budget is used up, with its figures; empty while none is."""
-        limits, usage = self.limits, state.usage
-        if state.turns >= limits.turns:
-            return f"{state.turns} of {limits.turns} turns"
-        tokens = usage.input_tokens + usage.output_tokens
-        if limits.tokens is not None and tokens >= limits.tokens:
-            return f"{tokens} of {limits.tokens} tokens"
-        if limits.money is not None and (usage.cost_usd or 0.0) >= limits.money:
-            return f"${usage.cost_usd or 0.0:.4f} of ${limits.money:.4f}"
-        if limits.wall_s is not None:
-            spent = self.clock.monotonic() - started
-            if spent >= limits.wall_s:
-                return f"{spent:.0f} of {limits.wall_s:.0f} s"
-        return ""
+            error = PermissionDenied(f"{call.name} did not run: the budget is used up ({over})")
+            self._record(CallFinished(_failed(call, error)))
+        return Ended("limit", message.text or ending.begun, str(over), ending.read(message.text))
 
     # -- parts --------------------------------------------------------------------------------
 
     def _record(self, event: Event) -> None:
         self.recorder.record(event)
 
-    def _say(self, talk: Conversation, message: UserMessage) -> None:
+    def _say(self, talk: Talk, message: UserMessage, *, by: str = "user") -> None:
         talk.append(message)
-        self.recorder.record(UserSaid(message))
+        self.recorder.record(UserSaid(message, by))
 
-    def _finished(self, state: RunState, ended: _Ended) -> RunFinished:
+    def _finished(self, state: RunState, ended: Ended) -> RunFinished:
         while state.inbox:
             # What was told too late to be read stays in the session for its next run.
             self._record(UserSaid(state.inbox.pop(0)))
@@ -347,14 +398,6 @@ class Loop:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    status: Status
-    answer: str
-    error: str = ""
-    output: Any = None
-
-
 def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple[Any, ...]:
     """The content with its calls replaced by the distinct ones; everything keeps its place."""
     left = list(calls)
@@ -367,6 +410,8 @@ def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple
     return tuple(out)
 
 
-def _not_run(call: ToolCall, over: str) -> ToolResult:
-    failed = ToolResult.failed(PermissionDenied(f"{call.name} did not run: the budget is used up ({over})"))
-    return replace(failed, call_id=call.id or "", tool=call.name)
+def _failed(call: ToolCall, error: ToolError) -> ToolResult:
+    return replace(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
+
+
+__all__ = ["Loop", "RunState", "Status"]

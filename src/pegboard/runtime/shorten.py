@@ -126,7 +126,9 @@ def _without(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], int]:
     count = sum(isinstance(b, Image) for b in blocks)
     if not count:
         return blocks, 0
-    return tuple(Text(f"{describe(b)[:-1]}, left out to save room]") if isinstance(b, Image) else b for b in blocks), count
+    return tuple(
+        Text(f"{describe(b)[:-1]}, left out to save room]") if isinstance(b, Image) else b for b in blocks
+    ), count
 
 
 def _shorter(block: Block, most: int, where: str) -> Block:

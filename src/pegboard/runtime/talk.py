@@ -43,7 +43,8 @@ class Talk:
         usage = message.usage if isinstance(message, AssistantMessage) else None
         if usage is not None and usage.input_tokens:
             # The provider has counted: its figure without prompt and tools is better than ours, if higher.
-            counted = usage.input_tokens + usage.output_tokens - self._window.overhead
+            read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+            counted = read + usage.output_tokens - self._window.overhead
             self._tokens = max(self._tokens, counted)
         if not isinstance(message, AssistantMessage):
             self._images += images_in(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from pegboard.core.call import ToolCall
@@ -10,14 +10,18 @@ from pegboard.core.errors import Interrupted
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
+    ContextCompacted,
     Event,
     ModelReplied,
+    PermissionRequested,
     RunFinished,
     RunStarted,
     UserSaid,
 )
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript import Message, ResultsMessage, Usage
+from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
+from pegboard.runtime.compaction import compact
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class History:
         open_calls: calls of the last model turn that have no result yet, in call order.
         started: ids of open calls that had begun when the stream ended.
         done: results of the last turn's calls that have one, by call id.
+        waiting: results of open calls that wait for somebody, by call id.
+        requests: what was asked about open calls, by call id.
         usage: summed over all turns.
         turns: model turns so far.
         labels: taint labels of everything that the messages hold.
@@ -42,6 +48,8 @@ class History:
     open_calls: tuple[ToolCall, ...] = ()
     started: set[str] = field(default_factory=set[str])
     done: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    waiting: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    requests: dict[str, PermissionRequested] = field(default_factory=dict[str, PermissionRequested])
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
     labels: set[str] = field(default_factory=set[str])
@@ -74,6 +82,12 @@ def fold(events: Iterable[Event]) -> History:
                 history.turns += 1
             case CallStarted() if event.decision != "deny":
                 history.started.add(event.call_id)
+            case PermissionRequested():
+                history.requests[event.call_id] = event
+            case CallFinished(result) if result.error is not None and result.error.code == "suspended":
+                history.waiting[result.call_id] = result
+            case ContextCompacted():
+                history.messages = list(compact(history.messages, event.budget_tokens).messages)
             case CallFinished(result):
                 history.done[result.call_id] = result
                 history.labels.update(result.notes.labels)
@@ -90,20 +104,35 @@ def fold(events: Iterable[Event]) -> History:
     return history
 
 
+def closing(history: History) -> ResultsMessage:
+    """The results of the last turn's calls where the conversation goes on without waiting for them."""
+    last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
+    return _results(history, last.calls)
+
+
+def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
+    return ResultsMessage(
+        for_model(
+            history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls
+        )
+    )
+
+
 def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
     """Append the results of `calls`; one that has none is interrupted: nobody knows what it did."""
     if calls:
-        history.messages.append(
-            ResultsMessage(
-                tuple(history.done.get(c.id or "") or interrupted(c, history.started) for c in calls)
-            )
-        )
-    history.started, history.done = set(), {}
+        history.messages.append(_results(history, calls))
+    history.started, history.done, history.waiting, history.requests = set(), {}, {}, {}
 
 
-def interrupted(call: ToolCall, started: set[str]) -> ToolResult:
-    """The result of a call that the end of the process left without one."""
-    if call.id in started:
+def interrupted(
+    call: ToolCall, started: Container[str | None], waiting: Container[str | None] = ()
+) -> ToolResult:
+    """The result of a call that the end of the process, or of the wait for it, left without one."""
+    if call.id in waiting:
+        message = f"{call.name} waited for an answer that did not come before the conversation went on"
+        hint = "It did not run. Call it again if it is still needed."
+    elif call.id in started:
         message = f"the process ended while {call.name} ran; whether it took effect is unknown"
         hint = "Look at the state it would have changed before you call it again."
     else:

@@ -6,6 +6,7 @@ side; each is told about failures in its own document's words.
 
 from __future__ import annotations
 
+from pegboard.compat.nanobot import context
 from pegboard.compat.nanobot.context import ContextAware, current_origin, set_context, start_turn
 from pegboard.compat.nanobot.mcp import MCPToolWrapper
 from pegboard.compat.nanobot.registry import ToolCallRequest, ToolRegistry, tool_registry
@@ -26,6 +27,7 @@ __all__ = [
     "ToolExecutionDenied",
     "ToolNotFoundError",
     "ToolRegistry",
+    "context",
     "current_origin",
     "set_context",
     "start_turn",

@@ -66,7 +66,9 @@ def current_origin() -> Origin:
     except LookupError:
         return turn.origin if turn is not None else _NOBODY
     return Origin(
-        channel=found.get("channel", ""), chat_id=found.get("chat_id", ""), message_id=found.get("message_id", "")
+        channel=found.get("channel", ""),
+        chat_id=found.get("chat_id", ""),
+        message_id=found.get("message_id", ""),
     )
 
 

@@ -15,7 +15,7 @@ from pegboard.core.effects import Effect
 from pegboard.core.errors import TimedOut, ToolError
 from pegboard.core.tool import Tool as CoreTool
 
-_EMPTY = {"type": "object", "properties": {}}
+_EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 class MCPToolWrapper:
@@ -33,7 +33,13 @@ class MCPToolWrapper:
     """
 
     def __init__(
-        self, session: Any, server: Any, tool_def: Any = None, tool_timeout: float = 30, *, server_name: str = ""
+        self,
+        session: Any,
+        server: Any,
+        tool_def: Any = None,
+        tool_timeout: float = 30,
+        *,
+        server_name: str = "",
     ) -> None:
         definition = server if tool_def is None else tool_def
         self._session = session
@@ -64,7 +70,11 @@ class MCPToolWrapper:
                 f"(MCP tool call timed out after {self._timeout_s:g}s)", hint="Ask for less at once."
             ) from None
         blocks = list(result.content)
-        parts = [b.text if hasattr(b, "text") else str(b) for b in blocks if hasattr(b, "text") or not self._texts_only]
+        parts = [
+            b.text if hasattr(b, "text") else str(b)
+            for b in blocks
+            if hasattr(b, "text") or not self._texts_only
+        ]
         text = "\n".join(parts) or "(no output)"
         if getattr(result, "isError", False) or getattr(result, "is_error", False):
             raise ToolError(text, code="mcp_tool_error")

@@ -152,9 +152,7 @@ class ToolRegistry:
         """The call's text; failures are text too, with the hint that lets a model correct itself (N-21..N-29)."""
         return self._text(name, await self.call(name, params))
 
-    async def execute_parallel(
-        self, tool_calls: Sequence[Any], *, raise_errors: bool = False
-    ) -> list[str]:
+    async def execute_parallel(self, tool_calls: Sequence[Any], *, raise_errors: bool = False) -> list[str]:
         """The texts of several calls that run side by side, in call order, one each (D-13).
 
         Args:
@@ -200,10 +198,11 @@ def _arguments(call: Any) -> Any:
 
 def _problems(error: ToolError) -> str:
     found = error.details.get("errors") or ()
-    return "; ".join(f"{e['path']}: {e['message']}" if e["path"] else e["message"] for e in found) or error.message
+    return (
+        "; ".join(f"{e['path']}: {e['message']}" if e["path"] else e["message"] for e in found)
+        or error.message
+    )
 
 
 tool_registry = ToolRegistry(strict_get=True)
 """001's registry of the module (D-47). Nothing registers itself here; it is empty until you register."""
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pegboard.compat.locale import message
@@ -83,5 +84,5 @@ class SafetyHook(AgentHook):
         for pattern in self.DANGEROUS_PATTERNS:
             if pattern in command:
                 return pattern
-        found = document_matches("nanobot-hook", command, judge(command).effects)
+        found = document_matches("nanobot-hook", command, judge(command, workspace=Path.cwd()).effects)
         return found.pattern if found is not None else None

@@ -134,7 +134,9 @@ def _raised_001(name: str, error: Exception) -> ToolError:
 def _shown(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         safe = as_tool_error(error)
-        return safe.message if isinstance(safe, PermissionDenied) else (error.strerror or type(error).__name__)
+        return (
+            safe.message if isinstance(safe, PermissionDenied) else (error.strerror or type(error).__name__)
+        )
     return str(error) or f"{type(error).__name__} (it carries no message)"
 
 

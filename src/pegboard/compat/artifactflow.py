@@ -1,0 +1,347 @@
+"""artifactflow: document 004's way: permission levels, parameter lists, kits for agents, calls in XML
+(ledger A-01..A-44, U-08..U-14)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, cast
+
+from pegboard.compat.door import Door
+from pegboard.core import adapters
+from pegboard.core.errors import ToolNotFoundError
+from pegboard.core.families import load
+from pegboard.core.foreign import ForeignSchema, ToolParameter, from_parameters
+from pegboard.core.result import ToolResult as CoreResult
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit, as_tool
+
+_STYLE: Final = adapters.Style(at_least="allow")
+
+
+class ToolPermission(Enum):
+    """Whether a tool runs by itself (A-02, A-03)."""
+
+    AUTO = "auto"
+    CONFIRM = "confirm"
+
+
+@dataclass
+class ToolResult:
+    """What a tool gives (A-09)."""
+
+    success: bool
+    data: Any = None
+    error: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The four fields (A-10)."""
+        return {
+            "success": self.success,
+            "data": self.data,
+            "error": self.error,
+            "metadata": self.metadata,
+        }
+
+    @classmethod
+    def of(cls, result: CoreResult) -> ToolResult:
+        """An executor's result in this form."""
+        return cls(**result.to_dict())
+
+
+class BaseTool(ABC):
+    """004's tool: a parameter list and `execute(**params) -> ToolResult` (A-11..A-17).
+
+    Calling an instance validates and runs it, with no runtime around it; a kit's `execute_tool`, an Executor
+    and an Agent go through the policy.
+    """
+
+    def __init__(
+        self, name: str, description: str, permission: ToolPermission = ToolPermission.AUTO, **kwargs: Any
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.permission = permission
+        self.config = kwargs
+
+    @abstractmethod
+    def get_parameters(self) -> list[ToolParameter]:
+        """What it takes."""
+
+    @abstractmethod
+    async def execute(self, **params: Any) -> ToolResult:
+        """Do it."""
+
+    def validate_params(self, params: Mapping[str, Any]) -> str | None:
+        """What does not fit, None = nothing: missing, unknown and wrongly typed parameters (A-14)."""
+        found = ForeignSchema(from_parameters(self.get_parameters()), name=self.name, closed=True)
+        unknown = [k for k in params if k not in found.names]
+        problems = [f"{p.path}: {p.message}" if p.path else p.message for p in found.errors(dict(params))]
+        problems += [f".{k}: unknown parameter" for k in unknown]
+        return "; ".join(problems) or None
+
+    async def __call__(self, **params: Any) -> ToolResult:
+        """Fill the defaults, validate, execute (A-15, U-12)."""
+        schema = ForeignSchema(from_parameters(self.get_parameters()), fill_defaults=True)
+        filled = schema.filled(params)
+        problem = self.validate_params(filled)
+        if problem is not None:
+            return ToolResult(success=False, error=problem)
+        return await self.execute(**filled)
+
+    def to_tool(self) -> Tool:
+        """The same as a Pegboard tool; CONFIRM asks before every call."""
+        return adapters.adapt(self, _STYLE)
+
+
+class AgentToolkit:
+    """One agent's tools (A-22..A-27).
+
+    Args:
+        agent_name: named in errors and in the calls' context.
+        options: as `Executor` takes them: workspace, mode, policy, approver, provide.
+    """
+
+    def __init__(self, agent_name: str, **options: Any) -> None:
+        self.agent_name = agent_name
+        self.tools: dict[str, Any] = {}
+        self._made: dict[str, tuple[Any, Tool]] = {}
+        self._door = Door(self._current, agent=agent_name, **options)
+
+    def add_tool(self, tool: Any) -> None:
+        """Add one."""
+        self.tools[tool.name] = tool
+
+    def add_tools(self, tools: Iterable[Any]) -> None:
+        """Add many."""
+        for tool in tools:
+            self.add_tool(tool)
+
+    def get_tool(self, name: str) -> Any | None:
+        """The tool, or None."""
+        return self.tools.get(name)
+
+    def list_tools(self) -> list[Any]:
+        """The tools as they were added."""
+        return list(self.tools.values())
+
+    async def execute_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
+        """One call through the policy; a failure is a result too (A-27, X-25)."""
+        if name not in self.tools:
+            return ToolResult(
+                success=False, error=f"Tool '{name}' not available in {self.agent_name}'s toolkit"
+            )
+        return ToolResult.of(await self._door.call(name, params))
+
+    def toolkit(self) -> Toolkit:
+        """The same as a Toolkit, for an Agent or an Executor."""
+        return Toolkit(self._current())
+
+    async def aclose(self) -> None:
+        """End what was started."""
+        await self._door.aclose()
+
+    def _current(self) -> list[Tool]:
+        for name, tool in self.tools.items():
+            kept = self._made.get(name)
+            if kept is None or kept[0] is not tool:
+                self._made[name] = (tool, as_tool(tool))
+        return [self._made[name][1] for name in self.tools]
+
+
+class ToolRegistry:
+    """All tools, and a kit for each agent (A-18..A-21).
+
+    Args:
+        strict: an unknown name in `create_agent_toolkit` is an error (X-61); False skips it, as the
+            document does.
+        options: given to every kit.
+    """
+
+    def __init__(self, *, strict: bool = True, **options: Any) -> None:
+        self.tool_library: dict[str, Any] = {}
+        self.agent_toolkits: dict[str, AgentToolkit] = {}
+        self._strict = strict
+        self._options = options
+
+    def register_tool_to_library(self, tool: Any) -> None:
+        """Add a tool by its name."""
+        self.tool_library[tool.name] = tool
+
+    def create_agent_toolkit(self, agent_name: str, tool_names: Iterable[str] | None = None) -> AgentToolkit:
+        """A kit for one agent; without names it is empty.
+
+        Raises:
+            ToolNotFoundError: an unknown name; the message has the nearest.
+        """
+        kit = AgentToolkit(agent_name, **self._options)
+        for name in tool_names or ():
+            if name in self.tool_library:
+                kit.add_tool(self.tool_library[name])
+            elif self._strict:
+                import difflib
+
+                near = difflib.get_close_matches(name, list(self.tool_library), n=1)
+                meant = f"; did you mean '{near[0]}'?" if near else "."
+                raise ToolNotFoundError(f"toolkit '{agent_name}' asks for '{name}'{meant}")
+        self.agent_toolkits[agent_name] = kit
+        return kit
+
+    def get_agent_toolkit(self, agent_name: str) -> AgentToolkit | None:
+        """That agent's kit, or None."""
+        return self.agent_toolkits.get(agent_name)
+
+
+def create_artifact_tools(manager: Any = None) -> list[Tool]:
+    """The four artifact tools (A-28, A-49..A-52).
+
+    Args:
+        manager: an object that fills the Artifacts port, bound to the tools; None = the executor's own.
+    """
+    known = cast("Mapping[str, str]", load("pegboard.tools:TOOLS"))
+    names = ("create_artifact", "read_artifact", "update_artifact", "rewrite_artifact")
+    made = [cast(Tool, load(known[n])) for n in names]
+    if manager is not None:
+        made = [_bound(t, manager) for t in made]
+    return list(Toolkit(made).profile("artifactflow"))
+
+
+def _bound(tool: Tool, manager: Any) -> Tool:
+    """The tool with its Artifacts parameter filled, so that every kit can run it."""
+    from functools import partial
+
+    return Tool(
+        partial(tool.function, artifacts=manager),
+        name=tool.name,
+        description=tool.description,
+        effects=tool.effects,
+        plan=tool.plan,
+        idempotent=tool.idempotent,
+    )
+
+
+# -- XML --------------------------------------------------------------------------------------
+
+
+@dataclass
+class ToolCall:
+    """A call read from text (A-33)."""
+
+    name: str
+    params: dict[str, Any]
+    raw_text: str = ""
+
+
+class XMLToolCallParser:
+    """Reads calls in XML (A-31..A-41)."""
+
+    @staticmethod
+    def parse_tool_calls(text: str, schemas: Any = None) -> list[ToolCall]:
+        """The calls of a text, in order; see the module's function."""
+        return parse_tool_calls(text, schemas)
+
+
+def parse_tool_calls(text: str, schemas: Any = None) -> list[ToolCall]:
+    """The calls of a model's text.
+
+    Args:
+        text: what the model wrote.
+        schemas: a Toolkit or tools; values are then typed by their parameters. Without it the document's
+            four rules hold: true and false are bool, digits int, digits with a point float, else str.
+
+    Raises:
+        InvalidArguments: the text ends inside a call, or holds a document type.
+    """
+    from pegboard.dialects import dialect
+
+    kit = None if schemas is None else schemas if isinstance(schemas, Toolkit) else Toolkit(schemas)
+    return [ToolCall(c.name, c.params, c.raw) for c in dialect("xml").decode(text, kit)]
+
+
+class ToolPromptGenerator:
+    """The text that teaches a model its tools (A-42..A-44)."""
+
+    @staticmethod
+    def generate_tool_instruction(tools: Iterable[Any]) -> str:
+        """The whole instruction for some tools, usually a kit's `list_tools()`."""
+        from pegboard.dialects.xml import XMLDialect
+
+        return XMLDialect().prompt(Toolkit(tools))
+
+    @staticmethod
+    def format_tool_result(name: str, result: Any) -> str:
+        """A result as XML: a ToolResult of this module or of Pegboard, or its dict."""
+        return format_tool_result(name, result)
+
+
+def format_tool_result(name: str, result: Any) -> str:
+    """A result as XML; no content can close the block or open another (A-43, U-14)."""
+    from pegboard.dialects.xml import format_tool_result as formatted
+
+    shown: Any = result if isinstance(result, Mapping) else result.to_dict()
+    return formatted(name, cast("Mapping[str, Any]", shown))
+
+
+def xml_section(tool: Any) -> str:
+    """One tool in the document's layout (A-44)."""
+    from pegboard.dialects.xml import tool_section
+
+    return tool_section(as_tool(tool))
+
+
+# -- the routing tool -------------------------------------------------------------------------
+
+
+class CallSubagentTool(BaseTool):
+    """Validates a hand-over to a subagent; the engine does the routing afterwards (A-46, A-47, U-08).
+
+    Args:
+        agents: the names that may be called.
+    """
+
+    def __init__(self, agents: Iterable[str] = ()) -> None:
+        super().__init__("call_subagent", "Route the task to a subagent.")
+        self._agents = tuple(agents)
+
+    def get_parameters(self) -> list[ToolParameter]:
+        """agent_name and instruction."""
+        return [
+            ToolParameter("agent_name", "string", f"One of: {', '.join(self._agents)}"),
+            ToolParameter("instruction", "string", "The task in full"),
+        ]
+
+    async def execute(self, **params: Any) -> ToolResult:
+        """Check the arguments; `data` says where to route."""
+        agent, instruction = str(params.get("agent_name", "")), str(params.get("instruction", ""))
+        if agent not in self._agents:
+            return ToolResult(
+                success=False, error=f"unknown agent '{agent}'; valid agents: {', '.join(self._agents)}"
+            )
+        if not instruction.strip():
+            return ToolResult(success=False, error="the instruction is empty; say what the agent shall do")
+        return ToolResult(
+            success=True,
+            data={"agent_name": agent, "instruction": instruction},
+            metadata={"_is_routing_instruction": True},
+        )
+
+
+__all__ = [
+    "AgentToolkit",
+    "BaseTool",
+    "CallSubagentTool",
+    "ToolCall",
+    "ToolParameter",
+    "ToolPermission",
+    "ToolPromptGenerator",
+    "ToolRegistry",
+    "ToolResult",
+    "XMLToolCallParser",
+    "create_artifact_tools",
+    "format_tool_result",
+    "parse_tool_calls",
+    "xml_section",
+]

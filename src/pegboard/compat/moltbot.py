@@ -1,0 +1,251 @@
+"""moltbot: document 003's way: factory tools with a four-argument execute, and its tool sets (ledger M-43..M-58)."""
+
+from __future__ import annotations
+
+import base64 as _base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+from pegboard.core import adapters
+from pegboard.core.abort import AbortSignal
+from pegboard.core.content import Image, Text
+from pegboard.core.errors import BuildError
+from pegboard.core.families import load
+from pegboard.core.read_params import read_number_param, read_string_array_param, read_string_param
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit, as_tool
+
+_STYLE: Final = adapters.Style(at_least="allow")
+
+readStringParam = read_string_param
+readNumberParam = read_number_param
+readStringArrayParam = read_string_array_param
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTool:
+    """A tool as a factory returns it: `{name, description, parameters, execute}` (M-43).
+
+    Attributes:
+        name, description: what the model reads.
+        parameters: a JSON Schema, a map of properties, or a pydantic model class.
+        execute: `(tool_call_id, params, signal, on_update)`, sync or async; trailing ones may be left
+            out. `signal` is an AbortSignal, `on_update(partial)` streams a partial result (M-44).
+        effects: what it does; None = opaque, runs in mode `workspace`.
+        permission: auto, confirm or deny.
+    """
+
+    name: str
+    description: str
+    parameters: Any
+    execute: Callable[..., Any]
+    effects: Any = None
+    permission: str = "auto"
+
+    def to_tool(self) -> Tool:
+        """The same as a Pegboard tool."""
+        return adapters.adapt(self, _STYLE)
+
+
+AnyAgentTool: TypeAlias = AgentTool | Mapping[str, Any] | Tool
+Factory: TypeAlias = Callable[..., "AnyAgentTool | None"]
+
+
+def agent_tool(thing: AnyAgentTool) -> Tool:
+    """A factory's tool, object or dict, as a Pegboard tool.
+
+    Raises:
+        BuildError: it is none.
+    """
+    if isinstance(thing, Mapping):
+        return adapters.adapt(thing, _STYLE)
+    return as_tool(thing)
+
+
+# -- results ----------------------------------------------------------------------------------
+
+
+def json_result(payload: Any) -> ToolResult:
+    """An object as a result: its JSON for the model, itself as `data` (M-48)."""
+    return ToolResult(
+        content=(Text(json.dumps(payload, ensure_ascii=False, indent=2, default=str)),), data=payload
+    )
+
+
+async def image_result(
+    *, label: str, path: str = "", base64: str = "", mime_type: str = "image/png", extra_text: str = ""
+) -> ToolResult:
+    """A picture as a result (M-49).
+
+    Args:
+        label: a short name.
+        path: where it lies; named in the text.
+        base64: the encoded file.
+        mime_type: for example `image/png`.
+        extra_text: text in place of the path.
+
+    Raises:
+        BuildError: `base64` is not base64.
+    """
+    try:
+        data = _base64.b64decode(base64, validate=True)
+    except ValueError as error:
+        raise BuildError(f"image_result({label!r}): the base64 data cannot be decoded: {error}") from None
+    text = extra_text or (f"MEDIA:{path}" if path else f"[{label}]")
+    return ToolResult(
+        content=(Text(text), Image(data=data, mime_type=mime_type, label=label)),
+        data={"label": label, "path": path, "mimeType": mime_type, "bytes": len(data)},
+    )
+
+
+def text_result(text: str) -> dict[str, Any]:
+    """`{content: [{type: text, text}]}` (M-50)."""
+    return {"content": [{"type": "text", "text": text}]}
+
+
+# -- tool sets --------------------------------------------------------------------------------
+
+NATIVE: Final = (
+    "browser", "canvas", "nodes", "cron", "message", "gateway", "agents_list", "sessions_list",
+    "sessions_history", "sessions_send", "sessions_spawn", "session_status", "web_search", "web_fetch",
+    "image", "tts",
+)  # fmt: skip
+"""The native set, in the document's order (M-51)."""
+
+CODING: Final = ("read_file", "write_file", "edit_file")
+"""The coding set: read, write, edit (M-54)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoltbotOptions:
+    """What the sets are built from.
+
+    Attributes:
+        agent_session_key, agent_channel: where the agent talks.
+        config: the document's `tools` config; `tools.message.enabled = false` takes message out (M-68).
+        factories: name → factory for tools that this installation lacks or that you replace. A factory
+            takes these options and may return None: its tool then is not offered (M-52).
+        plugin_tools, channel_tools: tools of plug-ins and channels, or functions of the options that
+            give them (M-57, M-58).
+        model: the model's name, for `tools.exec.applyPatch.allowModels` (M-67).
+    """
+
+    agent_session_key: str = ""
+    agent_channel: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    factories: Mapping[str, Factory] = field(default_factory=dict[str, Factory])
+    plugin_tools: Iterable[Any] | Callable[[MoltbotOptions], Iterable[Any]] = ()
+    channel_tools: Iterable[Any] | Callable[[MoltbotOptions], Iterable[Any]] = ()
+    model: str = ""
+
+    def setting(self, *path: str) -> Any:
+        """One value of the config, None where it is absent."""
+        found: Any = self.config.get("tools", self.config)
+        for key in path:
+            found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+def create_moltbot_tools(options: MoltbotOptions | None = None) -> list[Tool]:
+    """The native set: what is there and configured, in the document's order (M-51, M-52)."""
+    options = options or MoltbotOptions()
+    wanted = [n for n in NATIVE if not (n == "message" and options.setting("message", "enabled") is False)]
+    made = [_make(name, options) for name in (*wanted, *(n for n in options.factories if n not in NATIVE))]
+    return [t for t in made if t is not None]
+
+
+def coding_tools() -> list[Tool]:
+    """read, write, edit under their names here (M-54)."""
+    return list(Toolkit(_builtin(n) for n in CODING).profile("moltbot"))
+
+
+def create_exec_tool() -> Tool | None:
+    """`exec`, with its timeout in milliseconds (M-06..M-09)."""
+    return _shown("exec")
+
+
+def create_process_tool() -> Tool | None:
+    """`process` (M-11)."""
+    return _shown("process")
+
+
+def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | None:
+    """`apply_patch`, None where `allowModels` does not name the model (M-56, M-67)."""
+    allowed = options.setting("exec", "applyPatch", "allowModels") if options else None
+    if options is not None and isinstance(allowed, list) and options.model not in allowed:
+        return None
+    return _shown("apply_patch")
+
+
+def create_moltbot_coding_tools(options: MoltbotOptions | None = None) -> list[Tool]:
+    """The full set: coding, exec, process, apply_patch, native, plug-in and channel tools (M-55).
+
+    A later tool of a name that is there already is left out: a plug-in cannot take the place of `exec`.
+    """
+    options = options or MoltbotOptions()
+    parts: list[Tool | None] = [
+        *coding_tools(),
+        create_exec_tool(),
+        create_process_tool(),
+        create_apply_patch_tool(options),
+        *create_moltbot_tools(options),
+        *_given(options.plugin_tools, options),
+        *_given(options.channel_tools, options),
+    ]
+    unique: dict[str, Tool] = {}
+    for tool in parts:
+        if tool is not None:
+            unique.setdefault(tool.name, tool)
+    return list(unique.values())
+
+
+def _given(source: Any, options: MoltbotOptions) -> list[Tool]:
+    things: Any = source(options) if callable(source) else source
+    return [agent_tool(t) for t in things]
+
+
+def _make(name: str, options: MoltbotOptions) -> Tool | None:
+    factory = options.factories.get(name)
+    if factory is not None:
+        made = factory(options)
+        return None if made is None else agent_tool(made)
+    return _shown(name)
+
+
+def _shown(name: str) -> Tool | None:
+    tool = _builtin(name)
+    return None if tool is None else next(iter(Toolkit([tool]).profile("moltbot")))
+
+
+def _builtin(name: str) -> Tool | None:
+    path = cast("Mapping[str, str]", load("pegboard.tools:TOOLS")).get(name)
+    return None if path is None else cast(Tool, load(path))
+
+
+__all__ = [
+    "CODING",
+    "NATIVE",
+    "AbortSignal",
+    "AgentTool",
+    "AnyAgentTool",
+    "MoltbotOptions",
+    "agent_tool",
+    "coding_tools",
+    "create_apply_patch_tool",
+    "create_exec_tool",
+    "create_moltbot_coding_tools",
+    "create_moltbot_tools",
+    "create_process_tool",
+    "image_result",
+    "json_result",
+    "readNumberParam",
+    "readStringArrayParam",
+    "readStringParam",
+    "read_number_param",
+    "read_string_array_param",
+    "read_string_param",
+    "text_result",
+]

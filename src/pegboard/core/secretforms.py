@@ -1,0 +1,192 @@
+"""What secrets look like where nobody knows their values: vendors' tokens, key blocks, and what stands behind a name.
+
+Each finder first looks for the letters that must stand there (`str.find` runs at the speed of memory) and
+tries its pattern at those places only: nearly all text holds none, and all text passes here.
+Source: security.md, secrets; the vendors' published token formats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+# (?<![…]) and (?![…]) instead of \b: tokens may end in - or _.
+_PREFIXED: Final = (
+    r"sk-(?:proj-|ant-(?:api\d\d-|admin\d\d-)?|or-v1-|svcacct-|admin-|live-|test-)?(?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{20,300}",
+    r"gh[pousr]_[A-Za-z0-9]{30,255}",
+    r"github_pat_[A-Za-z0-9_]{30,255}",
+    r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-[A-Za-z0-9_-]{18,255}",
+    r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}",
+    r"AIza[A-Za-z0-9_-]{34,40}",
+    r"GOCSPX-[A-Za-z0-9_-]{20,60}",
+    r"ya29\.[A-Za-z0-9_-]{20,1000}",
+    r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,255}",
+    r"xapp-\d-[A-Z0-9]+-\d+-[A-Za-z0-9]{10,255}",
+    r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}",
+    r"[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}",
+    r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,255}",
+    r"whsec_[A-Za-z0-9+/=]{20,255}",
+    r"npm_[A-Za-z0-9]{30,60}",
+    r"pypi-[A-Za-z0-9_-]{40,300}",
+    r"hf_[A-Za-z0-9]{30,60}",
+    r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{30,60}",
+    r"BSA[A-Za-z0-9_-]{24,40}",
+    r"gsk_[A-Za-z0-9]{30,80}",
+    r"xai-[A-Za-z0-9]{40,120}",
+    r"pplx-[A-Za-z0-9]{32,80}",
+    r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{20,60}",
+    r"r8_[A-Za-z0-9]{30,60}",
+    r"AGE-SECRET-KEY-1[A-Z0-9]{40,80}",
+    r"dop_v1_[a-f0-9]{60,70}",
+    r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    r"sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{20,50}",
+    r"key-[a-f0-9]{32}",
+    r"SK[a-f0-9]{32}",
+    r"lin_(?:api|oauth)_[A-Za-z0-9]{30,60}",
+    r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{40,50}",
+    r"figd_[A-Za-z0-9_-]{30,60}",
+    r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,60}",
+    r"sbp_[a-f0-9]{40}",
+    r"hv[sbr]\.[A-Za-z0-9_-]{24,300}",
+    r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}",
+    r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}",
+    r"NRAK-[A-Z0-9]{27}",
+    r"fly?o?_?v1_[A-Za-z0-9_+/=-]{30,600}|FlyV1 [A-Za-z0-9_+/=,-]{30,2000}",
+    r"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,6000}\.[A-Za-z0-9_-]{16,2000}",
+    r"syt_[A-Za-z0-9_-]{10,60}_[A-Za-z0-9]{10,40}_[A-Za-z0-9]{4,10}",
+    r"ops_eyJ[A-Za-z0-9_-]{30,3000}",
+)
+# What a token begins with, so that its pattern is tried at few places only; a token begins where a word begins.
+_BEGIN: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk-|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|A(?:KIA|SIA|BIA|CCA|ROA|IDA)|AIza|GOCSPX-|ya29\.|xox|xapp-"
+    r"|\d{8,10}:AA|[MNO][A-Za-z0-9_-]{22,27}\.|[rs]k_|whsec_|npm_|pypi-|hf_|SG\.|BSA|gsk_|xai-|pplx-|tvly-|r8_|AGE-S"
+    r"|dop_v|shp|sq0|key-|SK|lin_|ntn_|secret_|figd_|dckr_|sbp_|hv[sbr]\.|PMAK-|glsa_|NRAK-|fly?o?_?v1_|FlyV1 |eyJ|syt_|ops_)"
+)
+# Every token has a part of at least so many of these characters; the mask marks them with x.
+_RUN: Final = b"x" * 15
+_IN_RUN: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/="
+_MASK: Final = bytes(120 if byte in _IN_RUN else 32 for byte in range(256))
+_SHORT_PARTS: Final = (
+    32  # characters of a token that may stand in front of its first long part, behind dots or a colon
+)
+
+_BLOCK: Final = re.compile(
+    r"-----BEGIN (?P<kind>(?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?)-----(?P<pem>(?:[^-]|-(?!----)){1,16000})-----END (?P=kind)-----"
+)
+_TOKEN: Final = re.compile(r"(?P<token>" + "|".join(_PREFIXED) + r")(?![A-Za-z0-9])")
+_URL: Final = re.compile(r"://[^\s:/@'\"]{0,100}:(?P<urlpass>[^\s/@'\"$\[{<][^\s/@'\"]{0,200})(?=@)")
+_HEADER: Final = re.compile(
+    r"(?i:(?:authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token|apikey)\s{1,4}|bearer\s{1,4}(?=[A-Za-z0-9._~+/-]*\d)"
+    r"|x-(?:api-key|auth-token|subscription-token)[\"']?\s{0,4}:\s{0,4}[\"']?)(?P<headval>[A-Za-z0-9._~+/=:-]{12,4000})"
+    r"|cookie:\s{0,4}[^=\s;]{1,80}=(?P<cookieval>[^\s;,\"']{12,4000}))"
+)
+_HEADER_WORDS: Final = ("bearer", "authorization", "x-", "cookie:")
+_QUERY: Final = re.compile(
+    r"[?&](?i:api[_-]?key|key|token|access_token|auth|sig|signature|secret|password|client_secret|code)=(?P<queryval>[A-Za-z0-9._~%+/=-]{8,2000})"
+)
+_VALUE_END: Final = r"[^\s\"'$<>{}()\[\],;]"
+#: From the last word of a name on: `key` must have one of `_KEYS` in front.
+_ASSIGNED: Final = re.compile(
+    r"(?i:(?:key|secret|token|passwd|password|passphrase|pwd|credentials?|sessionid)"
+    r"[\"']?[ \t]{0,4}(?:(?:=|:(?!//)|=>|:=)[ \t]{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\r\n]{6,1000})(?P=quote)"
+    r"|(?:=|:(?![/=])[ \t])[ \t]{0,3}"
+    r"(?P<plain>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@-])" + _VALUE_END + r"{8,1000})))"
+)
+_ASSIGN_WORDS: Final = ("key", "token", "secret", "pass", "pwd", "credential", "sessionid")
+_KEYS: Final = tuple(
+    f"{word}{joint}"
+    for word in ("api", "secret", "access", "private", "auth", "signing", "encryption")
+    for joint in ("", "_", "-")
+)
+
+_REFERENCE: Final = re.compile(
+    r"^(?:\$|\{\{|<|%[A-Z_]+%|env:|file:|keyring:|cmd:|secret:|\*+$|x+$|\.\.\.|your[_-]|\[redacted:)",
+    re.IGNORECASE,
+)
+_CODE: Final = re.compile(
+    r"^(?:os\.|process\.|self\.|config\.|settings\.|None|null|true|false|str\b|string\b|[\w.]+\()",
+    re.IGNORECASE,
+)
+
+
+def blocks(text: str) -> Iterator[re.Match[str]]:
+    """Private keys in PEM blocks."""
+    if "PRIVATE KEY" in text:
+        yield from _BLOCK.finditer(text)
+
+
+def tokens(text: str) -> Iterator[re.Match[str]]:
+    """Tokens known by how they begin."""
+    mask = text.encode("ascii", "replace").translate(_MASK)
+    at, done = mask.find(_RUN), 0
+    while at >= 0:
+        end = mask.find(b" ", at)
+        end = len(mask) if end < 0 else end
+        back = _SHORT_PARTS if at and text[at - 1] in ".:" else 6
+        for begin in _BEGIN.finditer(text, max(done, at - back), end):
+            if begin.start() >= done and (match := _TOKEN.match(text, begin.start())):
+                yield match
+                done = match.end()
+        at = mask.find(_RUN, max(end, done))
+
+
+def urls(text: str) -> Iterator[re.Match[str]]:
+    """Passwords in URLs."""
+    if "://" in text and "@" in text:
+        yield from _URL.finditer(text)
+
+
+def queries(text: str) -> Iterator[re.Match[str]]:
+    """Values of telling query parameters."""
+    if "=" in text and ("?" in text or "&" in text):
+        yield from _QUERY.finditer(text)
+
+
+def headers(text: str) -> Iterator[re.Match[str]]:
+    """Values of authorization headers and cookies."""
+    done = 0
+    for at in _places(_lowered(text), _HEADER_WORDS):
+        if at >= done and (match := _HEADER.match(text, at)):
+            yield match
+            done = match.end()
+
+
+def assigned(text: str) -> Iterator[re.Match[str]]:
+    """Values behind a name such as `api_key` or `password`."""
+    if "=" not in text and ":" not in text:
+        return
+    lowered, done = _lowered(text), 0
+    for at in _places(lowered, _ASSIGN_WORDS):
+        if at < done or not (match := _ASSIGNED.match(text, at)):
+            continue
+        if lowered.startswith("key", at) and not lowered.endswith(_KEYS, done, at):
+            continue
+        yield match
+        done = match.end()
+
+
+def _places(lowered: str, words: Sequence[str]) -> list[int]:
+    places: list[int] = []
+    for word in words:
+        at = lowered.find(word)
+        while at >= 0:
+            places.append(at)
+            at = lowered.find(word, at + 1)
+    places.sort()
+    return places
+
+
+def _lowered(text: str) -> str:
+    """Lower case of the same length: one letter of all (U+0130) becomes two."""
+    return text.lower() if text.isascii() else text.replace("\u0130", "i").lower()
+
+
+def is_reference(value: str) -> bool:
+    """Whether a value only says where a secret is, or is a place holder."""
+    return _REFERENCE.match(value) is not None
+
+
+def is_code(value: str) -> bool:
+    """Whether an unquoted value is an expression."""
+    return _CODE.match(value) is not None

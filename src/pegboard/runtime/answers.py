@@ -1,0 +1,55 @@
+"""Answers: what people said to questions of a run that had been put aside (decisions 5, 14; ledger K-25)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pegboard.core.approval import Answer, ApprovalRequest, Approver, Refused, Waiting
+from pegboard.core.content import Text
+from pegboard.core.events import PermissionRequested
+from pegboard.core.result import ToolResult
+
+
+class AnsweredApprover:
+    """Gives the kept answers; whoever else is there answers the rest.
+
+    A yes holds for what was shown: where the call would now do something else it is void.
+
+    Args:
+        requests: what was asked, by call id.
+        answers: what was answered, by approval id.
+        other: answers what nobody has answered yet; None = such a call goes on waiting.
+    """
+
+    def __init__(
+        self,
+        requests: Mapping[str, PermissionRequested],
+        answers: Mapping[str, Any],
+        other: Approver | None = None,
+    ) -> None:
+        self._requests = dict(requests)
+        self._answers = answers
+        self._other = other
+
+    async def decide(self, request: ApprovalRequest) -> Answer | str:
+        """The kept answer, void where the call's digest is another one now."""
+        asked = self._requests.get(request.call.id or "")
+        if asked is None or asked.approval not in self._answers:
+            if self._other is not None:
+                return await self._other.decide(request)
+            return Waiting("approval", request.id if asked is None else asked.approval)
+        answer = self._answers[asked.approval]
+        if isinstance(answer, Refused):
+            return answer
+        if asked.digest != request.digest:
+            return Refused(
+                "what it would do has changed since it was approved, so that approval is void", by="pegboard"
+            )
+        return answer
+
+
+def answered(call_id: str, tool: str, answer: Any) -> ToolResult:
+    """The result of a call that waited for an answer: the answer itself; its function is not run again."""
+    text = answer if isinstance(answer, str) else str(answer)
+    return ToolResult(content=(Text(text),), data=answer, call_id=call_id, tool=tool)

@@ -1,0 +1,109 @@
+"""Budget: what a run may spend, with a notice before each end (ledger K-51, G-09)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.core.call import ToolCall
+from pegboard.core.clock import Clock
+from pegboard.core.errors import PermissionDenied
+from pegboard.core.limits import Limits
+from pegboard.core.transcript import Usage
+
+WALL: Final = "wall_s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """One limit and what has been spent of it.
+
+    Attributes:
+        limit: its field in Limits.
+        spent, most: in the limit's unit.
+    """
+
+    limit: str
+    spent: float
+    most: float
+
+    def __str__(self) -> str:
+        """`5 of 40 turns`, `$0.1000 of $0.2000`, `61 of 60 s`."""
+        match self.limit:
+            case "money":
+                return f"${self.spent:.4f} of ${self.most:.4f}"
+            case "wall_s":
+                return f"{self.spent:.0f} of {self.most:.0f} s"
+            case unit:
+                return f"{self.spent:.0f} of {self.most:.0f} {unit}"
+
+
+class Budget:
+    """One run's budget.
+
+    Args:
+        limits: what ends the run.
+        clock: measures its time, from now on.
+    """
+
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._started = clock.monotonic() if limits.wall_s is not None else 0.0
+        self._noticed: set[str] = set()
+        self._calls = 0
+        # Most runs have a limit of turns only, and this is asked in every turn.
+        self._turns_only = limits.tokens is None and limits.money is None and limits.wall_s is None
+        self._near = limits.turns * limits.soft if limits.soft else float("inf")
+        self._by_tool: dict[str, int] = {}
+
+    def check(self, turns: int, usage: Usage) -> tuple[Spent | None, Spent | None]:
+        """The first limit that is used up, and one of which the `soft` share is spent, once for each."""
+        if self._turns_only and turns < self._near and turns < self._limits.turns:
+            return None, None
+        spent = tuple(self._spent(turns, usage))
+        over = next((s for s in spent if s.spent >= s.most), None)
+        share = self._limits.soft
+        if over is not None or not share:
+            return over, None
+        for one in spent:
+            if one.spent >= one.most * share and one.limit not in self._noticed:
+                self._noticed.add(one.limit)
+                return None, one
+        return None, None
+
+    def refused(self, calls: Sequence[ToolCall]) -> dict[str, PermissionDenied]:
+        """The calls of a turn that are beyond a limit, by id; the others are counted."""
+        most, each = self._limits.calls, self._limits.tool_calls
+        if most is None and not each:
+            return {}
+        out: dict[str, PermissionDenied] = {}
+        for call in calls:
+            done = self._by_tool.get(call.name, 0)
+            limit = each.get(call.name)
+            if most is not None and self._calls >= most:
+                out[call.id or ""] = _denied(call, f"{self._calls} of {most} tool calls of this run")
+            elif limit is not None and done >= limit:
+                out[call.id or ""] = _denied(call, f"{done} of {limit} calls of {call.name} in this run")
+            else:
+                self._calls += 1
+                self._by_tool[call.name] = done + 1
+        return out
+
+    def _spent(self, turns: int, usage: Usage) -> Iterator[Spent]:
+        limits = self._limits
+        yield Spent(limit="turns", spent=turns, most=limits.turns)
+        if limits.tokens is not None:
+            yield Spent(limit="tokens", spent=usage.input_tokens + usage.output_tokens, most=limits.tokens)
+        if limits.money is not None:
+            yield Spent(limit="money", spent=usage.cost_usd or 0.0, most=limits.money)
+        if limits.wall_s is not None:
+            yield Spent(limit=WALL, spent=self._clock.monotonic() - self._started, most=limits.wall_s)
+
+
+def _denied(call: ToolCall, what: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{call.name} did not run: {what} are used up",
+        hint="Go on without it, or give your answer with what you have.",
+    )

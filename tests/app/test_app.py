@@ -1,0 +1,301 @@
+"""The composition root: executors, wiring and the opened App."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import (
+    PURE,
+    Agent,
+    BuildError,
+    Effect,
+    Executor,
+    Policy,
+    ReadPath,
+    Rule,
+    builtin,
+    run_sync,
+    tool,
+)
+from pegboard.app.assembly import NobodyThere, secrets_of
+from pegboard.app.commands import git_identity, in_thread, workspace_id
+from pegboard.app.home import App
+from pegboard.app.wiring import Wiring
+from pegboard.config.paths import Paths
+from pegboard.core.approval import AllowOnce
+from pegboard.core.errors import ConfigError
+from pegboard.core.events import RunFinished
+from pegboard.core.toolkit import Toolkit
+from pegboard.models import ScriptedModel
+from pegboard.ports.people import Question
+from tests.ledger import owes
+
+
+@tool(effects=PURE)
+async def ok(text: str = "fine") -> str:
+    """Say."""
+    return text
+
+
+@tool
+def look(path: ReadPath) -> str:
+    """Look at a path."""
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "a.txt").write_text("alpha\n")
+    return tmp_path / "w"
+
+
+# -- the small doors --------------------------------------------------------------------------
+
+
+def test_run_sync_runs_a_coroutine_and_refuses_inside_a_loop() -> None:
+    assert str(run_sync(Executor([ok]).call("ok"))) == "fine"
+
+    async def inside() -> None:
+        work = Executor([ok]).call("ok")
+        with pytest.raises(RuntimeError, match="await the coroutine"):
+            run_sync(work)
+
+    asyncio.run(inside())
+
+
+def test_builtin_names_are_checked_with_the_nearest() -> None:
+    assert builtin("grep").names == ("grep",)
+    assert "read_file" in builtin().names
+    with pytest.raises(BuildError, match="did you mean 'grep'"):
+        builtin("grpe")
+    with pytest.raises(BuildError, match="there are: "):
+        builtin("zzzzzz")
+
+
+def test_a_pure_kit_takes_no_workspace_and_a_path_tool_the_named_one(folder: Path) -> None:
+    assert Executor([ok]).context.workspace is None
+    assert Executor([look], workspace=folder).context.workspace == folder.resolve()
+    with pytest.raises(ConfigError, match="is no folder"):
+        Executor([look], workspace=folder / "none")
+
+
+@owes("X-25")
+def test_the_current_folder_is_refused_where_nobody_named_it_and_it_is_no_place_for_tools(
+    monkeypatch: pytest.MonkeyPatch, own_home: Path, folder: Path
+) -> None:
+    monkeypatch.chdir(own_home)
+    with pytest.raises(ConfigError, match=r"home folder.*--workspace"):
+        Executor([look])
+    assert Executor([look], workspace=own_home).context.workspace == own_home.resolve()
+    monkeypatch.chdir(folder)
+    assert Executor([look]).context.workspace == folder.resolve()
+
+
+async def test_paths_are_resolved_and_denied_by_rules_in_the_files_port_too(folder: Path) -> None:
+    (folder / "secret").mkdir()
+    (folder / "secret" / "k").write_text("alpha key\n")
+    policy = Policy(rules=(Rule.parse("deny read:secret reason=private"),))
+
+    async with Executor(builtin("read_file", "grep"), workspace=folder, policy=policy) as door:
+        assert "alpha" in str(await door.call("read_file", {"path": "a.txt"}))
+        refused = await door.call("read_file", {"path": "x/../secret/k"})
+        found = await door.call("grep", {"pattern": "alpha"})
+
+    assert not refused.ok
+    assert "key" not in str(found)
+
+
+def test_policies_modes_and_home_rules() -> None:
+    kit = Toolkit([ok])
+
+    assert Wiring.of(kit, mode="ask").policy.mode == "ask"
+    assert Wiring.of(kit, policy=Policy(mode="full")).policy.mode == "full"
+    assert Wiring.of(kit, policy=["deny read:~/x"]).policy.home == str(Paths.of().home.resolve())
+    assert Wiring.of(kit, policy=["deny read:x"]).policy.home == ""
+    assert Wiring.of(kit, policy=Policy(home="/h", rules=(Rule.parse("deny read:~/x"),))).policy.home == "/h"
+    with pytest.raises(ConfigError, match="unknown mode"):
+        Wiring.of(kit, mode="yolo")
+
+
+async def test_what_was_started_is_ended_last_first() -> None:
+    order: list[str] = []
+    wiring = Wiring.of(Toolkit([ok]))
+
+    async def later() -> None:
+        order.append("first started")
+
+    wiring.closers += [later, lambda: order.append("last started")]
+    async with Executor([ok], wiring=wiring):
+        pass
+
+    assert order == ["last started", "first started"]
+
+
+async def test_an_answer_is_kept_for_the_session() -> None:
+    asked: list[str] = []
+
+    class Session:
+        async def decide(self, request: Any) -> str:
+            asked.append(request.id)
+            return "session"
+
+    @tool(effects=[Effect("send", "x")])
+    async def send() -> str:
+        """Send."""
+        return "sent"
+
+    door = Executor([send], approver=Session())
+    assert (await door.call("send")).ok
+    assert (await door.call("send")).ok
+    assert len(asked) == 1
+
+
+async def test_nobody_there_keeps_the_question() -> None:
+    waiting = await NobodyThere().ask([Question(text="which?", options=("a", "b"))])
+
+    assert (waiting.kind, waiting.detail) == ("question", {"question": "which?", "options": ["a", "b"]})
+
+
+def test_secrets_are_known_by_their_names() -> None:
+    found = secrets_of(
+        {"API_KEY": "abcdefgh", "KEY": "short", "HOME": "/home/longer", "SSH_KEY": "/a/path/to/key"}
+    )
+
+    assert found == {"API_KEY": "abcdefgh"}
+
+
+def test_a_workspace_has_an_identity_of_device_inode_and_path(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    first = workspace_id(tmp_path / "a")
+    assert workspace_id(tmp_path / "a") == first
+    (tmp_path / "a").rename(tmp_path / "b")
+    (tmp_path / "a").mkdir()
+
+    assert workspace_id(tmp_path / "a") != first
+
+
+def test_git_tells_who_the_user_is_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert git_identity(tmp_path) == ("", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git_identity(tmp_path) == ("", "")
+
+
+async def test_a_coroutine_runs_in_a_thread_inside_a_loop_and_its_error_comes_back() -> None:
+    async def fine() -> int:
+        return 5
+
+    async def bad() -> int:
+        raise KeyError("x")
+
+    assert in_thread(fine()) == 5
+    with pytest.raises(KeyError):
+        in_thread(bad())
+
+
+# -- the opened App ---------------------------------------------------------------------------
+
+
+def opened(folder: Path, **options: Any) -> App:
+    return App.open(workspace=folder, **options)
+
+
+def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: Path, own_home: Path) -> None:
+    config = own_home / ".config" / "pegboard"
+    config.mkdir(parents=True)
+    (config / "pegboard.toml").write_text('mode = "ask"\ntools = ["grep"]\nrules = ["deny read:x"]')
+    (folder / "rules.txt").write_text("deny read:y\n")
+
+    with opened(folder) as app:
+        assert (app.policy.mode, app.toolkit.names) == ("ask", ("grep",))
+        assert [str(r) for r in app.policy.rules] == ["deny read:x"]
+    with opened(folder, mode="full", policy=folder / "rules.txt") as app:
+        assert app.policy.mode == "full"
+        assert [str(r) for r in app.policy.rules] == ["deny read:y"]
+    with pytest.raises(ConfigError, match="is no folder"):
+        opened(folder / "none")
+
+
+@owes("G-05")
+async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> None:
+    with opened(folder) as app:
+        app._toolkit = builtin("read_file", "write_file")
+        async with app.executor() as door:
+            preview = await door.preview("write_file", {"path": "b.txt", "content": "new"})
+        async with app.one_call("write_file") as one:
+            await one.call("write_file", {"path": "b.txt", "content": "new"})
+        out = one.outcome()
+
+        assert preview.decision == "allow"
+        assert (out["ok"], out["decision"], out["changes"][0]["path"]) == (True, "allow", "b.txt")
+        assert (folder / "b.txt").read_text() == "new"
+        row = app.run_row(out["run"][:12])
+        assert (row.status, app.sessions()) == ("done", ["cli"])
+        assert app.events(row)[-1].type == "run.finished"
+        assert len(app.session_events("cli")) == len(app.events(row))
+        assert app.verify("cli") == []
+        assert app.verify("never") == []
+        with pytest.raises(ConfigError, match="no run called"):
+            app.run_row("nope")
+        json.dumps(out)
+
+
+async def test_a_denied_call_says_deny_and_policy_diff_finds_what_would_change(folder: Path) -> None:
+    with opened(folder, mode="full") as app:
+        app._toolkit = builtin("write_file")
+        async with app.one_call("write_file") as one:
+            await one.call("write_file", {"path": "c.txt", "content": "x"})
+    with opened(folder, mode="read-only") as app:
+        app._toolkit = builtin("write_file")
+        async with app.one_call("write_file", approver=AllowOnce()) as one:
+            await one.call("write_file", {"path": "d.txt", "content": "x"})
+        assert one.outcome()["decision"] == "deny"
+        changed = await app.policy_diff(3600)
+        assert [(c["before"], c["now"]) for c in changed] == [("allow", "deny")]
+        assert await app.policy_diff(-3600) == []
+
+
+@owes("G-10")
+async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Path) -> None:
+    (folder / "s.jsonl").write_text('{"calls": [{"name": "ok"}]}\n{"text": "done"}\n')
+    with opened(folder) as app:
+        app._toolkit = Toolkit([ok])
+        async with app.executor(session="s") as door:
+            agent = app.agent(door, model=f"scripted:{folder / 's.jsonl'}", turns=5)
+            assert agent.limits.turns == 5
+            assert app.agent(door, model=f"scripted:{folder / 's.jsonl'}").limits.turns == 40
+            log = app.log("s")
+            events = [e async for e in agent.stream("go", session="s", recorder=log)]
+            await log.flush()
+            log.close()
+        row = app.run_row(events[0].run)  # type: ignore[union-attr]
+        assert row.status == "done"
+        # The process had ended after its first call:
+        cut = [e for e in app.session_events("s") if e.type not in ("run.finished",)][:4]
+        again = Agent(model=ScriptedModel([{"text": "done"}]), tools=[ok])
+        log = app.log("t", run=row.id)
+        later = [e async for e in again.resume(row.id, cut, recorder=log)]
+        log.close()
+        assert isinstance(later[-1], RunFinished)
+        assert {e.run for e in app.store.read("t")} == {row.id}
+
+
+async def test_a_home_rule_of_the_user_holds_in_the_app(folder: Path, own_home: Path) -> None:
+    (own_home / "notes").mkdir()
+    (own_home / "notes" / "n").write_text("private")
+    (folder / "rules.txt").write_text("deny read:~/notes\n")
+
+    with opened(folder, mode="full", policy=folder / "rules.txt") as app:
+        app._toolkit = builtin("read_file")
+        async with app.one_call("read_file") as one:
+            result = await one.call("read_file", {"path": str(own_home / "notes" / "n")})
+
+    assert not result.ok
+    assert "private" not in str(result)
+    assert os.environ["HOME"] == str(own_home)
