@@ -151,7 +151,7 @@ def _inner(value: Any) -> Any:
         if found is None or (isinstance(found, Mapping) and _is_server(cast("Mapping[str, Any]", found))):
             break
         value = found
-    return cast("Any", value)  # pyright: ignore[reportUnnecessaryCast]
+    return value  # pyright: ignore[reportUnknownVariableType]  (JSON of any shape)
 
 
 def _is_server(table: Mapping[str, Any]) -> bool:
