@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from pegboard.app.executor import Executor
 
 # By need: an Executor alone should not load the agent loop.
-_MODULE = {"Agent": "agent", "Answer": "agent", "Executor": "executor", "builtin": "builtins", "run_sync": "builtins"}
+_MODULE = {
+    "Agent": "agent",
+    "Answer": "agent",
+    "Executor": "executor",
+    "builtin": "builtins",
+    "run_sync": "builtins",
+}
 
 __all__ = ["Agent", "Answer", "Executor", "builtin", "run_sync"]
 

@@ -14,7 +14,7 @@ from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
+from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
@@ -80,6 +80,7 @@ class Executor:
             grants=self.wiring.grants,
             threads=threads,
             timeout_s=timeout_s,
+            safeguards=self.wiring.safeguards,
         )
         self._sources: tuple[ToolSource, ...] = tuple(sources)
         self._own = kit
@@ -89,12 +90,15 @@ class Executor:
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
 
-    async def ready(self) -> None:
+    async def ready(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
+
+        Args:
+            name: only this tool is wanted: where it is one of our own, nothing is opened for it.
 
         A source that cannot be opened has no tools and is tried again at the next call; the others are there.
         """
-        if not self._sources:
+        if not self._sources or (name is not None and self._own.resolve(name) is not None):
             return
         if self._opening is None:
             self._opening = asyncio.Lock()
@@ -133,7 +137,7 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
-        await self.ready()
+        await self.ready(name)
         result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
@@ -148,7 +152,7 @@ class Executor:
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
-        await self.ready()
+        await self.ready(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -158,13 +162,23 @@ class Executor:
         """
         preview = await self.preview(name, arguments)
         tool = self.toolkit.resolve(name)
-        if preview.error is not None or tool is None:
+        if preview.error is not None and tool is not None and preview.error.code == "outside_workspace":
+            return _outside(tool, arguments, preview.error.message)
+        if preview.error is not None or tool is None or preview.detail is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
-        return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
+        here = self.pipeline.situation(tool, self.context)
+        return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`, with another approver if given; for one run."""
-        return TurnExecutor(self.pipeline.recording(recorder, approver=approver), hooks=self._hooks)
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> TurnExecutor:
+        """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
+        pipeline = self.pipeline.recording(recorder, approver=approver, middleware=middleware)
+        return TurnExecutor(pipeline, hooks=self._hooks)
 
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""
@@ -186,3 +200,16 @@ async def _tools_of(source: ToolSource) -> list[Tool]:
     except PegboardError:
         # Its own name and reason stand in its status; the other sources and tools must not wait for it.
         return []
+
+
+def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
+    """The workspace's border is no rule and yet decides: told in the form of one."""
+    rule = "the workspace's border"
+    # The preview failed after they were decoded, so they decode.
+    values = tool.signature.decode(arguments).arguments
+    rows: list[dict[str, Any]] = [
+        {"kind": p.marker.kind, "target": str(values[p.name]), "decision": "deny", "rule": rule, "tried": []}
+        for p in tool.markers
+        if p.marker is not None and values.get(p.name) is not None
+    ]
+    return {"decision": "deny", "rule": rule, "reason": message, "effects": rows}

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,14 +22,15 @@ from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths
 from pegboard.core.approval import Approver
-from pegboard.core.errors import ConfigError
-from pegboard.core.events import CallStarted, Event, MemoryRecorder, RunFinished, RunStarted
-from pegboard.core.pipeline import Preview, new_id
+from pegboard.core.errors import ConfigError, ToolError
+from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
+from pegboard.core.pipeline import new_id
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper
+from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
@@ -123,24 +124,77 @@ class App:
 
     @asynccontextmanager
     async def executor(
-        self, *, approver: Approver | None = None, provide: Iterable[Any] = (), session: str = "cli"
+        self,
+        *,
+        approver: Approver | None = None,
+        provide: Iterable[Any] = (),
+        session: str = "cli",
+        only: str | None = None,
+        kit: Toolkit | None = None,
+        recorder: Recorder | None = None,
     ) -> AsyncGenerator[Executor]:
-        """An executor over the workspace, ended with the block."""
-        kit = self.toolkit
+        """An executor over the workspace, ended with the block.
+
+        Args:
+            approver, provide, session, recorder: see Executor.
+            only: build just what the tool of this name needs, for one call.
+            kit: offer these; None = the App's tools and those of the configured MCP servers, which
+                are started when a tool that is not ours is wanted.
+        """
+        sources: list[Any] = []
+        if kit is None:
+            kit = self.toolkit if only is None else self._kit_of(only)
+            sources = self.servers() if only is None or only not in kit else []
         wiring = Wiring(
             workspace=self.workspace, policy=self.policy, provided=Provided(objects=provide), shaper=Shaper(),
             grants=cast(GrantFile, self.policy.grants),
         )  # fmt: skip
+        needs = needs_of(kit, wiring.provided)
+        if only is not None and len(kit) == 1 and "Shell" in needs:
+            # Nobody could follow a background command once this call is over.
+            needs.discard("Jobs")
         assemble(
-            wiring, needs_of(kit, wiring.provided), self.workspace,
+            wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=self.store, paths=self.paths, config=self.config,
+            store=lambda: self.store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
-            kit, wiring=wiring, approver=approver, session=session, timeout_s=max(600.0, timeout or 0.0)
-        ) as door:
+            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            timeout_s=max(600.0, timeout or 0.0),
+        ) as door:  # fmt: skip
             yield door
+
+    def tool(self, name: str) -> Tool | None:
+        """The offered tool of that name or alias; loads no other where it can."""
+        return self._kit_of(name).resolve(name)
+
+    def _kit_of(self, name: str) -> Toolkit:
+        """Only the named tool, or all where none is called so, since the answer then lists them."""
+        from pegboard.tools import DEFAULT, TOOLS
+
+        if self._toolkit is None and name in TOOLS and name in (self.config.tools or DEFAULT):
+            return builtin(name)
+        found = self.toolkit.resolve(name)
+        return self.toolkit if found is None else Toolkit([found])
+
+    def servers(self) -> list[Any]:
+        """The configured MCP servers, none of them started; empty without any."""
+        from pegboard.config.servers import any_servers, load_servers
+
+        if not any_servers(self.paths, self.workspace):
+            return []
+        from pegboard.app.servers import opened
+
+        return list(opened(load_servers(self.paths, self.workspace), self.paths))
+
+    def serving(
+        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = ()
+    ) -> AbstractAsyncContextManager[tuple[Executor, Any]]:
+        """See pegboard.app.serving."""
+        from pegboard.app.serving import serving
+
+        return serving(self, kit, approver=approver, provide=provide)
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""
@@ -171,9 +225,11 @@ class App:
             os.close(handle)
 
     @asynccontextmanager
-    async def one_call(self, *, approver: Approver | None = None) -> AsyncGenerator[OneCall]:
-        """A run of one call, recorded (decisions 18)."""
-        async with self.executor(approver=approver) as door:
+    async def one_call(
+        self, tool: str, *, approver: Approver | None = None, provide: Iterable[Any] = ()
+    ) -> AsyncGenerator[OneCall]:
+        """A run of one call of the named tool, recorded (decisions 18)."""
+        async with self.executor(approver=approver, provide=provide, only=tool) as door:
             log = self.log("cli")
             try:
                 yield OneCall(door, log)
@@ -188,11 +244,14 @@ class App:
             ModelError: no model was found; the message lists the ways.
         """
         opened = open_model(model or self.config.model, paths=self.paths)
+        # A model that a person names for this run alone is the one that gets the data.
+        others = () if model else self.config.fallback_models
         limits = self.config.limits
         text = INSTRUCTIONS.format(workspace=self.workspace)
         return Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
-            model=opened,
+            model=[opened, *(open_model(m, paths=self.paths) for m in others)] if others else opened,
+            allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
             executor=executor,
         )
@@ -260,14 +319,32 @@ class App:
         return out
 
 
+REFUSALS = frozenset({"permission_denied", "outside_workspace"})
+"""Codes of errors by which a rule, a person or the workspace's border refused a call."""
+
+
+def told(error: ToolError) -> dict[str, Any]:
+    """`{code, message, hint, retryable}`."""
+    row = error.to_dict()
+    row.pop("details", None)
+    return row
+
+
+def details(error: ToolError | None) -> dict[str, Any]:
+    """`{details: …}` for the notes, empty where there are none."""
+    return {"details": error.details} if error is not None and error.details else {}
+
+
 class OneCall:
     """One call in a run of its own.
 
     Attributes:
         result: after `call`, its result.
+        approver: after `call`, who said yes where the policy asked, else empty.
     """
 
     result: ToolResult
+    approver: str = ""
 
     def __init__(self, door: Executor, log: SessionLog) -> None:
         self._door = door
@@ -275,16 +352,15 @@ class OneCall:
         self._events = MemoryRecorder(keep=None)
         self._run = new_id("run")
 
-    async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
-        """What it would do; records nothing."""
-        return await self._door.preview(tool, arguments)
-
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
+        await self._door.ready(tool)
         context = replace(self._door.context, run=self._run)
         self.record(
             RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")
         )
+        # Written before anything happens: where the history cannot be kept, nothing is done.
+        await self._log.flush()
         pipeline = self._door.pipeline.recording(self)
         from pegboard.core.call import ToolCall
 
@@ -306,23 +382,26 @@ class OneCall:
         """The object that `pegboard call --json` prints."""
         started = next((e for e in reversed(self._events.events) if isinstance(e, CallStarted)), None)
         result = self.result
+        self.approver = "" if started is None else started.approver
         changes = [] if started is None else list(started.changes)
         # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
         value: Any = result.data
         data = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         done = data.get("changes") if not changes else None
-        decision = "allow" if started is None else started.decision
-        if not result.ok and result.error is not None and result.error.code == "permission_denied":
+        error = result.error
+        # What never came to a decision (a bad argument, a path outside) was not allowed either.
+        decision = "deny" if started is None else started.decision
+        if error is not None and error.code in REFUSALS:
             decision = "deny"
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": value,
-            "error": None if result.error is None else result.error.to_dict(),
+            "data": result.data,
+            "error": None if error is None else told(error),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,
             "changes": done if done is not None else [c.to_dict() for c in changes],
-            "notes": result.notes.to_dict(),
+            "notes": {**result.notes.to_dict(), **details(error)},
             "call_id": result.call_id,
             "run": self._run,
         }

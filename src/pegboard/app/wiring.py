@@ -13,7 +13,9 @@ from pegboard.core.pipeline import PATH_RESOLVER
 from pegboard.core.policy import MODES, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.rules import Rule
+from pegboard.core.safeguards import Safeguards
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.core.taint import Taints
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage
 
@@ -27,7 +29,7 @@ class Wiring:
 
     Attributes:
         workspace: the workspace's real path, None where no tool needs one.
-        policy, provided, shaper, grants: what the pipeline takes.
+        policy, provided, shaper, grants, safeguards: what the pipeline takes.
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
     """
@@ -37,6 +39,7 @@ class Wiring:
     provided: Provided
     shaper: Shaper
     grants: GrantBook | None = None
+    safeguards: Safeguards = field(default_factory=lambda: Safeguards(taints=Taints()))
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
 
@@ -74,7 +77,7 @@ class Wiring:
 
     def price(self, model: str, message: AssistantMessage) -> float | None:
         """Dollars of one turn by the model that was asked, None where no price is known."""
-        if model.partition(":")[0] not in PRICED:
+        if model.partition(":")[0] not in PRICED and message.model.partition(":")[0] not in PRICED:
             return None
         from pegboard.app.pricing import price
 

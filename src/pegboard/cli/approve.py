@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 from pegboard.cli.options import Options
+from pegboard.cli.prompt import read_line
 from pegboard.cli.show import paint, print_changes, safe, say
 from pegboard.core.approval import (
     AllowOnce,
@@ -18,7 +19,7 @@ from pegboard.core.approval import (
 )
 from pegboard.core.errors import BuildError
 
-_HELP = (
+HELP = (
     "[y] once  [s] this session  [a] always, 30 days (a 2h, a 5x: for 2 hours, for 5 uses)  [n] no (n: why)"
 )
 
@@ -32,24 +33,26 @@ class TerminalApprover:
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """Show the request and read the answer."""
         async with self._one:
-            self._show(request)
+            show_request(request)
             while True:
-                line = await asyncio.to_thread(_ask, "allow? ")
+                line = await read_line("allow? ")
                 if line is None:
                     return Refused("nobody answered")
                 answer = parse_answer(line)
                 if answer is not None:
                     return answer
-                say(_HELP)
+                say(HELP)
 
-    def _show(self, request: ApprovalRequest) -> None:
-        say(paint(f"\n{request.tool} wants to:", "bold"))
-        for effect in request.effects:
-            mark = "?" if effect in request.asking else " "
-            say(f" {mark} {safe(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
-        print_changes(request.changes)
-        say(f"why it asks: {safe(request.reason)}")
-        say(_HELP)
+
+def show_request(request: ApprovalRequest) -> None:
+    """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers."""
+    say(paint(f"\n{request.tool} wants to:", "bold"))
+    for effect in request.effects:
+        mark = "?" if effect in request.asking else " "
+        say(f" {mark} {safe(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
+    print_changes(request.changes)
+    say(f"why it asks: {safe(request.reason)}")
+    say(HELP)
 
 
 def parse_answer(line: str) -> Approved | Refused | None:
@@ -90,10 +93,3 @@ def approver_for(options: Options, *, on_ask: str) -> Approver:
     if sys.stdin.isatty() and sys.stdout.isatty() and not options.json:
         return TerminalApprover()
     return DenyAll("nobody is there to approve it; run it in a terminal, or pass --yes")
-
-
-def _ask(prompt: str) -> str | None:
-    try:
-        return input(prompt)
-    except EOFError:
-        return None

@@ -3,41 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import re
 import sys
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
-from pegboard.app.home import App, OneCall
+from pegboard.app.home import REFUSALS, App, OneCall, details, told
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
-from pegboard.cli.show import effects_line, note, paint, print_changes, print_json, safe, say
-from pegboard.core.errors import BuildError
+from pegboard.cli.people import people_for
+from pegboard.cli.show import complain, effects_line, note, print_changes, print_json, safe, say
+from pegboard.cli.status import LINE
+from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.pipeline import Preview
+from pegboard.core.repair import Unrepairable, repair_json
+from pegboard.core.result import Notes
+from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
+
+_BYTES: Final = re.compile("[\udc80-\udcff]")
+OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
 
 def call(tool: str, values: list[str], *, args: str | None, preview: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
     with options.open() as app:
-        arguments = read_arguments(values, args, app.toolkit.resolve(tool))
-        return asyncio.run(_call(app, tool, arguments, preview=preview, options=options))
+        arguments = read_arguments(values, args, app.tool(tool))
+        work = _preview if preview else _call
+        return asyncio.run(work(app, tool, arguments, options))
 
 
-async def _call(
-    app: App, tool: str, arguments: dict[str, Any] | str, *, preview: bool, options: Options
-) -> int:
+async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
+    async with app.executor(only=tool) as door:
+        preview = await door.preview(tool, arguments)
+    if options.json:
+        print_json(preview_row(preview))
+    elif preview.error is not None:
+        complain(preview.error)
+    else:
+        say(f"effects   {effects_line(preview.effects)}")
+        why = f" ({safe(preview.reason or preview.rule)})" if preview.reason or preview.rule else ""
+        say(f"decision  {preview.decision}{why}")
+        print_changes(preview.changes)
+    if preview.error is not None:
+        return status_of(preview.error.code)
+    return DENIED if preview.decision == "deny" else OK
+
+
+async def _call(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
+    for line in app.config.ignored:
+        note(f"note: {line}")
     approver = approver_for(options, on_ask="deny")
-    async with app.one_call(approver=approver) as door:
-        if preview:
-            shown = await door.preview(tool, arguments)
-            _show_preview(shown, options)
-            if shown.error is not None:
-                return 2 if shown.error.code in ("invalid_arguments", "unknown_tool") else 1
-            return 3 if shown.decision == "deny" else 0
-        for line in app.config.ignored:
-            note(f"note: {line}")
-        await door.call(tool, arguments)
-    return _show(door, options)
+    async with app.one_call(tool, approver=approver, provide=people_for(options)) as door:
+        with LINE.showing(safe(tool)):
+            await door.call(tool, arguments)
+    outcome = door.outcome()
+    if options.json:
+        print_json(outcome)
+    else:
+        _show(door, outcome)
+    return OK if outcome["ok"] else status_of(outcome["error"]["code"])
+
+
+def status_of(code: str) -> int:
+    """The exit status for an error's code. What waits for a person is denied: nobody comes back to a call."""
+    if code in ("invalid_arguments", "unknown_tool"):
+        return USAGE
+    return DENIED if code in REFUSALS or code == "suspended" else FAILED
 
 
 def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> dict[str, Any] | str:
@@ -47,89 +79,104 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         BuildError: a value without `=`, or both ways used together with the JSON no object.
     """
     if args is not None:
-        text = sys.stdin.read() if args == "-" else args
+        text = _standard_input() if args == "-" else args
         if not values:
             return text
-        loaded: Any = json.loads(text or "{}")
+        given = _object(text)
     else:
-        loaded = {}
-    if not isinstance(loaded, dict):
-        raise BuildError(f"--args must be a JSON object to be combined with NAME=VALUE, not {args!r}")
-    given = cast("dict[str, Any]", loaded)
+        given = {}
+    aliases: Mapping[str, str] = {} if tool is None else tool.signature.aliases
     listed = _list_parameters(tool)
     for value in values:
-        name, equals, text = value.partition("=")
+        name, equals, text = _BYTES.sub(_as_listed, value).partition("=")
         if not equals or not name:
             raise BuildError(
                 f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'"
             )
-        if name in listed and name in given:
+        if name in given and aliases.get(name, name) in listed:
             before: Any = given[name]
             given[name] = [*(cast("list[Any]", before) if isinstance(before, list) else [before]), text]
+        elif name in given:
+            raise BuildError(f"{name} is given twice, and takes one value")
         else:
             given[name] = text
-    for name in listed:
-        value: Any = given.get(name)
-        if isinstance(value, str) and not value.lstrip().startswith("["):
+    for name, value in given.items():
+        if (
+            aliases.get(name, name) in listed
+            and isinstance(value, str)
+            and not value.lstrip().startswith("[")
+        ):
             given[name] = [value]
     return given
+
+
+def _as_listed(byte: re.Match[str]) -> str:
+    r"""A byte that is no UTF-8 as listings write it, `\xff`, which file tools take back."""
+    return f"\\x{ord(byte[0]) - 0xDC00:02x}"
+
+
+def _standard_input() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        read = repair_json(text or "{}")
+    except Unrepairable as error:
+        raise BuildError(f"--args is no JSON: {error}") from None
+    value: object = read.value
+    if read.truncated or not isinstance(value, dict):
+        what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
+        raise BuildError(f"--args {what}: {text[:80]!r}")
+    return cast("dict[str, Any]", value)
 
 
 def _list_parameters(tool: Tool | None) -> set[str]:
     """Parameters that take a list: `hosts=a hosts=b` gives two."""
     if tool is None:
         return set()
-    properties = tool.schema.get("properties", {})
-    return {n for n, p in properties.items() if "array" in json.dumps(p.get("type", p.get("anyOf", "")))}
+    shape = tool.signature.shape
+    properties: dict[str, Any] = shape.get("properties", {})
+    kinds = {name: types_of(node, shape) or frozenset[str]() for name, node in properties.items()}
+    return {name for name, admitted in kinds.items() if "array" in admitted and "string" not in admitted}
 
 
-def call_line(outcome: dict[str, Any]) -> str:
+def call_line(outcome: dict[str, Any], approver: str) -> str:
     """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
     effects = ", ".join(f"{e['kind']} {safe(e['target'])}" for e in outcome["effects"]) or "no effects"
-    return f"▸ {effects}  [{outcome['decision']}]"
+    asked = outcome["decision"] == "ask"
+    by = f", approved by {safe(approver)}" if asked and approver else ""
+    return f"▸ {effects}  [{outcome['decision']}{by}]"
 
 
-def _show_preview(preview: Preview, options: Options) -> None:
-    if options.json:
-        error = preview.error
-        print_json(
-            {
-                "ok": error is None,
-                "text": "" if error is None else str(error),
-                "data": None,
-                "error": None if error is None else error.to_dict(),
-                "effects": [e.to_dict() for e in preview.effects],
-                "decision": preview.decision,
-                "changes": [c.to_dict() for c in preview.changes],
-                "notes": {"preview": True, "rule": preview.rule, "reason": preview.reason},
-                "call_id": None,
-                "run": None,
-            }
-        )
-        return
-    if preview.error is not None:
-        say(f"error: {safe(str(preview.error))}")
-        return
-    say(f"effects   {effects_line(preview.effects)}")
-    why = f" ({safe(preview.reason or preview.rule)})" if preview.reason or preview.rule else ""
-    say(f"decision  {preview.decision}{why}")
-    print_changes(preview.changes)
+def preview_row(preview: Preview) -> dict[str, Any]:
+    """The object of `--json`, of a call that was not carried out."""
+    error: ToolError | None = preview.error
+    text = "" if error is None else f"Error: {error}"
+    return {
+        "ok": error is None,
+        "text": text or f"would: {effects_line(preview.effects)}",
+        "data": None,
+        "error": None if error is None else told(error),
+        "effects": [e.to_dict() for e in preview.effects],
+        "decision": preview.decision,
+        "changes": [c.to_dict() for c in preview.changes],
+        "notes": {
+            **Notes().to_dict(), "preview": True, "rule": preview.rule, "reason": preview.reason, **details(error),
+        },
+        "call_id": None,
+        "run": None,
+    }  # fmt: skip
 
 
-def _show(door: OneCall, options: Options) -> int:
-    outcome = door.outcome()
-    if options.json:
-        print_json(outcome)
+def _show(door: OneCall, outcome: dict[str, Any]) -> None:
+    result = door.result
+    undecided = result.error is not None and status_of(result.error.code) == USAGE
+    if not undecided:
+        note(call_line(outcome, door.approver))
+    if result.error is None:
+        say(safe(result.text))
     else:
-        result = door.result
-        text = result.text
-        note(call_line(outcome))
-        say(safe(text) if result.ok else paint(safe(str(result.error)), "red"))
-        for repair in result.notes.repairs:
-            note(f"note: {repair}")
-    if outcome["ok"]:
-        return 0
-    code = outcome["error"]["code"]
-    if code == "permission_denied":
-        return 3
-    return 2 if code in ("invalid_arguments", "unknown_tool") else 4 if code == "suspended" else 1
+        complain(result.error)
+    for repair in result.notes.repairs:
+        note(f"note: {safe(repair)}")

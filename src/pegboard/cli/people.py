@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pegboard.cli.options import Options
+from pegboard.cli.prompt import read_line
 from pegboard.cli.show import paint, safe, say
 from pegboard.core.approval import Waiting
 from pegboard.core.pipeline import new_id
@@ -25,8 +26,10 @@ class TerminalPeople:
             for number, option in enumerate(question.options, 1):
                 say(f"  {number}. {safe(option)}")
             try:
-                line = await asyncio.wait_for(asyncio.to_thread(input, "> "), question.timeout_s)
-            except (TimeoutError, EOFError):
+                line = await asyncio.wait_for(read_line("> "), question.timeout_s)
+            except TimeoutError:
+                line = None
+            if line is None:
                 return Waiting("question", new_id("q"), None, {"question": question.text})
             answers.append(chosen(line.strip(), question))
         return answers

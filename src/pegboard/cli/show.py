@@ -3,44 +3,78 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final, TextIO
 
+from pegboard.cli.status import LINE
 from pegboard.core.effects import Change, Effect
+from pegboard.core.errors import ToolError
 from pegboard.core.shaping import to_data
 
-_COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
+_COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Joiners are Cf, yet Persian, Hindi and family emoji cannot be written without them.
+_SHOWN: Final = frozenset("\n\t\u200c\u200d")
 
 
-def is_terminal() -> bool:
-    """Whether a person looks at standard output."""
-    return sys.stdout.isatty()
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a person looks at a stream (standard output) that takes colours (https://no-color.org)."""
+    return (
+        (stream or sys.stdout).isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "") != "dumb"
+    )
 
 
-def paint(text: str, colour: str) -> str:
+def paint(text: str, colour: str, *, stream: TextIO | None = None) -> str:
     """The text in a colour where a person looks, else as it is."""
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_terminal() else text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_terminal(stream) else text
 
 
 def safe(text: str) -> str:
-    """Text from elsewhere with every control character but newline and tab made visible."""
-    return "".join(c if c in "\n\t" or (c.isprintable()) else f"\\x{ord(c):02x}" for c in text)
+    """Text from elsewhere with control, invisible and direction characters made visible."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in _SHOWN or unicodedata.category(c) not in _HIDDEN else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return (
+        f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
+    )
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on one line."""
-    print(json.dumps(to_data(value), ensure_ascii=False, default=str), flush=True)
+    """One JSON value on one line; ASCII where the output takes no UTF-8."""
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(to_data(value), ensure_ascii=plain, default=str)
+    # A file name that is no UTF-8 holds half characters; JSON can say them only escaped.
+    say(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
 
 
 def say(text: str = "") -> None:
     """A line on standard output."""
+    LINE.clear()
     print(text, flush=True)
 
 
 def note(text: str) -> None:
     """A line on standard error: progress, hints."""
+    LINE.clear()
     print(text, file=sys.stderr, flush=True)
+
+
+def complain(error: ToolError) -> None:
+    """An error on standard error: what happened, then what to do."""
+    note(paint(f"error: {safe(error.message)}", "red", stream=sys.stderr))
+    if error.hint:
+        note(f"  {safe(error.hint)}")
 
 
 def effects_line(effects: Iterable[Effect]) -> str:
@@ -60,12 +94,23 @@ def print_changes(changes: Iterable[Change], *, most_lines: int = 200) -> None:
             say(f"… {len(lines) - most_lines} more lines of this diff")
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 file change`, `2 file changes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def table(rows: list[tuple[str, ...]], *, head: tuple[str, ...] | None = None) -> None:
     """Columns, as wide as they need to be."""
     every = ([head] if head else []) + rows
     if not every:
         return
-    widths = [max(len(r[i]) for r in every) for i in range(len(every[0]))]
+    widths = [max(_width(r[i]) for r in every) for i in range(len(every[0]))]
     for index, row in enumerate(every):
-        line = "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        cells = [cell + " " * (w - _width(cell)) for cell, w in zip(row, widths, strict=True)]
+        line = "  ".join(cells).rstrip()
         say(paint(line, "bold") if head and index == 0 else line)
+
+
+def _width(text: str) -> int:
+    """Terminal columns: Chinese characters take two (Unicode Standard Annex 11)."""
+    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

@@ -54,6 +54,8 @@ class Effect:
         at_least: the tool's own judgement of this effect (the shell guard's verdict);
             a policy may be stricter, and only a grant, an allow rule or an override is milder.
         reason: why `at_least` says so, one clause for people and models.
+        bound: exec only: what a yes is bound to beside the words, `PATH sha256:HEX` for each script of
+            the workspace that the segment runs (case perm-18); empty where it runs none.
     """
 
     kind: EffectKind
@@ -62,6 +64,7 @@ class Effect:
     read_only: bool = False
     at_least: Verdict | None = None
     reason: str = ""
+    bound: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"
@@ -104,7 +107,9 @@ class Change:
     def digest(self) -> str:
         """SHA-256 (hex) over path, kind and both contents' hashes."""
         before = self.before_sha256 or _sha(self.before)
-        return _digest([self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode])
+        return _digest(
+            [self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """`{path, kind, diff}`, and `moved_to` for a move."""
@@ -164,7 +169,8 @@ class Plan:
     def digest(self) -> str:
         """SHA-256 (hex) over effects and changes; what an approval is bound to (decisions 5)."""
         return _digest(
-            [[e.kind, e.target, e.argv] for e in self.effects] + [c.digest() for c in self.changes.changes]
+            [[e.kind, e.target, e.argv, e.bound] for e in self.effects]
+            + [c.digest() for c in self.changes.changes]
         )
 
 

@@ -273,13 +273,22 @@ def path_glob(pattern: str) -> Callable[[str], bool]:
     Raises:
         re.error: brackets that can match nothing, such as `[z-a]`.
     """
+    match = re.compile(path_regex(pattern), re.DOTALL).fullmatch
+    return lambda path: match(path) is not None
+
+
+def path_regex(pattern: str) -> str:
+    """The regular expression of `path_glob`, for a full match.
+
+    Raises:
+        re.error: see `path_glob`.
+    """
     body = pattern.rstrip("/") or "/"
     anchored = "/" in body
     regex = wildmatch(body.lstrip("/"), pathname=True, forgiving=True)
     if NEVER in regex:
         raise re.error("its brackets match nothing", pattern)
-    match = re.compile(f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?", re.DOTALL).fullmatch
-    return lambda path: match(path) is not None
+    return f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?"
 
 
 @lru_cache(maxsize=4096)

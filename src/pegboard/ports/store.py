@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -109,6 +109,10 @@ class Store(Protocol):
 
     def get(self, table: str, key: str) -> bytes | None:
         """The value, or None."""
+        ...
+
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Replace a value by what `change` makes of it, alone among all who share the store; the new value."""
         ...
 
     def delete(self, table: str, key: str) -> bool:

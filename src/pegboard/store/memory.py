@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pegboard.ports.store import Draft, Entry, RunRow
@@ -80,6 +80,13 @@ class MemoryStore:
         """See Store."""
         with self._lock:
             return self._tables.get(table, {}).get(key)
+
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """See Store."""
+        with self._lock:
+            rows = self._tables.setdefault(table, {})
+            rows[key] = change(rows.get(key))
+            return rows[key]
 
     def delete(self, table: str, key: str) -> bool:
         """See Store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -149,6 +149,14 @@ class SqliteStore:
         rows = self._rows("SELECT value FROM kept WHERE tbl=? AND key=?", table, key)
         return rows[0][0] if rows else None
 
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """See Store."""
+        with self._transaction():
+            row = self._db.execute("SELECT value FROM kept WHERE tbl=? AND key=?", (table, key)).fetchone()
+            value = change(row[0] if row else None)
+            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
+        return value
+
     def delete(self, table: str, key: str) -> bool:
         """See Store."""
         with self._transaction():
@@ -216,7 +224,7 @@ class SqliteStore:
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:
-            raise StoreError(f"cannot {verb} the store {self._path}: {error}") from error
+            raise StoreError(f"cannot {verb} the store {self._path}: {error}{_way_out(error)}") from error
 
     def _migrate(self) -> None:
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -229,3 +237,12 @@ class SqliteStore:
             self._db.executescript(
                 f"BEGIN IMMEDIATE; {_MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
             )
+
+
+def _way_out(error: Exception) -> str:
+    """What a person can do; nothing is repaired or overwritten by itself."""
+    if isinstance(error, OSError):
+        return "; XDG_STATE_HOME can name a folder that can be written"
+    if isinstance(error, sqlite3.DatabaseError) and any(w in str(error) for w in ("not a database", "malformed")):
+        return "; move it away to start with an empty history, or restore a copy"
+    return ""

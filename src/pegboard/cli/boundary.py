@@ -1,0 +1,130 @@
+"""Boundary: what a command raises becomes one clear line and an exit status, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from pegboard.core.errors import BuildError, ModelError, PegboardError, ToolError
+
+INTERRUPTED: Final = 128
+"""Added to a signal's number, as shells do."""
+
+
+class Commands(TyperGroup):
+    """All commands behind one boundary.
+
+    Exit status: 0 ok, 1 failed, 2 usage or settings, 3 denied, 4 suspended, 128 + signal where one ended it.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen command."""
+        with _ended_by() as signals:
+            try:
+                with _plain_streams():
+                    return super().invoke(ctx)
+            except BuildError as error:
+                _end(error, 2)
+            except PegboardError as error:
+                _end(error, 1)
+            except BrokenPipeError:
+                # Whoever read our output has gone: no failure of ours. What is buffered goes nowhere.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                raise typer.Exit(0) from None
+            except KeyboardInterrupt:
+                number = signals[0] if signals else signal.SIGINT
+                _say("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
+                raise typer.Exit(INTERRUPTED + number) from None
+            except EOFError:
+                _say("the input ended before an answer was given")
+                raise typer.Exit(1) from None
+            except OSError as error:
+                _say(_system(error))
+                raise typer.Exit(1) from None
+            except (typer.Exit, typer.Abort, _usage()):
+                raise
+            except Exception as error:  # noqa: BLE001  The outermost boundary: people get a line, not a traceback.
+                _end_unexpected(error)
+
+
+def _usage() -> type[Exception]:
+    return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")  # pyright: ignore[reportReturnType]
+
+
+def _end(error: PegboardError, status: int) -> NoReturn:
+    if isinstance(error, ToolError | ModelError):
+        _say(error.message)
+        if error.hint:
+            _line(f"  {error.hint}")
+    else:
+        _say(str(error))
+    raise typer.Exit(status) from None
+
+
+def _end_unexpected(error: Exception) -> NoReturn:
+    if os.environ.get("PEGBOARD_DEBUG"):
+        traceback.print_exc()
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    _say(f"unexpected {type(error).__name__}: {error}{where}")
+    _line("  This is a fault of Pegboard; please report it. PEGBOARD_DEBUG=1 shows where it comes from.")
+    raise typer.Exit(1) from None
+
+
+def _system(error: OSError) -> str:
+    named = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{named}"
+
+
+def _say(text: str) -> None:
+    _line(f"pegboard: {text}")
+
+
+def _line(text: str) -> None:
+    from pegboard.cli.show import note, safe
+
+    note(safe(text))
+
+
+@contextmanager
+def _plain_streams() -> Generator[None]:
+    """A character that the terminal's encoding lacks is shown escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    yield
+    # Here, not at the interpreter's end, so that a closed pipe is met inside the boundary.
+    sys.stdout.flush()
+
+
+@contextmanager
+def _ended_by() -> Generator[list[int]]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that what it started ends too; the numbers got."""
+    got: list[int] = []
+
+    def handle(number: int, _: Any) -> None:
+        got.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before: dict[int, Any] = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # One that is ignored (nohup) stays so.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, handle)
+    except ValueError:
+        pass  # Not in the main thread: signals are the host program's.
+    try:
+        yield got
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
