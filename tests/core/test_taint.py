@@ -244,6 +244,7 @@ async def test_what_a_command_changed_carries_the_labels_of_its_session() -> Non
     (Effect("connect", "elsewhere.org"), {"untrusted"}),
     (Effect("call", "github/search"), {"untrusted"}),
     (Effect("call", "ours/wiki"), set[str]()),
+    (Effect("call", "python/my_function"), set[str]()),
     (Effect("write", ".env"), set[str]()),
 ])  # fmt: skip
 @owes("G-06")

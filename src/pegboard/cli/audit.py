@@ -13,7 +13,7 @@ from pegboard.core.errors import BuildError
 def audit(action: str, session: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
     with options.open() as app:
-        sessions = [session] if session else app.sessions()
+        sessions = [session] if session else app.streams()
         if action == "export":
             for one in sessions:
                 for entry in app.store.read(one):

@@ -516,6 +516,7 @@ class Pipeline:
             case Waiting():
                 raise _suspended(answer)
             case Refused():
+                ready.approver = answer.by or "nobody"
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)
