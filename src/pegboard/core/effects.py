@@ -107,7 +107,9 @@ class Change:
     def digest(self) -> str:
         """SHA-256 (hex) over path, kind and both contents' hashes."""
         before = self.before_sha256 or _sha(self.before)
-        return _digest([self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode])
+        return _digest(
+            [self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """`{path, kind, diff}`, and `moved_to` for a move."""
