@@ -339,6 +339,24 @@ def grants_command(
     _exit(grants(action, grant, options=Options(json=json)))
 
 
+@app.command("check")
+def check_command(
+    target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
+    seed: Annotated[int | None, typer.Option("--seed", help="For the random values; printed.")] = None,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Check that tools keep to what a runtime relies on: pegboard check my_tools.py"""
+    from pegboard.cli.check import check
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
+    _exit(check(target, seed=seed, options=options))
+
+
 @app.command("version")
 def version_command() -> None:
     """Print the version."""
