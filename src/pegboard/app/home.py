@@ -24,7 +24,7 @@ from pegboard.config.paths import Paths
 from pegboard.core.approval import Approver
 from pegboard.core.errors import ConfigError, ToolError
 from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
-from pegboard.core.pipeline import new_id
+from pegboard.core.pipeline import Preview, new_id
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
@@ -230,9 +230,9 @@ class App:
 
     @asynccontextmanager
     async def one_call(
-        self, tool: str, *, approver: Approver | None = None, provide: Iterable[Any] = ()
+        self, tool: str | None = None, *, approver: Approver | None = None, provide: Iterable[Any] = ()
     ) -> AsyncGenerator[OneCall]:
-        """A run of one call of the named tool, recorded (decisions 18)."""
+        """A run of one call, recorded (decisions 18); `tool` builds only what that one needs."""
         async with self.executor(approver=approver, provide=provide, only=tool) as door:
             log = self.log("cli")
             try:
@@ -362,6 +362,10 @@ class OneCall:
         self._log = log
         self._events = MemoryRecorder(keep=None)
         self._run = new_id("run")
+
+    async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
+        """What it would do; records nothing."""
+        return await self._door.preview(tool, arguments)
 
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
