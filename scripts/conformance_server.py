@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pegboard import PURE, Executor, Inject, Toolkit, ToolError, tool
+from pegboard import PURE, Executor, Inject, ToolError, Toolkit, tool
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.errors import NotFound
 from pegboard.core.tool import Tool
 from pegboard.mcp.exchange import ClientDoor, current_exchange
-from pegboard.mcp.serving import http_server
 from pegboard.mcp.server import Service
+from pegboard.mcp.serving import http_server
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

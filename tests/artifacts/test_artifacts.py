@@ -28,7 +28,7 @@ from pegboard.tools.list_artifacts import list_artifacts
 from pegboard.tools.read_artifact import read_artifact
 from pegboard.tools.rewrite_artifact import rewrite_artifact
 from pegboard.tools.update_artifact import update_artifact
-from tests.fakes.memory_files import MemoryFiles
+from tests.fakes.files import MemoryFiles
 from tests.ledger import owes
 
 KIT = Toolkit(
@@ -248,6 +248,6 @@ async def test_an_artifact_becomes_a_file_by_a_plan_that_can_be_shown(store: Sto
     again = await door.call(asked, Context(session="s"))
 
     assert [str(effect) for effect in shown.effects] == ["write plan.md"]
-    assert files == {"plan.md": TEXT.encode()}
+    assert files.data == {"plan.md": TEXT.encode()}
     assert str(done) == f"Exported artifact 'p' (version 1) to plan.md: {len(TEXT)} bytes"
     assert again.ok

@@ -249,9 +249,7 @@ async def test_the_documents_own_check_of_its_tool_passes(database: str) -> None
     schemas = registry.list_schemas()
     found = next(s for s in schemas if s["name"] == "query_database")
     assert json.loads(json.dumps(found)) == found
-    assert (
-        await registry.execute("query_database", {"sql": "SELECT item FROM orders"}) == '[["茶"], ["米"]]'
-    )
+    assert await registry.execute("query_database", {"sql": "SELECT item FROM orders"}) == '[["茶"], ["米"]]'
     assert (
         await registry.execute("query_database", {"sql": "SELECT item FROM orders", "limit": 1}) == '[["茶"]]'
     )

@@ -150,6 +150,24 @@ async def test_a_write_with_another_expected_digest_is_a_conflict(make: Make) ->
     assert await files.propose([Write(path="a.txt", data=b"x", expected_sha256=right)])
 
 
+async def test_a_write_that_expects_another_content_is_a_conflict(make: Make) -> None:
+    files = make({"a.txt": "one"})
+
+    with pytest.raises(Conflict):
+        await files.propose([Write(path="a.txt", data=b"x", expected=b"two")])
+    with pytest.raises(Conflict):
+        await files.propose([Write(path="new.txt", data=b"x", expected=b"one")])
+    assert await files.propose([Write(path="a.txt", data=b"x", expected=b"one")])
+
+
+async def test_a_move_without_a_change_names_both_places(make: Make) -> None:
+    files = make({"a.txt": "one"})
+
+    changes = await files.propose([Move(path="a.txt", to="b.txt")])
+
+    assert changes.changes[0].diff == "rename from a.txt\nrename to b.txt\n"
+
+
 @owes("D-22", "X-54")
 async def test_delete_and_move_are_changes_like_any_other(make: Make) -> None:
     files = make({"a.txt": "one\n", "b.txt": "two\n"})

@@ -11,13 +11,40 @@ from pegboard.core.ruleindex import RuleIndex
 from pegboard.core.rules import Rule, Situation
 from tests.ledger import owes
 
-PARTS = ["a", "b", "src", ".env", "x.pem", "~", "*", "**", "*.pem", "?.pem", "a*", "[ab]", "\\a", "", ".", ".pem"]
+PARTS = [
+    "a",
+    "b",
+    "src",
+    ".env",
+    "x.pem",
+    "~",
+    "*",
+    "**",
+    "*.pem",
+    "?.pem",
+    "a*",
+    "[ab]",
+    "\\a",
+    "",
+    ".",
+    ".pem",
+]
 PLACES = ["a", "b", "src", ".env", "x.pem", "~", "home", "me", "w", ".pem", "~a"]
 HERE = Situation(
     values={"tool": "exec", "agent": "main", "sender": "ann"}, workspace="/home/me/w", home="/home/me"
 )
 WORDS = ["git", "/usr/bin/git", "./git", "rm", "-rf", "-fr", "*", "**", "'a b'", "push", "g?t"]
-HOSTS = ["example.com", "*.example.com", "a.example.com", "*", "example.com:80", "*.com:*", "[::1]:80", "EXAMPLE.com.", "?.com"]
+HOSTS = [
+    "example.com",
+    "*.example.com",
+    "a.example.com",
+    "*",
+    "example.com:80",
+    "*.com:*",
+    "[::1]:80",
+    "EXAMPLE.com.",
+    "?.com",
+]
 
 
 def scan(rules: list[Rule], effect: Effect, here: Situation) -> tuple[Rule | None, Rule | None, Rule | None]:
@@ -32,7 +59,9 @@ def scan(rules: list[Rule], effect: Effect, here: Situation) -> tuple[Rule | Non
 
 def path_patterns() -> st.SearchStrategy[str]:
     body = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("/".join)
-    return st.tuples(st.sampled_from(["", "", "/", "~/", "//", "/home/me/"]), body, st.sampled_from(["", "/"])).map("".join)
+    return st.tuples(
+        st.sampled_from(["", "", "/", "~/", "//", "/home/me/"]), body, st.sampled_from(["", "/"])
+    ).map("".join)
 
 
 @st.composite
@@ -45,7 +74,11 @@ def rules(draw: st.DrawFn) -> Rule:
             "send": st.sampled_from(["mail:bob", "mail:*", "*", "chat:?"]),
         }.get(kind, path_patterns())
     )
-    conditions = draw(st.sampled_from([{}, {"tool": "exec"}, {"tool": "ex*"}, {"sender": "bob"}, {"agent": "main", "sender": ""}]))
+    conditions = draw(
+        st.sampled_from(
+            [{}, {"tool": "exec"}, {"tool": "ex*"}, {"sender": "bob"}, {"agent": "main", "sender": ""}]
+        )
+    )
     return Rule(
         verdict=draw(st.sampled_from(["allow", "ask", "deny"])), kind=kind, target=target or "*", conditions=conditions,  # pyright: ignore[reportArgumentType]
         override=draw(st.booleans()), source=draw(st.sampled_from(["user", "project"])),
@@ -54,9 +87,17 @@ def rules(draw: st.DrawFn) -> Rule:
 
 
 def effects() -> st.SearchStrategy[Effect]:
-    path = st.tuples(st.sampled_from(["", "", "/", "/home/me/", "/home/me/w/"]), st.lists(st.sampled_from(PLACES), min_size=1, max_size=4).map("/".join)).map("".join)
-    argv = st.lists(st.sampled_from(["git", "/usr/bin/git", "./git", "/x/git", "rm", "-rf", "a b", "push", ""]), max_size=3).map(tuple)
-    host = st.sampled_from(["example.com", "a.example.com:443", "notexample.com", "[::1]:80", "example.com.", "x.com:80", "com"])
+    path = st.tuples(
+        st.sampled_from(["", "", "/", "/home/me/", "/home/me/w/"]),
+        st.lists(st.sampled_from(PLACES), min_size=1, max_size=4).map("/".join),
+    ).map("".join)
+    argv = st.lists(
+        st.sampled_from(["git", "/usr/bin/git", "./git", "/x/git", "rm", "-rf", "a b", "push", ""]),
+        max_size=3,
+    ).map(tuple)
+    host = st.sampled_from(
+        ["example.com", "a.example.com:443", "notexample.com", "[::1]:80", "example.com.", "x.com:80", "com"]
+    )
     return st.one_of(
         st.builds(Effect, st.sampled_from(["read", "write", "delete"]), st.one_of(path, st.just("."))),
         st.builds(Effect, st.just("exec"), st.just("text"), st.one_of(argv, st.none())),
@@ -72,7 +113,9 @@ def effects() -> st.SearchStrategy[Effect]:
     st.sampled_from([HERE, Situation(), Situation(workspace="/w", home="/"), Situation(values={"sender": "bob"}, tainted=True)]),
 )  # fmt: skip
 @pytest.mark.slow
-def test_the_index_answers_as_trying_every_rule_does(listed: list[Rule], effect: Effect, here: Situation) -> None:
+def test_the_index_answers_as_trying_every_rule_does(
+    listed: list[Rule], effect: Effect, here: Situation
+) -> None:
     assert RuleIndex(listed).find(effect, here) == scan(listed, effect, here)
 
 
@@ -84,7 +127,13 @@ def test_a_rule_with_a_literal_key_is_not_tried_for_others() -> None:
             tried.append(self.target)
             return super().covers(effect, situation)
 
-    lines = [("exec", "git *"), ("exec", "npm *"), ("read", "src/a"), ("connect", "*.example.com"), ("write", "*.pem")]
+    lines = [
+        ("exec", "git *"),
+        ("exec", "npm *"),
+        ("read", "src/a"),
+        ("connect", "*.example.com"),
+        ("write", "*.pem"),
+    ]
     index = RuleIndex([Seen(verdict="deny", kind=k, target=t) for k, t in lines])  # pyright: ignore[reportArgumentType]
 
     index.find(Effect("exec", "npm test", ("npm", "test")), HERE)

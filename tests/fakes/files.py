@@ -26,10 +26,11 @@ from pegboard.ports.files import (
 
 
 class MemoryFiles:
-    """Text or bytes by path; `files["a"]` is the text now."""
+    """Text or bytes by path: `files["a"]` is the text now, `data` all bytes, `commits` what was carried out."""
 
     def __init__(self, files: dict[str, str | bytes] | None = None) -> None:
         self.data = {path: d.encode() if isinstance(d, str) else d for path, d in (files or {}).items()}
+        self.commits: list[ChangeSet] = []
 
     def __getitem__(self, path: str) -> str:
         return self.data[path].decode()
@@ -141,7 +142,7 @@ class MemoryFiles:
             if self._is_dir(target):
                 raise Unsupported(f"{want.path} is a folder.")
             now = hashlib.sha256(after[target]).hexdigest() if target in after else None
-            if want.expected_sha256 not in (None, now):
+            if want.expected_sha256 not in (None, now) or want.expected not in (None, after.get(target)):
                 raise Conflict(f"{want.path} is not what was expected.")
             after[target] = want.data
         moved = {self._at(w.path): self._at(w.to) for w in wanted if isinstance(w, Move)}
@@ -153,6 +154,7 @@ class MemoryFiles:
         kind = "move" if path in moved else "create" if old is None else "delete" if new is None else "modify"
         texts = [(d or b"").decode(errors="replace").splitlines(keepends=True) for d in (old, new)]
         diff = "".join(difflib.unified_diff(texts[0], texts[1], "a/" + path, "b/" + path))
+        diff = diff or f"rename from {path}\nrename to {moved.get(path)}\n"
         return Change(path=path, kind=kind, before=old, after=new, moved_to=moved.get(path), diff=diff)
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:
@@ -162,4 +164,5 @@ class MemoryFiles:
             self.data.pop(change.path, None)
             if change.after is not None:
                 self.data[change.moved_to or change.path] = change.after
+        self.commits.append(changes)
         return changes

@@ -106,7 +106,10 @@ async def test_a_move_carries_mode_and_shows_a_rename(root: Path, files: Workspa
     changes = await files.propose([Move(path="a", to="d/b"), Move(path="l", to="d/l")])
     await files.commit(changes)
 
-    assert [c.diff for c in changes.changes] == ["rename a => d/b\n", "rename l => d/l\n"]
+    assert [c.diff for c in changes.changes] == [
+        "rename from a\nrename to d/b\n",
+        "rename from l\nrename to d/l\n",
+    ]
     assert tree(root) == {"d/b": (b"x\n", 0o100711), "d/l": (b"a", stat.S_IFLNK)}
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.files.encoding import detect, sniff_type
+from pegboard.files.media import sniff_type
 from pegboard.files.text import LineIndex, read_slice
 from pegboard.ports.files import Slice
 from tests.ledger import owes
@@ -312,8 +312,3 @@ def test_in_a_file_too_large_to_judge_whole_the_slice_is_decoded_truly(file: Pat
 
     assert (found.text, found.encoding, found.sha256) == ("café\n", "cp1252", "")
     assert read(file, limit=1).encoding == "utf-8"
-
-
-def test_detection_of_a_cut_sample_allows_half_a_character_at_its_end() -> None:
-    assert detect("é".encode()[:1] * 0 + "aé".encode()[:2], whole=False) == "utf-8"
-    assert detect("aé".encode()[:2]) == "cp1252"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.textedit.diff import common_bytes, unified
+from pegboard.textedit.diff import unified
 from tests.ledger import owes
 
 
@@ -82,21 +82,6 @@ def test_two_long_files_that_share_little_are_shown_as_blocks_not_compared_line_
     text = unified("a", b"h\n" * 9 + before, b"h\n" * 9 + after, max_chars=10**9)
 
     assert "@@ -7,15003 +7,15003 @@\n h\n h\n h\n-a0\n" in text
-
-
-@given(st.binary(max_size=40), st.binary(max_size=8), st.binary(max_size=8), st.binary(max_size=40))
-def test_common_ends_never_overlap_and_are_as_long_as_can_be(
-    head: bytes, left: bytes, right: bytes, tail: bytes
-) -> None:
-    old, new = head + left + tail, head + right + tail
-
-    first, last = common_bytes(old, new)
-
-    assert first + last <= min(len(old), len(new))
-    assert old[:first] == new[:first]
-    assert old[len(old) - last :] == new[len(new) - last :]
-    if old != new:
-        assert first + last == min(len(old), len(new)) or old[first : first + 1] != new[first : first + 1]
 
 
 _LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "é\n", "x\r\n"]), max_size=30)

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from pegboard.core.errors import Unsupported
 from pegboard.textedit.encoding import (
-    LEGACY,
     UTF8,
     NotText,
     codec_with,
     decode,
     detect,
     is_utf8,
+    name_of,
     newline_of,
 )
+from pegboard.textedit.legacy import LEGACY
 from tests.ledger import owes
 
 SENTENCES = [
@@ -152,3 +153,15 @@ def test_text_in_any_supported_encoding_round_trips(codec: str, text: str) -> No
 def test_plain_utf8_is_certain() -> None:
     assert detect("é\n".encode()) == UTF8
     assert detect(b"") == UTF8
+
+
+def test_detection_of_a_cut_sample_allows_half_a_character_at_its_end() -> None:
+    assert name_of("aé".encode()[:2], whole=False) == "utf-8"
+    assert name_of("aé".encode()[:2]) == "cp1252"
+
+
+@pytest.mark.parametrize(("codec", "text"), SENTENCES)
+def test_reading_and_editing_find_the_same_encoding(codec: str, text: str) -> None:
+    data = text.encode(codec)
+
+    assert name_of(data).replace("_", "-") == detect(data).label

@@ -22,7 +22,7 @@ from pegboard.tools.apply_patch import apply_patch
 from pegboard.tools.delete_file import delete_file
 from pegboard.tools.edit_file import Replacement, edit_file
 from pegboard.tools.write_file import write_file
-from tests.fakes.memory_files import MemoryFiles
+from tests.fakes.files import MemoryFiles
 from tests.ledger import owes
 
 KIT = Toolkit([write_file, edit_file, delete_file, apply_patch])
@@ -43,7 +43,7 @@ async def test_a_write_says_the_true_number_of_bytes() -> None:
     result = await call(files, "write_file", {"path": "a/b.txt", "content": "é\n"})
 
     assert str(result) == "Successfully wrote 3 bytes to a/b.txt"
-    assert files == {"a/b.txt": "é\n".encode()}
+    assert files.data == {"a/b.txt": "é\n".encode()}
     assert result.data == {
         "path": "a/b.txt",
         "bytes": 3,
@@ -61,7 +61,7 @@ async def test_every_documents_name_of_the_path_is_taken(name: str) -> None:
 
     assert result.ok
     assert result.data["created"] is False
-    assert files == {"f": b"new"}
+    assert files.data == {"f": b"new"}
 
 
 @owes("N-39", "D-20", "C-13", "M-05", "X-10")
@@ -81,7 +81,7 @@ async def test_every_documents_names_of_an_edit_are_taken(old: str, new: str) ->
     result = await call(files, "edit_file", {"path": "f", old: "1", new: "2"})
 
     assert result.ok
-    assert files == {"f": b"a = 2\n"}
+    assert files.data == {"f": b"a = 2\n"}
 
 
 @owes("C-15", "N-40")
@@ -94,7 +94,7 @@ async def test_an_edit_says_where_and_shows_what_changed() -> None:
     assert "-a = 1\n+a = 2\n" in str(result)
     assert result.data["strategies"] == ["exact"]
     assert result.data["lines"] == [2]
-    assert result.data["sha256"] == hashlib.sha256(files["f"]).hexdigest()
+    assert result.data["sha256"] == hashlib.sha256(files.data["f"]).hexdigest()
 
 
 @owes("K-38")
@@ -106,7 +106,7 @@ async def test_a_tolerant_edit_says_how_it_matched() -> None:
     )
 
     assert "Note: matched ignoring indentation" in str(result)
-    assert files == {"f": b"if x:\n\tb()\n"}
+    assert files.data == {"f": b"if x:\n\tb()\n"}
 
 
 @owes("M-05", "X-12")
@@ -135,7 +135,7 @@ async def test_further_edits_are_made_after_the_first_or_none_is() -> None:
     )
 
     assert result.ok, result
-    assert files == {"f": b"AA\nB\n"}
+    assert files.data == {"f": b"AA\nB\n"}
     failed = await call(
         files,
         "edit_file",
@@ -147,7 +147,7 @@ async def test_further_edits_are_made_after_the_first_or_none_is() -> None:
         },
     )
     assert "edit 2 of 2" in str(failed)
-    assert files == {"f": b"AA\nB\n"}
+    assert files.data == {"f": b"AA\nB\n"}
 
 
 async def test_an_empty_old_text_creates_a_missing_file_and_fills_an_empty_one() -> None:
@@ -158,7 +158,7 @@ async def test_an_empty_old_text_creates_a_missing_file_and_fills_an_empty_one()
 
     assert made.data["created"] is True
     assert filled.ok
-    assert files == {"new": b"hi\n", "empty": b"hi\n"}
+    assert files.data == {"new": b"hi\n", "empty": b"hi\n"}
 
 
 @owes("N-40")
@@ -178,7 +178,7 @@ async def test_a_deletion_asks_first() -> None:
     assert refused.error is not None
     assert refused.error.code == "permission_denied"
     assert str(done) == "Successfully deleted f (3 bytes)"
-    assert files == {}
+    assert files.data == {}
 
 
 @owes("M-56", "K-39")
@@ -189,7 +189,7 @@ async def test_a_patch_changes_all_its_files_at_once() -> None:
     result = await call(files, "apply_patch", {"input": patch}, approver=AllowOnce())
 
     assert str(result) == "Successfully applied the patch to 3 files:\nM m\nA n\nD d"
-    assert files == {"m": b"2\n", "n": b"new\n"}
+    assert files.data == {"m": b"2\n", "n": b"new\n"}
     assert len(files.commits) == 1
 
 
@@ -203,7 +203,7 @@ async def test_a_patch_may_overwrite_only_with_leave() -> None:
     assert refused.error is not None
     assert refused.error.code == "conflict"
     assert done.ok
-    assert files == {"m": b"2\n"}
+    assert files.data == {"m": b"2\n"}
 
 
 async def test_a_patch_that_did_not_fit_exactly_says_so() -> None:
@@ -241,7 +241,7 @@ async def test_a_preview_shows_the_exact_change_and_makes_none(
 
     assert list(shown.effects) == effects
     assert shown.changes[0].diff
-    assert files == {"f": b"1\n"}
+    assert files.data == {"f": b"1\n"}
 
 
 async def test_what_runs_is_the_very_plan_that_was_shown() -> None:
@@ -249,7 +249,7 @@ async def test_what_runs_is_the_very_plan_that_was_shown() -> None:
 
     class Meddler:
         async def decide(self, request: Any) -> str:
-            files["f"] = b"a = 1 # changed meanwhile\n"
+            files.data["f"] = b"a = 1 # changed meanwhile\n"
             return "allow"
 
     policy = Policy(rules=[Rule.parse("ask write:**")])
@@ -263,7 +263,7 @@ async def test_what_runs_is_the_very_plan_that_was_shown() -> None:
 
     assert result.error is not None
     assert result.error.code == "conflict"
-    assert files == {"f": b"a = 1 # changed meanwhile\n"}
+    assert files.data == {"f": b"a = 1 # changed meanwhile\n"}
 
 
 @owes("N-40")
@@ -289,10 +289,10 @@ async def test_called_directly_each_tool_does_the_same_without_a_runtime() -> No
     same = await write_file("f", "A\nB\n", files=files)
     await apply_patch("*** Begin Patch\n*** Update File: f\n@@\n-B\n+C\n*** End Patch", files=files)
 
-    assert files == {"f": b"A\nC\n"}
+    assert files.data == {"f": b"A\nC\n"}
     assert "already" in str(same)
     await delete_file("f", files=files)
-    assert files == {}
+    assert files.data == {}
     with pytest.raises(NotFound):
         await delete_file("f", files=files)
     with pytest.raises(OutsideWorkspace):

@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.core.approval import Approver
+from pegboard.core.budgets import Spent
+from pegboard.core.content import text_of
+from pegboard.core.context import Context
+from pegboard.core.deferral import BEYOND
 from pegboard.core.errors import BuildError
-from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished, RunStarted
+from pegboard.core.events import (
+    TRANSIENT,
+    Event,
+    ModelReplied,
+    Recorder,
+    RunFinished,
+    RunStarted,
+    UserSaid,
+)
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
@@ -81,12 +93,15 @@ class Agent:
         executor: Executor | None = None,
         allow_models: Mapping[str, Sequence[str]] | None = None,
         calls_in: str | None = None,
+        defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
         self.instructions = instructions
         self.name = name
         self.limits = limits or Limits()
-        self.executor = executor or Executor(tools, provide=provide, agent=name, **options)
+        self.executor = executor or Executor(
+            tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
+        )
         self._model = model
         self._output = output
         self._allow_models = dict(allow_models or {})
@@ -119,6 +134,10 @@ class Agent:
     def remember(self, session: str, events: Iterable[Event]) -> None:
         """Take a session's earlier events, so that its next run goes on from there."""
         self._talks[session] = list(events)
+
+    def session(self, session: str) -> list[Event]:
+        """A session's events so far; empty where there is none."""
+        return list(self._talks.get(session, ()))
 
     async def resume(
         self,
@@ -269,6 +288,7 @@ class Agent:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
+        from pegboard.runtime.telemetry import telemetry
         from pegboard.runtime.transcripts import fold
 
         model = self.model()
@@ -283,9 +303,13 @@ class Agent:
             if history.waiting:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
+        traced = telemetry()
         loop = Loop(
             model=model,
-            executor=self.executor.recording(tee, approver=approver),
+            executor=self.executor.recording(
+                tee, approver=approver, middleware=() if traced is None else (traced.tool,)
+            ),
+            telemetry=traced,
             instructions=instructions,
             recorder=tee,
             limits=self.limits,
@@ -296,12 +320,21 @@ class Agent:
             offer=self._offer,
             answers={} if given is None else given.answers,
         )
+        context = replace(self.executor.context, model=model.name)
+        listener = self._follow(replace(context, run=state.id, session=state.session))
+        for event in before:
+            if isinstance(event, UserSaid):
+                listener(event)
+        tee.listen(listener)
         if session is not None:
             self._busy[session] = state
         try:
-            return await loop.run(
-                task, state=state, context=replace(self.executor.context, model=model.name), history=history
-            )
+            if traced is None:
+                return await loop.run(task, state=state, context=context, history=history)
+            with traced.agent(self.name, state.session, model.name) as ended:
+                finished = await loop.run(task, state=state, context=context, history=history)
+                ended(finished)
+                return finished
         finally:
             if session is not None:
                 self._busy.pop(session, None)
@@ -315,6 +348,18 @@ class Agent:
             return Window()
         overhead = text_tokens(instructions) + sum(toolkit_tokens(self.executor.toolkit).values())
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
+
+    def _follow(self, context: Context) -> Callable[[Event], None]:
+        """What taint and budgets learn from a run: addresses that the user wrote, money that the model took."""
+        guards = self.executor.wiring.safeguards
+
+        def heard(event: Event) -> None:
+            if isinstance(event, UserSaid) and guards.taints is not None:
+                guards.taints.heard(context.session, text_of(event.message.content))
+            elif isinstance(event, ModelReplied) and guards.meter is not None:
+                guards.meter.end("", context, Spent(money=event.message.usage.cost_usd or 0.0))
+
+        return heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +380,10 @@ class _Tee:
         self._kept = kept
         self._others = [r for r in (other.record if other else None, listener) if r is not None]
         self._other = other
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Hand each event to one more listener from now on."""
+        self._others.append(listener)
 
     def before(self) -> tuple[Event, ...]:
         """What the session holds when the run begins."""

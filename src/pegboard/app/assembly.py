@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.secrets import ConfiguredSecrets
 from pegboard.core.approval import Waiting
+from pegboard.core.budgets import Meter
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
 from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
+from pegboard.core.safeguards import Safeguards
 from pegboard.core.sanitise import clean
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.core.taint import Taints
 from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.store import Store
 from pegboard.store.memory import MemoryStore
+from pegboard.store.provenance import StoredAccounts, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -50,7 +55,7 @@ def assemble(
     implicit: bool,
     paths: Paths | None = None,
     config: Config | None = None,
-    store: Store | None = None,
+    store: Callable[[], Store] | None = None,
 ) -> None:
     """Build what a kit's tools need over the workspace `root`.
 
@@ -66,7 +71,9 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    wiring.shaper = Shaper(redactor=Redactor(secrets_of(os.environ)), clean=clean, spills=spills)
+    redactor = Redactor(secrets_of(os.environ))
+    wiring.shaper = Shaper(redactor=redactor, clean=clean, spills=spills)
+    wiring.safeguards = _safeguards(config, redactor, store)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
@@ -76,7 +83,7 @@ def assemble(
     if "Artifacts" in needs:
         from pegboard.artifacts.versions import StoredArtifacts
 
-        provided.setdefault(Artifacts, StoredArtifacts(store or MemoryStore()))
+        provided.setdefault(Artifacts, StoredArtifacts(MemoryStore() if store is None else store()))
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:
@@ -87,6 +94,18 @@ def assemble(
         from pegboard.app.commands import build_shell
 
         build_shell(wiring, root, paths, config, want_jobs="Jobs" in needs)
+
+
+def _safeguards(config: Config, redactor: Redactor, store: Callable[[], Store] | None) -> Safeguards:
+    """Taint always; budgets and secrets where the settings name any."""
+    provenance = None if store is None else StoredProvenance(store)
+    meter = secrets = None
+    if config.budgets:
+        meter = Meter(config.budgets, accounts=None if store is None else StoredAccounts(store))
+    if config.secrets:
+        secrets = ConfiguredSecrets(config.secrets, environment=os.environ, learn=redactor.learn)
+        secrets.learn_present()
+    return Safeguards(taints=Taints(config.taint, provenance=provenance), meter=meter, secrets=secrets)
 
 
 def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:

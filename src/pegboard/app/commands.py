@@ -19,6 +19,7 @@ from pegboard.config.paths import Paths
 from pegboard.files.journal import Journal
 from pegboard.ports.jobs import Jobs
 from pegboard.ports.shell import Inspection, Shell
+from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox.choose import Choice, choose
@@ -52,6 +53,11 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
     )
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")
     wiring.banner = choice.banner
+    # Names only: what an approval is bound to is shown and recorded (decisions 5).
+    names = command_environment(os.environ, {}, prepend=config.path_prepend)
+    wiring.safeguards = replace(
+        wiring.safeguards, environment=(f"sandbox:{choice.backend.name}", *sorted(names))
+    )
     wiring.provided.setdefault(Shell, shell)
     if want_jobs:
         jobs = BackgroundCommands(shell)
@@ -62,8 +68,10 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
 def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, home: Path) -> Inspection:
     """The guard's inspection; loaded with the first command, because it brings a parser."""
     from pegboard.shell.guard import inspection, judge
+    from pegboard.shell.guard.scripts import bind_scripts
 
-    return inspection(judge(command, workspace=workspace, working_dir=working_dir, home=home))
+    found = inspection(judge(command, workspace=workspace, working_dir=working_dir, home=home))
+    return replace(found, effects=bind_scripts(found.effects, workspace=workspace, working_dir=working_dir))
 
 
 def choose_backend(

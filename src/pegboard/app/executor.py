@@ -11,16 +11,18 @@ from pegboard.app.wiring import Wiring
 from pegboard.core.approval import Approver
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
+from pegboard.core.deferral import ToolIndex, deferred
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.pipeline import Middleware, Pipeline, Preview, situation
+from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
 from pegboard.core.source import ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.ports.catalogue import Catalogue
 
 
 class Executor:
@@ -41,6 +43,8 @@ class Executor:
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
         session, agent: how the calls' context names them.
+        defer_beyond: with more tools than this a model is shown some, and finds the others by
+            `search_tools` (ledger K-84); None = it is shown all.
 
     Raises:
         BuildError: a tool cannot be built, or needs something that nothing provides.
@@ -63,10 +67,14 @@ class Executor:
         timeout_s: float | None = 600.0,
         session: str = "local",
         agent: str = "main",
+        defer_beyond: int | None = None,
         wiring: Wiring | None = None,
     ) -> None:
         plain, sources = split(tools)
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
+        own = kit
+        if defer_beyond is not None:
+            kit = deferred(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         self.toolkit = kit
         self.pipeline = Pipeline(
@@ -80,21 +88,26 @@ class Executor:
             grants=self.wiring.grants,
             threads=threads,
             timeout_s=timeout_s,
+            safeguards=self.wiring.safeguards,
         )
         self._sources: tuple[ToolSource, ...] = tuple(sources)
-        self._own = kit
+        self._own = own
+        self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
         self._hooks = tuple(hooks)
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
 
-    async def ready(self) -> None:
+    async def ready(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
+
+        Args:
+            name: only this tool is wanted: where it is one of our own, nothing is opened for it.
 
         A source that cannot be opened has no tools and is tried again at the next call; the others are there.
         """
-        if not self._sources:
+        if not self._sources or (name is not None and self._own.resolve(name) is not None):
             return
         if self._opening is None:
             self._opening = asyncio.Lock()
@@ -104,8 +117,13 @@ class Executor:
                 return
             found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
-            self.toolkit = joined(self._own, found)
-            self.pipeline.offer(self.toolkit)
+            kit = joined(self._own, found)
+            if self._defer_beyond is not None:
+                kit = deferred(kit, beyond=self._defer_beyond)
+            if kit.advertised() is not kit:
+                self.pipeline.provide[Catalogue] = ToolIndex(kit)
+            self.toolkit = kit
+            self.pipeline.offer(kit)
 
     @property
     def policy(self) -> Policy:
@@ -133,7 +151,7 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
-        await self.ready()
+        await self.ready(name)
         result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
@@ -148,7 +166,7 @@ class Executor:
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
-        await self.ready()
+        await self.ready(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -160,13 +178,21 @@ class Executor:
         tool = self.toolkit.resolve(name)
         if preview.error is not None and tool is not None and preview.error.code == "outside_workspace":
             return _outside(tool, arguments, preview.error.message)
-        if preview.error is not None or tool is None:
+        if preview.error is not None or tool is None or preview.detail is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
-        return explain(self.policy, preview.effects, situation(tool, self.context), tool.level)
+        here = self.pipeline.situation(tool, self.context)
+        return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`, with another approver if given; for one run."""
-        return TurnExecutor(self.pipeline.recording(recorder, approver=approver), hooks=self._hooks)
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> TurnExecutor:
+        """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
+        pipeline = self.pipeline.recording(recorder, approver=approver, middleware=middleware)
+        return TurnExecutor(pipeline, hooks=self._hooks)
 
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""
@@ -182,6 +208,14 @@ class Executor:
         await self.aclose()
 
 
+async def _tools_of(source: ToolSource) -> list[Tool]:
+    try:
+        return await source.tools()
+    except PegboardError:
+        # Its own name and reason stand in its status; the other sources and tools must not wait for it.
+        return []
+
+
 def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
     """The workspace's border is no rule and yet decides: told in the form of one."""
     rule = "the workspace's border"
@@ -193,11 +227,3 @@ def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str
         if p.marker is not None and values.get(p.name) is not None
     ]
     return {"decision": "deny", "rule": rule, "reason": message, "effects": rows}
-
-
-async def _tools_of(source: ToolSource) -> list[Tool]:
-    try:
-        return await source.tools()
-    except PegboardError:
-        # Its own name and reason stand in its status; the other sources and tools must not wait for it.
-        return []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +23,7 @@ from pegboard.config.models import open_model
 from pegboard.config.paths import Paths
 from pegboard.core.approval import Approver
 from pegboard.core.errors import ConfigError, ToolError
-from pegboard.core.events import CallStarted, Event, MemoryRecorder, RunFinished, RunStarted
+from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
 from pegboard.core.pipeline import Preview, new_id
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
@@ -128,14 +130,21 @@ class App:
         provide: Iterable[Any] = (),
         session: str = "cli",
         only: str | None = None,
+        kit: Toolkit | None = None,
+        recorder: Recorder | None = None,
     ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block.
 
         Args:
-            approver, provide, session: see Executor.
+            approver, provide, session, recorder: see Executor.
             only: build just what the tool of this name needs, for one call.
+            kit: offer these; None = the App's tools and those of the configured MCP servers, which
+                are started when a tool that is not ours is wanted.
         """
-        kit = self.toolkit if only is None else self._kit_of(only)
+        sources: list[Any] = []
+        if kit is None:
+            kit = self.toolkit if only is None else self._kit_of(only)
+            sources = self.servers() if only is None or only not in kit else []
         wiring = Wiring(
             workspace=self.workspace, policy=self.policy, provided=Provided(objects=provide), shaper=Shaper(),
             grants=cast(GrantFile, self.policy.grants),
@@ -147,12 +156,13 @@ class App:
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=self.store if "Artifacts" in needs else None, paths=self.paths, config=self.config,
+            store=lambda: self.store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
-            kit, wiring=wiring, approver=approver, session=session, timeout_s=max(600.0, timeout or 0.0)
-        ) as door:
+            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            timeout_s=max(600.0, timeout or 0.0),
+        ) as door:  # fmt: skip
             yield door
 
     def tool(self, name: str) -> Tool | None:
@@ -168,12 +178,51 @@ class App:
         found = self.toolkit.resolve(name)
         return self.toolkit if found is None else Toolkit([found])
 
+    def servers(self) -> list[Any]:
+        """The configured MCP servers, none of them started; empty without any."""
+        from pegboard.config.servers import any_servers, load_servers
+
+        if not any_servers(self.paths, self.workspace):
+            return []
+        from pegboard.app.servers import opened
+
+        return list(opened(load_servers(self.paths, self.workspace), self.paths))
+
+    def serving(
+        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = ()
+    ) -> AbstractAsyncContextManager[tuple[Executor, Any]]:
+        """See pegboard.app.serving."""
+        from pegboard.app.serving import serving
+
+        return serving(self, kit, approver=approver, provide=provide)
+
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""
         heads = self.paths.config / "heads" / hashlib.sha256(session.encode()).hexdigest()[:24]
         return SessionLog(
             self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run
         )
+
+    @contextmanager
+    def claim(self, session: str) -> Generator[None]:
+        """Be the one process that works on a session, until the block ends.
+
+        Raises:
+            ConfigError: another process works on it now.
+        """
+        folder = self.paths.state / "sessions"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = hashlib.sha256(session.encode()).hexdigest()[:24]
+        handle = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            try:
+                # The system lets go of it when the process ends, however it ends.
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"another process is at work in the session {session!r}") from None
+            yield
+        finally:
+            os.close(handle)
 
     @asynccontextmanager
     async def one_call(
@@ -195,11 +244,14 @@ class App:
             ModelError: no model was found; the message lists the ways.
         """
         opened = open_model(model or self.config.model, paths=self.paths)
+        # A model that a person names for this run alone is the one that gets the data.
+        others = () if model else self.config.fallback_models
         limits = self.config.limits
         text = INSTRUCTIONS.format(workspace=self.workspace)
         return Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
-            model=opened,
+            model=[opened, *(open_model(m, paths=self.paths) for m in others)] if others else opened,
+            allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
             executor=executor,
         )
@@ -306,6 +358,7 @@ class OneCall:
 
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
+        await self._door.ready(tool)
         context = replace(self._door.context, run=self._run)
         self.record(
             RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")
@@ -347,7 +400,7 @@ class OneCall:
         return {
             "ok": result.ok,
             "text": result.text,
-            "data": value,
+            "data": result.data,
             "error": None if error is None else told(error),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,

@@ -13,7 +13,9 @@ from pegboard.core.pipeline import PATH_RESOLVER
 from pegboard.core.policy import MODES, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.rules import Rule
+from pegboard.core.safeguards import Safeguards
 from pegboard.core.shaping import Shaper, Spills
+from pegboard.core.taint import Taints
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage
 
@@ -27,7 +29,7 @@ class Wiring:
 
     Attributes:
         workspace: the workspace's real path, None where no tool needs one.
-        policy, provided, shaper, grants: what the pipeline takes.
+        policy, provided, shaper, grants, safeguards: what the pipeline takes.
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
     """
@@ -37,6 +39,7 @@ class Wiring:
     provided: Provided
     shaper: Shaper
     grants: GrantBook | None = None
+    safeguards: Safeguards = field(default_factory=lambda: Safeguards(taints=Taints()))
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
 
@@ -74,7 +77,7 @@ class Wiring:
 
     def price(self, model: str, message: AssistantMessage) -> float | None:
         """Dollars of one turn by the model that was asked, None where no price is known."""
-        if model.partition(":")[0] not in PRICED:
+        if model.partition(":")[0] not in PRICED and message.model.partition(":")[0] not in PRICED:
             return None
         from pegboard.app.pricing import price
 
@@ -125,7 +128,10 @@ def _at_home(policy: Policy) -> Policy:
 
 
 def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
-    """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects."""
+    """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects.
+
+    The catalogue of the kit's own tools is provided here, since only here the kit is known.
+    """
     out: set[str] = set()
     for tool in kit:
         for port in tool.signature.inject.values():
@@ -135,7 +141,13 @@ def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
             out.add("Files")
     if PATH_RESOLVER in provided:
         out.discard("paths")
-    return out - {"Plan", "Context"}
+    if "Catalogue" in out:
+        # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
+        from pegboard.core.deferral import ToolIndex
+        from pegboard.ports.catalogue import Catalogue
+
+        provided[Catalogue] = ToolIndex(kit)
+    return out - {"Plan", "Context", "Catalogue"}
 
 
 __all__ = ["Spills", "Wiring"]

@@ -19,7 +19,7 @@ from pegboard.core.approval import (
 )
 from pegboard.core.errors import BuildError
 
-_HELP = (
+HELP = (
     "[y] once  [s] this session  [a] always, 30 days (a 2h, a 5x: for 2 hours, for 5 uses)  [n] no (n: why)"
 )
 
@@ -33,7 +33,7 @@ class TerminalApprover:
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """Show the request and read the answer."""
         async with self._one:
-            self._show(request)
+            show_request(request)
             while True:
                 line = await read_line("allow? ")
                 if line is None:
@@ -41,16 +41,18 @@ class TerminalApprover:
                 answer = parse_answer(line)
                 if answer is not None:
                     return answer
-                say(_HELP)
+                say(HELP)
 
-    def _show(self, request: ApprovalRequest) -> None:
-        say(paint(f"\n{request.tool} wants to:", "bold"))
-        for effect in request.effects:
-            mark = "?" if effect in request.asking else " "
-            say(f" {mark} {safe(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
-        print_changes(request.changes)
-        say(f"why it asks: {safe(request.reason)}")
-        say(_HELP)
+
+def show_request(request: ApprovalRequest) -> None:
+    """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers."""
+    say(paint(f"\n{request.tool} wants to:", "bold"))
+    for effect in request.effects:
+        mark = "?" if effect in request.asking else " "
+        say(f" {mark} {safe(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
+    print_changes(request.changes)
+    say(f"why it asks: {safe(request.reason)}")
+    say(HELP)
 
 
 def parse_answer(line: str) -> Approved | Refused | None:

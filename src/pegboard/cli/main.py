@@ -88,12 +88,34 @@ def run_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give a task to an agent: pegboard run "What does notes.txt say?" """
+    """Give a task to an agent: pegboard run "Read notes.txt" """
     from pegboard.cli.options import Options
     from pegboard.cli.run import run
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
     _exit(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
+
+
+@app.command("chat")
+def chat_command(
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Go on in the latest chat.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Talk with an agent; /help lists the slash commands."""
+    from pegboard.cli.chat import chat
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(chat(model=model, session=session, last=last, options=options))
 
 
 @app.command("tools")
@@ -129,6 +151,27 @@ def runs_command(
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
     _exit(runs(action, run, model=model, pytest=pytest, options=options))
+
+
+@app.command("replay")
+def replay_command(
+    run: Annotated[str, typer.Argument(metavar="ID")],
+    live_model: Annotated[
+        str | None, typer.Option("--live-model", help="Ask this model; tools give their recorded results.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Run a recorded run again, without model and world."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.replay import replay_run
+
+    options = Options(workspace=workspace, config=config, json=json)
+    _exit(replay_run(run, live_model=live_model, against=against, options=options))
 
 
 @app.command("undo")
@@ -251,6 +294,38 @@ def audit_command(
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
 
 
+@app.command("usage")
+def usage_command(
+    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Show tokens, money and time by model, day, session and tool."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.usage import usage
+
+    _exit(usage(since, options=Options(workspace=workspace, config=config, json=json)))
+
+
+@app.command("approvals")
+def approvals_command(
+    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
+    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List and answer what suspended runs wait for."""
+    from pegboard.cli.approvals import approvals
+    from pegboard.cli.options import Options
+
+    _exit(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
+
+
 @app.command("grants")
 def grants_command(
     action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
@@ -270,6 +345,16 @@ def version_command() -> None:
     from pegboard import __version__
 
     typer.echo(__version__)
+
+
+def _with_groups() -> None:
+    """Hang in the commands that have commands of their own."""
+    from pegboard.cli.mcp_commands import mcp
+
+    app.add_typer(mcp, name="mcp")
+
+
+_with_groups()
 
 
 def _exit(status: int) -> None:

@@ -54,7 +54,8 @@ async def _run(
         if session is not None:
             agent.remember(session, app.session_events(session))
         try:
-            finished = await watch(agent, task, key, log, options)
+            with app.claim(key):
+                finished = await watch(agent, task, key, log, options)
         finally:
             log.close()
             await opened.aclose()

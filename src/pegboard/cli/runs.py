@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from pegboard.app.approvals import Approvals
+from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
@@ -12,10 +14,13 @@ from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
 from pegboard.cli.run import EXIT
 from pegboard.cli.show import note, paint, print_json, safe, say, table
+from pegboard.core.approval import DenyAll
 from pegboard.core.codec import event_to_dict
 from pegboard.core.errors import BuildError
 from pegboard.core.events import Event, ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
+from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow
+from pegboard.runtime.transcripts import fold
 
 
 def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
@@ -29,7 +34,7 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
             case "resume":
                 return asyncio.run(_resume(app, run, model, options))
             case "export" if run:
-                return _export(app, run, options)
+                return _export(app, run, options, pytest=pytest)
             case "show" | "export":
                 raise BuildError(f"pegboard runs {action} needs a run's id; see: pegboard runs")
             case _:
@@ -85,30 +90,66 @@ def _show(app: App, run: str, options: Options) -> int:
 
 
 async def _resume(app: App, run: str | None, model: str | None, options: Options) -> int:
-    """Take up unfinished runs: those whose process ended, or one that is named."""
-    rows = [app.run_row(run)] if run else app.store.runs(limit=-1, status="running")
+    """Take up unfinished runs: those whose process ended, those whose wait is over, or one that is named."""
+    book = Approvals(app.store)
+    if run:
+        rows = [app.run_row(run)]
+    else:
+        suspended = app.store.runs(limit=-1, status="suspended")
+        rows = [*app.store.runs(limit=-1, status="running"), *(r for r in suspended if book.answers(r.id))]
     rows = [r for r in rows if r.agent != "cli"]
-    if not rows:
-        say("no unfinished runs")
-        return 0
-    status = 0
+    status, taken = 0, 0
     for row in rows:
-        approver = approver_for(options, on_ask="deny")
-        async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
-            agent = app.agent(door, model=model or row.model)
-            log = app.log(row.stream, run=row.id)
-            show = _print_event if options.json else Progress().show
-            try:
-                async for event in agent.resume(row.id, app.session_events(row.stream), recorder=log):
-                    show(event)
-                    if isinstance(event, RunFinished):
-                        status = max(status, EXIT[event.status])
-                        if not options.json:
-                            note(f"run {row.id} {event.status}: {event.answer[:200]}")
-                await log.flush()
-            finally:
-                log.close()
-                await agent.model().aclose()
+        try:
+            with app.claim(row.stream):
+                status = max(status, await _resume_one(app, row, book, model, options))
+                taken += 1
+        except BuildError as error:
+            if run:
+                raise
+            note(f"run {row.id}: {error}")
+    if not taken:
+        note("no unfinished runs")
+    return status
+
+
+async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
+    events = app.session_events(row.stream)
+    where = next(
+        (e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), ""
+    )
+    if where and where != str(app.workspace):
+        raise BuildError(f"it worked in {where}; take it up there, or with --workspace {where}")
+    approver = approver_for(options, on_ask="deny")
+    answers = book.answers(row.id)
+    nobody = isinstance(approver, DenyAll)
+    if row.status == "suspended" and not answers and nobody:
+        for call in book.pending(row.id):
+            note(f"waits for {call.kind} {call.key}: pegboard approvals")
+        return EXIT["suspended"]
+    async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
+        agent = app.agent(door, model=model or row.model)
+        opened = agent.model()
+        if isinstance(opened, ScriptedModel):
+            opened.skip(fold(events).turns)
+        log = app.log(row.stream, run=row.id)
+        show = _print_event if options.json else Progress().show
+        status = 0
+        try:
+            stream = agent.resume(
+                row.id, events, recorder=log, answers=answers, approver=None if nobody else approver
+            )
+            async for event in stream:
+                show(event)
+                if isinstance(event, RunFinished):
+                    status = EXIT[event.status]
+                    if not options.json:
+                        note(f"run {row.id} {event.status}: {event.answer[:200]}")
+            await log.flush()
+        finally:
+            log.close()
+            await opened.aclose()
+        book.forget(answers)
     return status
 
 
@@ -116,8 +157,19 @@ def _print_event(event: Event) -> None:
     print_json(event_to_dict(event))
 
 
-def _export(app: App, run: str, options: Options) -> int:
-    """The run's events as JSON lines."""
-    for event in app.events(app.run_row(run)):
-        print_json(event_to_dict(event))
+def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
+    """The run's events as JSON lines, or as a test case that replays it."""
+    row = app.run_row(run)
+    if not pytest:
+        for event in app.events(row):
+            print_json(event_to_dict(event))
+        return 0
+    done = asyncio.run(export_pytest(app.session_events(row.stream), row.id))
+    if options.json:
+        print_json({"run": row.id, "source": done.source, "includes": done.includes})
+        return 0
+    note("it holds:")
+    for line in done.includes:
+        note(f"  {safe(line)}")
+    say(done.source)
     return 0

@@ -12,13 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
+from pegboard.config.secrets import SecretSpec
 from pegboard.config.trust import Trust
+from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy import MODES
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.rules import Rule
+from pegboard.core.taint import TaintRules
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -41,8 +45,13 @@ class Config:
         require_sandbox: refuse to run a command where the sandbox does not work.
         hosts: hosts that commands may reach.
         limits: what ends a run.
+        fallback_models: who answers where the model cannot, in order.
+        allow_models: by tool name or pattern, the models that may have it (ledger M-67).
         path_prepend: folders before PATH in commands (ledger M-66).
         exec_timeout_s: seconds of a command that sets none.
+        budgets: how much tools may be used (`[budgets.NAME]`).
+        secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
+        taint: what is private or trusted (`[taint]`).
         files: the files that were read, the user's first.
         ignored: what an untrusted project's file wanted and did not get, one sentence each.
     """
@@ -58,8 +67,13 @@ class Config:
     require_sandbox: bool = False
     hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    fallback_models: tuple[str, ...] = ()
+    allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     path_prepend: tuple[str, ...] = ()
     exec_timeout_s: float | None = None
+    budgets: tuple[Budget, ...] = ()
+    secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
+    taint: TaintRules = field(default_factory=TaintRules)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -67,6 +81,8 @@ class Config:
 _KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
+    "budgets", "secrets", "taint",
+    "fallback_models", "allow_models",
 )  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
 
@@ -231,10 +247,24 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = _of(bool, value, path, key)
             case "exec_timeout_s":
                 changes[key] = float(_of((int, float), value, path, key))
-            case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend":
+            case "allow_models":
+                given = cast("dict[str, Any]", _of(dict, value, path, key))
+                changes[key] = {
+                    tool: tuple(
+                        _of(str, m, path, f"{key}.{tool}[]") for m in _of(list, models, path, f"{key}.{tool}")
+                    )
+                    for tool, models in given.items()
+                }
+            case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend" | "fallback_models":
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(_of(dict, value, path, key), path)
+            case "budgets":
+                changes[key] = config.budgets + read_budgets(_of(dict, value, path, key), path)
+            case "secrets":
+                changes[key] = {**config.secrets, **read_secrets(_of(dict, value, path, key), path)}
+            case "taint":
+                changes[key] = read_taint(_of(dict, value, path, key), path, before=config.taint)
             case "mcpservers":
                 _of((dict, list), value, path, key)
             case _:
@@ -291,11 +321,12 @@ def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
 
 
 def _limits(table: dict[str, Any], path: Path) -> Limits:
-    known = {"turns", "tokens", "money", "wall_s"}
+    known = {"turns", "tokens", "money", "wall_s", "calls", "tool_calls", "context_tokens", "soft"}
     unknown = [k for k in table if k not in known]
     if unknown:
         raise ConfigError(f"{path}: unknown key limits.{unknown[0]}; known: {', '.join(sorted(known))}")
-    for key, value in table.items():
+    each = _of(dict, table.get("tool_calls", {}), path, "limits.tool_calls")
+    for key, value in [*(i for i in table.items() if i[0] != "tool_calls"), *each.items()]:
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise ConfigError(f"{path}: limits.{key} must be a number above 0, not {value!r}")
     return Limits(**table)

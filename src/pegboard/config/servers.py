@@ -80,6 +80,11 @@ def load_servers(
     return Configured(servers=tuple(found.values()), ignored=tuple(ignored))
 
 
+def any_servers(paths: Paths, workspace: Path | None) -> bool:
+    """Whether any file that may name servers is there; cheap, so that nobody without servers pays for them."""
+    return bool(_own_files(paths, None)) or bool(_project_files(workspace))
+
+
 def own_file(paths: Paths) -> Path:
     """The file that `pegboard mcp add` and `remove` change."""
     return paths.config / OWN

@@ -23,6 +23,8 @@ class ApprovalRequest:
         changes: the exact file changes, with diffs.
         reason: which rule or default asks, one sentence.
         digest: what a yes is bound to (decisions 5).
+        tainted: sources of untrusted and of private content for which it asks; empty where it asks for
+            another reason. Only a person lifts such a question (decisions 6).
         session, agent, run: where the call runs.
     """
 
@@ -34,6 +36,7 @@ class ApprovalRequest:
     changes: tuple[Change, ...] = ()
     reason: str = ""
     digest: str = ""
+    tainted: tuple[str, ...] = ()
     session: str = ""
     agent: str = ""
     run: str = ""
@@ -122,13 +125,15 @@ class DenyAll:
 
 
 class AllowOnce:
-    """`--yes`: every request is approved once; never lifts a deny (decisions 6)."""
+    """`--yes`: every request is approved once; lifts neither a deny nor a question of taint (decisions 6)."""
 
     def __init__(self, by: str = "--yes") -> None:
         self._by = by
 
-    async def decide(self, request: ApprovalRequest) -> Approved:
-        """Approve once."""
+    async def decide(self, request: ApprovalRequest) -> Approved | Refused:
+        """Approve once; refuse where only a person may say yes."""
+        if request.tainted:
+            return Refused(f"{request.reason}; {self._by} does not answer that, only a person does", self._by)
         return Approved(by=self._by)
 
 

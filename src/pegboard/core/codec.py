@@ -73,6 +73,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "reason": event.reason,
                 "approver": event.approver,
                 "digest": event.digest,
+                **({"observed": list(event.observed)} if event.observed else {}),
             }
         case PermissionRequested():
             out |= {
@@ -152,6 +153,7 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
                 reason=value["reason"],
                 approver=value["approver"],
                 digest=value["digest"],
+                observed=tuple(value.get("observed", ())),
             )
         case "permission.request":
             return PermissionRequested(
@@ -319,6 +321,8 @@ def _effect_to_dict(effect: Effect) -> dict[str, Any]:
         out["at_least"] = effect.at_least
     if effect.reason:
         out["reason"] = effect.reason
+    if effect.bound:
+        out["bound"] = effect.bound
     return out
 
 
@@ -331,6 +335,7 @@ def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
         value.get("read_only", False),
         value.get("at_least"),
         value.get("reason", ""),
+        value.get("bound", ""),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 EffectKind: TypeAlias = Literal[
@@ -54,6 +54,8 @@ class Effect:
         at_least: the tool's own judgement of this effect (the shell guard's verdict);
             a policy may be stricter, and only a grant, an allow rule or an override is milder.
         reason: why `at_least` says so, one clause for people and models.
+        bound: exec only: what a yes is bound to beside the words, `PATH sha256:HEX` for each script of
+            the workspace that the segment runs (case perm-18); empty where it runs none.
     """
 
     kind: EffectKind
@@ -62,6 +64,7 @@ class Effect:
     read_only: bool = False
     at_least: Verdict | None = None
     reason: str = ""
+    bound: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"
@@ -87,6 +90,8 @@ class Change:
         moved_to: the new path of a move, else None.
         mode: permission bits to give a created file, None = the default.
         diff: unified diff for people; for binary content one line that says so.
+        before_sha256, after_sha256: hex digests of the contents where whoever made the change has
+            them already, so that large contents are hashed once; None = not computed yet.
     """
 
     path: str
@@ -96,10 +101,15 @@ class Change:
     moved_to: str | None = None
     mode: int | None = None
     diff: str = ""
+    before_sha256: str | None = field(default=None, compare=False, repr=False)
+    after_sha256: str | None = field(default=None, compare=False, repr=False)
 
     def digest(self) -> str:
         """SHA-256 (hex) over path, kind and both contents' hashes."""
-        return _digest([self.path, self.kind, self.moved_to, _sha(self.before), _sha(self.after), self.mode])
+        before = self.before_sha256 or _sha(self.before)
+        return _digest(
+            [self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """`{path, kind, diff}`, and `moved_to` for a move."""
@@ -159,7 +169,8 @@ class Plan:
     def digest(self) -> str:
         """SHA-256 (hex) over effects and changes; what an approval is bound to (decisions 5)."""
         return _digest(
-            [[e.kind, e.target, e.argv] for e in self.effects] + [c.digest() for c in self.changes.changes]
+            [[e.kind, e.target, e.argv, e.bound] for e in self.effects]
+            + [c.digest() for c in self.changes.changes]
         )
 
 

@@ -5,6 +5,7 @@ PegboardError
 │   ├── InvalidArguments     invalid_arguments
 │   ├── UnknownTool          unknown_tool
 │   ├── PermissionDenied     permission_denied
+│   ├── BudgetExceeded       budget_exceeded
 │   ├── NotFound             not_found
 │   ├── NotUnique            not_unique
 │   ├── Conflict             conflict
@@ -96,6 +97,12 @@ class PermissionDenied(ToolError):
     """The policy or a person refused; nothing ran."""
 
     default_code = "permission_denied"
+
+
+class BudgetExceeded(ToolError):
+    """A budget is used up; nothing ran."""
+
+    default_code = "budget_exceeded"
 
 
 class NotFound(ToolError):

@@ -84,6 +84,7 @@ class CallStarted:
         decision: allow, ask or deny; `rule` and `reason` say why.
         approver: who said yes or no, empty where nobody was asked.
         digest: what was approved (decisions 5), empty for calls without effects.
+        observed: what rules in observation would have answered otherwise (G-23).
     """
 
     type: ClassVar[str] = "call.started"
@@ -97,6 +98,7 @@ class CallStarted:
     reason: str = ""
     approver: str = ""
     digest: str = ""
+    observed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
@@ -24,6 +25,7 @@ class Grant:
         id: shown by `pegboard grants`, taken by `pegboard grants revoke`.
         tool: the tool's name.
         effects: `(kind, target)` pairs that it covers; exec targets are the inner command's words.
+        bound: for each of these the content that the yes is bound to, empty where there is none.
         workspace: the workspace's real path.
         session: the session it holds in; empty = every session (scope always).
         expires_at: seconds since the epoch.
@@ -34,7 +36,8 @@ class Grant:
     id: str
     tool: str
     effects: tuple[tuple[str, str], ...]
-    workspace: str
+    bound: tuple[str, ...] = ()
+    workspace: str = ""
     session: str = ""
     expires_at: float = 0.0
     uses_left: int | None = None
@@ -50,7 +53,10 @@ class Grant:
         return {
             "id": self.id,
             "tool": self.tool,
-            "effects": [{"kind": k, "target": t} for k, t in self.effects],
+            "effects": [
+                {"kind": k, "target": t, **({"bound": b} if b else {})}
+                for (k, t), b in zip(self.effects, self.bound or ("",) * len(self.effects), strict=True)
+            ],
             "workspace": self.workspace,
             "session": self.session,
             "scope": self.scope,
@@ -58,6 +64,13 @@ class Grant:
             "uses_left": self.uses_left,
             "by": self.by,
         }
+
+    def covers(self, effect: Effect) -> bool:
+        """Whether it was given for exactly this target with this content."""
+        wanted = (effect.kind, target_of(effect))
+        if not self.bound:
+            return not effect.bound and wanted in self.effects
+        return (wanted, effect.bound) in zip(self.effects, self.bound, strict=True)
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Grant:
@@ -67,6 +80,7 @@ class Grant:
             id=value["id"],
             tool=value["tool"],
             effects=tuple((r["kind"], r["target"]) for r in rows),
+            bound=tuple(r.get("bound", "") for r in rows) if any(r.get("bound") for r in rows) else (),
             workspace=value["workspace"],
             session=value.get("session", ""),
             expires_at=float(value["expires_at"]),
@@ -86,11 +100,10 @@ class GrantBook:
         """The id of a live grant for exactly this tool, target and workspace."""
         now = self._clock.now()
         session = situation.values.get("session", "")
-        wanted = (effect.kind, target_of(effect))
         for grant in self._grants.values():
             if (
                 grant.tool == tool
-                and wanted in grant.effects
+                and grant.covers(effect)
                 and grant.workspace == situation.workspace
                 and grant.session in ("", session)
                 and grant.expires_at > now
@@ -106,6 +119,7 @@ class GrantBook:
             id="gr_" + request.id.removeprefix("ap_"),
             tool=request.tool,
             effects=tuple((e.kind, target_of(e)) for e in asking),
+            bound=tuple(e.bound for e in asking),
             workspace=workspace,
             session=request.session if answer.scope == "session" else "",
             expires_at=self._clock.now() + (ALWAYS_S if answer.expires_s is None else answer.expires_s),
@@ -149,5 +163,8 @@ class GrantBook:
 
 
 def target_of(effect: Effect) -> str:
-    """What a grant remembers of an effect's target: for exec the parsed words, never raw text."""
-    return effect.target if effect.argv is None else " ".join(effect.argv)
+    """What a grant remembers of an effect's target: for exec the parsed words, never raw text.
+
+    Quoted, so that a yes to `rm "a b"` is none to `rm a b`.
+    """
+    return effect.target if effect.argv is None else shlex.join(effect.argv)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from pegboard.core import secrets as secret_references
 from pegboard.core.approval import (
     Answer,
     ApprovalRequest,
@@ -26,6 +27,7 @@ from pegboard.core.approval import (
     Waiting,
     answer_of,
 )
+from pegboard.core.budgets import Spent
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, enter, leave
@@ -33,6 +35,7 @@ from pegboard.core.deadlines import Deadlines
 from pegboard.core.digest import approval_digest
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
+    BudgetExceeded,
     BuildError,
     CallCancelled,
     Conflict,
@@ -52,12 +55,15 @@ from pegboard.core.events import (
     PermissionRequested,
     Recorder,
 )
+from pegboard.core.marking import SOURCE
 from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
+from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
 from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
+from pegboard.core.taint import UNTRUSTED
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -156,6 +162,10 @@ class _Planned:
     approver: str = ""
     digest: str = ""
     recorded: bool = False
+    secrets: frozenset[str] = frozenset()
+    near: str = ""
+    """Which budget asks for this call; empty where none does."""
+    booked: bool = False
 
 
 class Pipeline:
@@ -173,6 +183,7 @@ class Pipeline:
         clock: where time comes from.
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
+        safeguards: taint, secrets and budgets; see Safeguards.
 
     Raises:
         BuildError: a tool asks for a port that nothing provides.
@@ -192,7 +203,9 @@ class Pipeline:
         clock: Clock | None = None,
         threads: int = 64,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        safeguards: Safeguards = NO_SAFEGUARDS,
     ) -> None:
+        self.safeguards = safeguards
         self.toolkit = toolkit
         self.policy = policy
         self.approver: Approver = approver or DenyAll()
@@ -222,8 +235,20 @@ class Pipeline:
             ready = self._decode(call, call_id)
             if ready.tool.effects or ready.tool.plan or ready.tool.markers:
                 ready.plan = await self._plan(ready, context)
-            if ready.plan.effects or ready.tool.level != "auto" or self.policy.rules:
+            if self.safeguards.secrets is not None:
+                ready.secrets = secret_references.check(
+                    ready.call.sent, ready.call.arguments, ready.plan, self.safeguards.secrets
+                )
+            if (
+                ready.plan.effects
+                or ready.tool.level != "auto"
+                or self.policy.rules
+                or self.safeguards.meter is not None
+            ):
                 await self._authorise(ready, context, turn)
+            if self.safeguards.meter is not None:
+                self.safeguards.meter.begin(ready.tool.name, context)
+                ready.booked = True
             self._record_start(ready)
             if ready.plan.effects:
                 await self._keep_intent(ready)
@@ -237,10 +262,12 @@ class Pipeline:
                 call_id=call_id,
                 tool=ready.tool.name,
                 max_chars=ready.tool.limits.max_chars,
-                labels=context.labels,
+                labels=self._labels(ready, context),
                 repairs=ready.call.repairs,
                 duration_s=self._now() - started,
             )
+            if ready.plan.effects or result.notes.labels:
+                result = self._traced(result, ready, context)
         except asyncio.CancelledError as cancelled:
             if not _cancelled():
                 # Nobody cancelled us: the tool raised it by itself, which is that tool's failure (case args-24).
@@ -249,11 +276,18 @@ class Pipeline:
             else:
                 error = CallCancelled("the call was cancelled before it finished")
                 self._finish(self._failed(error, call, call_id, ready, started))
+                self._book(ready, context, started, 0)
                 raise cancelled from None
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
             result = self._failed(as_tool_error(raised), call, call_id, ready, started)
+        if ready is not None:
+            if result.error is not None and ready.recorded and ready.plan.effects:
+                # A foreign tool's refusal is foreign text too.
+                result = self._traced(result, ready, context)
+            if ready.booked:
+                self._book(ready, context, started, len(result.text.encode("utf-8", "replace")))
         return self._finish(result)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:
@@ -261,6 +295,10 @@ class Pipeline:
         try:
             ready = self._decode(call, call.id or "preview")
             ready.plan = await self._plan(ready, context)
+            if self.safeguards.secrets is not None:
+                secret_references.check(
+                    ready.call.sent, ready.call.arguments, ready.plan, self.safeguards.secrets
+                )
             ready.decision = self._decide(ready, context)
         except asyncio.CancelledError:
             raise
@@ -293,11 +331,25 @@ class Pipeline:
         self._injected.update({one.name: self._ports_of(one) for one in toolkit})
         self.toolkit = toolkit
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
-        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
+    def situation(self, tool: Tool, context: Context) -> Situation:
+        """What rules' conditions see of a call here, with what its session holds."""
+        taints = self.safeguards.taints
+        return situation(
+            tool, context, None if taints is None else taints.labels(context.session, context.labels)
+        )
+
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> Pipeline:
+        """The same pipeline with another recorder, approver and further middleware, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
         twin.approver = approver or self.approver
+        twin.middleware = (*middleware, *self.middleware)
         return twin
 
     def close(self) -> None:
@@ -341,19 +393,29 @@ class Pipeline:
             effects = tuple(declared(ready.call.arguments))
         elif declared:
             effects = tuple(declared)
-        marked = await self._marked(tool.markers, ready.call.arguments)
+        marked = await self._marked(tool, ready.call.arguments, context)
         return Plan(effects + marked) if effects or marked else EMPTY_PLAN
 
-    async def _marked(self, markers: Sequence[Parameter], arguments: Mapping[str, Any]) -> tuple[Effect, ...]:
+    async def _marked(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> tuple[Effect, ...]:
         """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
         out: list[Effect] = []
+        markers: Sequence[Parameter] = tool.markers
+        taints = self.safeguards.taints
         for parameter in markers:
             marker = parameter.marker
             value = arguments.get(parameter.name)
             if marker is None or value is None:
                 continue
             for one in cast("list[Any]", value) if isinstance(value, _MANY) else [value]:
-                out.append(Effect(marker.kind, await self._target(marker.kind, str(one))))
+                target = await self._target(marker.kind, str(one))
+                endorsed = (
+                    marker.kind == "connect"
+                    and tool.idempotent
+                    and taints is not None
+                    and taints.endorses(context.session, str(one), context.labels)
+                )
+                # Only what may be repeated at will is a GET in the sense of decisions 8.
+                out.append(Effect(marker.kind, target, at_least="allow" if endorsed else None))
         return tuple(out)
 
     async def _target(self, kind: str, value: str) -> str:
@@ -372,11 +434,68 @@ class Pipeline:
         return value
 
     def _decide(self, ready: _Planned, context: Context) -> Decision:
-        return self.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
+        taints = self.safeguards.taints
+        if taints is None:
+            return self.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
+        labels = taints.labels(context.session, context.labels)
+        here = situation(ready.tool, context, labels)
+        decision = self.policy(ready.plan.effects, here, ready.tool.level)
+        if not labels:
+            return decision
+        return taints.judge(
+            decision, ready.plan, here, context.session, labels, confined=self.policy.sandboxed
+        )
+
+    def _labels(self, ready: _Planned, context: Context) -> frozenset[str]:
+        """The labels under which the call ran; its spill carries them."""
+        taints = self.safeguards.taints
+        if taints is None:
+            return context.labels
+        labels = taints.labels(context.session, context.labels)
+        if not ready.plan.effects:
+            return labels
+        return labels.union(taints.reached(ready.plan, situation(ready.tool, context)))
+
+    def _traced(self, result: ToolResult, ready: _Planned, context: Context) -> ToolResult:
+        """Let taint follow a result into its session and its files, and note where it comes from."""
+        taints = self.safeguards.taints
+        if taints is None:
+            return result
+        here = situation(ready.tool, context)
+        own = taints.reached(ready.plan, here, result.text)
+        known = taints.labels(context.session, context.labels)
+        for label in result.notes.labels:
+            if label not in known and label not in own:
+                # The tool itself says so: a subagent, an artifact or a spill that carries it.
+                own[label] = ready.tool.name
+        extra = result.notes.extra
+        try:
+            taints.finished(ready.plan, context.session, context.labels, own, result.data, here.workspace)
+        except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that its trace is lost.
+            extra = {**extra, "untraced": as_tool_error(error).message}
+        if UNTRUSTED in own:
+            # Programs read the text as it is; the loop puts marks around it for the model (core/marking.py).
+            extra = {**extra, SOURCE: own[UNTRUSTED]}
+        labels = tuple(sorted(known.union(own, result.notes.labels)))
+        if labels != result.notes.labels or extra is not result.notes.extra:
+            result = replace(result, notes=replace(result.notes, labels=labels, extra=extra))
+        return result
+
+    def _book(self, ready: _Planned | None, context: Context, started: float, bytes_out: int) -> None:
+        meter = self.safeguards.meter
+        if meter is not None and ready is not None and ready.booked:
+            spent = Spent(seconds=self._now() - started, bytes_out=bytes_out)
+            meter.end(ready.tool.name, context, spent)
 
     async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
         """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
+        tool = ready.tool
+        meter = self.safeguards.meter
         ready.decision = decision = self._decide(ready, context)
+        if meter is not None and decision.verdict != "deny":
+            ready.near = meter.near(tool.name, context)
+            if ready.near and decision.verdict == "allow":
+                ready.decision = decision = replace(decision, verdict="ask", rule="budget", reason=ready.near)
         if decision.verdict == "allow":
             if self.grants is not None:
                 for grant in decision.grants:
@@ -413,7 +532,12 @@ class Pipeline:
             case _:
                 ready.approver = answer.by or "approver"
         await self._confirm_unchanged(ready, context)
-        if answer.scope != "once" and self.grants is not None:
+        if answer.scope == "once":
+            return
+        if ready.near and self.safeguards.meter is not None:
+            self.safeguards.meter.ease(ready.tool.name, context)
+        # A yes to a budget alone says nothing of the effects.
+        if self.grants is not None and (request.asking or not ready.near):
             self.grants.add(request, answer, workspace=str(context.workspace or ""))
 
     async def _answer(self, request: ApprovalRequest) -> Answer:
@@ -448,6 +572,7 @@ class Pipeline:
             changes=ready.plan.changes.changes,
             reason=decision.reason or decision.rule,
             digest=ready.digest,
+            tainted=decision.tainted,
             session=context.session,
             agent=context.agent,
             run=context.run,
@@ -461,6 +586,7 @@ class Pipeline:
             session=context.session,
             workspace=str(context.workspace or ""),
             policy=self.policy.revision,
+            environment=self.safeguards.environment,
         )
 
     async def _run(self, ready: _Planned, context: Context) -> Any:
@@ -486,6 +612,8 @@ class Pipeline:
             arguments = dict(arguments)
             for name, port in injected:
                 arguments[name] = ready.plan if port is Plan else context if port is Context else port
+        if ready.secrets:
+            arguments = self._with_secrets(arguments, ready.secrets)
         limit = tool.limits.timeout_s
         limit = self._timeout_s if limit is None else limit
         task = asyncio.current_task() if limit is not None and limit > 0 else None
@@ -531,6 +659,13 @@ class Pipeline:
             raise
         return await value if inspect.isawaitable(value) else value
 
+    def _with_secrets(self, arguments: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+        """The arguments with the values of their secrets; seen by the function and nobody else."""
+        handles = self.safeguards.secrets
+        assert handles is not None
+        values = {name: handles.value(name) for name in names}
+        return {key: secret_references.fill(value, values) for key, value in arguments.items()}
+
     # -- parts --------------------------------------------------------------------------------
 
     def _ports_of(self, tool: Tool) -> tuple[tuple[str, Any], ...]:
@@ -569,6 +704,7 @@ class Pipeline:
         )
 
     def _update(self, emit: Callable[[Any], None], call_id: str, tool: str, value: Any) -> None:
+        value = self.shaper.redacted(value)
         self.recorder.record(CallUpdate(call_id=call_id, tool=tool, update=value))
         emit(value)
 
@@ -587,6 +723,7 @@ class Pipeline:
                 reason=decision.reason,
                 approver=ready.approver,
                 digest=ready.digest,
+                observed=decision.observed,
             )
         )
 
@@ -604,7 +741,7 @@ class Pipeline:
             repairs=ready.call.repairs if ready else (),
             duration_s=self._now() - started,
         )
-        if isinstance(error, PermissionDenied) and ready is not None and not ready.recorded:
+        if isinstance(error, PermissionDenied | BudgetExceeded) and ready is not None and not ready.recorded:
             self._record_denied(ready)
         return replace(shaped, data=data)
 
@@ -671,8 +808,8 @@ def _around(layer: Middleware, ready: _Planned, context: Context, step: Next) ->
     return lambda: layer(invocation, step)
 
 
-def situation(tool: Tool, context: Context) -> Situation:
-    """What rules' conditions see of a call."""
+def situation(tool: Tool, context: Context, labels: frozenset[str] | None = None) -> Situation:
+    """What rules' conditions see of a call; `labels` where more are known than its context holds."""
     origin = context.origin
     return Situation(
         values={
@@ -685,7 +822,7 @@ def situation(tool: Tool, context: Context) -> Situation:
             "model": context.model,
         },
         workspace=str(context.workspace or ""),
-        tainted="untrusted" in context.labels,
+        tainted=UNTRUSTED in (context.labels if labels is None else labels),
     )
 
 

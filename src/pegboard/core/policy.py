@@ -33,12 +33,16 @@ SHIPPED: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class EffectDecision:
-    """The answer for one effect: which rule or default gave it, and why."""
+    """The answer for one effect: which rule or default gave it, and why.
+
+    `despite_taint`: a rule that allows with `tainted=true` has said that taint is no reason to ask.
+    """
 
     effect: Effect
     verdict: Verdict
     rule: str
     reason: str = ""
+    despite_taint: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """`{kind, target, decision, rule}` and `reason` where there is one."""
@@ -212,14 +216,14 @@ class Policy:
         if effect.at_least == "deny" and override is None:
             return EffectDecision(effect, "deny", "guard", effect.reason)
         if override is not None:
-            return EffectDecision(effect, "allow", str(override), "a deny was overridden")
+            return EffectDecision(effect, "allow", str(override), "a deny was overridden", _despite(override))
         if self.grants is not None and (
             grant := self.grants.find(situation.values.get("tool", ""), effect, situation)
         ):
             grants.append(grant)
             return EffectDecision(effect, "allow", f"grant {grant}")
         if first is not None:
-            return EffectDecision(effect, first.verdict, str(first), first.reason)
+            return EffectDecision(effect, first.verdict, str(first), first.reason, _despite(first))
         verdict, why = self._default(effect)
         if level == "confirm" and verdict == "allow":
             return EffectDecision(effect, "ask", _ASK_TOOL.rule, _ASK_TOOL.reason)
@@ -279,6 +283,11 @@ class Policy:
         return "ask", f"{kind} asks in mode {mode}"
 
 
+def _despite(rule: Rule) -> bool:
+    # A project's own file, even a trusted one, is not who decides what may leave this machine.
+    return rule.verdict == "allow" and rule.tainted is True and rule.source.startswith("user")
+
+
 def _of_tools(rule: Rule) -> bool:
     return rule.kind == "*" and rule.target == "*"
 
@@ -295,10 +304,18 @@ def _sorted(matching: list[Rule]) -> tuple[Rule | None, Rule | None, Rule | None
 
 
 def explain(
-    policy: Policy, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto"
+    policy: Policy,
+    effects: tuple[Effect, ...],
+    situation: Situation,
+    level: Level = "auto",
+    *,
+    decision: Decision | None = None,
 ) -> dict[str, Any]:
-    """The decision with, for each effect, every rule that was tried and whether it matched (G-08)."""
-    decision = policy(effects, situation, level)
+    """The decision with, for each effect, every rule that was tried and whether it matched (G-08).
+
+    `decision`: one that was made of these already, with what taint adds to the policy.
+    """
+    decision = policy(effects, situation, level) if decision is None else decision
     out = decision.to_dict()
     here = policy._at_home(situation)  # pyright: ignore[reportPrivateUsage]
     for row, answer in zip(out["effects"], decision.effects, strict=True):

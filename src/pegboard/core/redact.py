@@ -42,10 +42,20 @@ class Redactor:
     """
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values: dict[str, str] = {}
+        self._learn(values or {})
+
+    def learn(self, values: Mapping[str, str]) -> None:
+        """Know further secrets from now on, for example one that was just looked up in a keyring."""
+        if any(value not in self._values.values() for value in values.values()):
+            self._learn(values)
+
+    def _learn(self, values: Mapping[str, str]) -> None:
+        self._values = {**self._values, **{f"{name}\0{value}": value for name, value in values.items()}}
         self._marks: dict[str, str] = {}
         self._ends: list[tuple[str, str]] = []
         wrapped: list[str] = []
-        for value in (values or {}).values():
+        for value in self._values.values():
             if len(value) < _MIN_KNOWN:
                 continue
             for spelling in _spellings(value):

@@ -108,6 +108,10 @@ class Shaper:
             tool=tool,
         )
 
+    def redacted(self, value: Any) -> Any:
+        """A JSON-able value without secrets, for what is shown before it is a result."""
+        return value if self.redactor is None else self._data(value)
+
     def _text(
         self, blocks: tuple[Block, ...], limit: int, call_id: str, labels: frozenset[str]
     ) -> tuple[tuple[Block, ...], bool, str | None]:

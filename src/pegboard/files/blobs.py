@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from pegboard.core.errors import NotFound
-from pegboard.files.spans import common_ends
 from pegboard.files.staging import sync_files
+from pegboard.textedit.spans import common_ends
 
 LINK_FROM_BYTES: Final = 256 * 1024
 """From this size on, an old content is kept by a hard link instead of a copy."""
+HASH_APART_BYTES: Final = 4 * 1024 * 1024
+"""From this size on, a content is hashed in a thread of its own."""
 _DELTA_FROM_BYTES: Final = 64 * 1024
 _DELTA: Final = ".delta"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import Conflict, InvalidArguments, Unsupported
-from pegboard.files.blobs import sha256
+from pegboard.files.blobs import HASH_APART_BYTES, sha256
 from pegboard.files.diffs import unified
 from pegboard.files.jail import Jail
 from pegboard.files.looking import Recent, Seen, look
@@ -111,17 +112,26 @@ def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
         if file.before is not None and stat.S_ISREG(file.before.mode):
             check_replaceable(file.before.stat, want.path)
             draft.notes += hard_link_warning(file.target, file.before.stat.st_nlink)
-    if want.expected_sha256 is not None:
-        now = None if file.after is None else sha256(file.after)
-        if now != want.expected_sha256.lower():
-            raise Conflict(
-                f"{shown(want.path)} is not what was expected: its SHA-256 is {now or 'none, for it is not there'}.",
-                hint="Read the file again and base the change on what it holds now.",
-                details={"path": file.target, "sha256": now, "expected": want.expected_sha256},
-            )
+    if want.expected is not None and file.after != want.expected:
+        raise _unexpected(want, file, sha256(want.expected))
+    if want.expected_sha256 is not None and _digest_of(file.after) != want.expected_sha256.lower():
+        raise _unexpected(want, file, want.expected_sha256)
     file.after = want.data
     if want.mode is not None:
         file.mode = want.mode
+
+
+def _digest_of(data: bytes | None) -> str | None:
+    return None if data is None else sha256(data)
+
+
+def _unexpected(want: Write, file: _File, expected: str) -> Conflict:
+    now = _digest_of(file.after)
+    return Conflict(
+        f"{shown(want.path)} is not what was expected: its SHA-256 is {now or 'none, for it is not there'}.",
+        hint="Read the file again and base the change on what it holds now.",
+        details={"path": file.target, "sha256": now, "expected": expected},
+    )
 
 
 def _delete(jail: Jail, draft: _Draft, want: Delete, limit: int) -> None:
@@ -210,10 +220,21 @@ def _plain_change(draft: _Draft, file: _File, before: bytes | None) -> list[Chan
         return []
     kind = "create" if before is None else "delete" if file.after is None else "modify"
     look_mode = was if file.after is None else mode
+    diff, after_sha256 = _shown_and_hashed(file, before, look_mode)
     return [
         Change(
             path=file.target, kind=kind, before=before, after=file.after,
-            mode=mode if file.after is not None else None,
-            diff=unified(file.target, before, file.after, mode=look_mode),
+            mode=mode if file.after is not None else None, diff=diff,
+            before_sha256=None if file.before is None else file.before.sha256, after_sha256=after_sha256,
         )
     ]  # fmt: skip
+
+
+def _shown_and_hashed(file: _File, before: bytes | None, mode: int | None) -> tuple[str, str | None]:
+    """The diff, and beside it the hash of a large new content: both let go of the interpreter's lock."""
+    after = file.after
+    if after is None or len(after) < HASH_APART_BYTES:
+        return unified(file.target, before, after, mode=mode), None
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(sha256, after)
+        return unified(file.target, before, after, mode=mode), digest.result()

@@ -16,7 +16,7 @@ from typing import Final
 
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import Conflict, ToolError
-from pegboard.files.blobs import LINK_FROM_BYTES, Blobs, sha256
+from pegboard.files.blobs import HASH_APART_BYTES, LINK_FROM_BYTES, Blobs, sha256
 from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
@@ -35,7 +35,6 @@ from pegboard.files.recovery import forget_links, recover, remove_empty, roll_ba
 from pegboard.files.refusals import refusal
 from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
 
-_HASH_APART_BYTES: Final = 4 * 1024 * 1024
 _SYNC_BATCH: Final = 128  # descriptors that are open at a time
 _SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
 
@@ -230,9 +229,15 @@ def _missing_dirs(aim: Aim) -> list[str]:
 
 def _digests(changes: ChangeSet) -> dict[int, str]:
     """SHA-256 of every content by its id(); the large ones side by side, for hashing lets go of the lock."""
-    contents = {id(data): data for c in changes.changes for data in (c.before, c.after) if data is not None}
-    large = [data for data in contents.values() if len(data) >= _HASH_APART_BYTES]
+    contents: dict[int, bytes] = {}
     found: dict[int, str] = {}
+    for change in changes.changes:
+        for data, digest in ((change.before, change.before_sha256), (change.after, change.after_sha256)):
+            if data is not None:
+                contents[id(data)] = data
+                if digest is not None:
+                    found[id(data)] = digest
+    large = [data for key, data in contents.items() if len(data) >= HASH_APART_BYTES and key not in found]
     if len(large) > 1:
         side_by_side(large, lambda data: found.__setitem__(id(data), sha256(data)))
     return {key: found.get(key) or sha256(data) for key, data in contents.items()}

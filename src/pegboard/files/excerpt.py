@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pegboard.files.encoding import bom_encoding, detect
 from pegboard.files.scan import Hit
 from pegboard.files.text import LineIndex, line_start, read_slice
 from pegboard.ports.files import Match
+from pegboard.textedit.encoding import bom_encoding, name_of
 
 MAX_LINE: Final = 500
 """Characters of a line that is shown whole."""
@@ -57,7 +57,7 @@ def _whole(fd: int) -> tuple[list[bytes], str] | None:
     elif marked is not None:
         data, encoding = data.decode(marked, "replace")[1:].encode("utf-8", "replace"), "utf-8"
     else:
-        encoding = detect(data)
+        encoding = name_of(data)
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pegboard.core.errors import NotFound, Unsupported
-from pegboard.files.encoding import bom_encoding
 from pegboard.files.engines import Engine, EngineFailed, Report, Ripgrep, Search, Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
@@ -21,6 +20,7 @@ from pegboard.files.regex import Expression, literal_expression, parse_expressio
 from pegboard.files.scan import Hit
 from pegboard.files.walk import Walk, enter_scope, open_beneath, open_folder
 from pegboard.ports.files import Found, Match, SearchQuery
+from pegboard.textedit.encoding import bom_encoding
 
 DEADLINE_S: Final = 20.0
 

@@ -18,10 +18,11 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file or link: its content (a link's is its target) and its stat."""
+    """A file or link: its content (a link's is its target), its stat, and the content's SHA-256 where known."""
 
     data: bytes
     stat: os.stat_result
+    sha256: str | None = None
 
     @property
     def mode(self) -> int:
@@ -38,6 +39,7 @@ class Recent:
 
     data: bytes
     stat: os.stat_result
+    sha256: str | None = None
 
     def of(self, there: os.stat_result) -> bytes | None:
         """The content, where the file looks unchanged."""
@@ -88,7 +90,7 @@ def look(
             )
         known = None if recent is None else recent.of(there)
         if known is not None:
-            return Seen(known, there)
+            return Seen(known, there, None if recent is None else recent.sha256)
         parts: list[bytes] = []
         # One read asks for one byte more than the size and so needs no second one to see the end.
         while part := os.read(descriptor, max(there.st_size + 1 - sum(map(len, parts)), 1)):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import AnyStr, Final
 
-from pegboard.files.encoding import bom_encoding
 from pegboard.files.regex import Expression
+from pegboard.textedit.encoding import bom_encoding
 
 _FIRST: Final = 64 << 10
 _PIECE: Final = 16 << 20

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.files.encoding import bom_encoding, bom_length, detect, is_utf8, sniff_type
+from pegboard.files.media import sniff_type
 from pegboard.ports.files import Slice
+from pegboard.textedit.encoding import bom_encoding, bom_length, is_utf8, name_of
 
 DEFAULT_LIMIT: Final = 2000
 """Lines of one slice where the caller names no limit."""
@@ -258,14 +259,14 @@ class _Reader:
 
     def _encoding(self, whole: bytes | None, raw: list[bytes]) -> str:
         if whole is not None:
-            return detect(whole)
+            return name_of(whole)
         if self.head.startswith(codecs.BOM_UTF8):
             return "utf-8-sig"
         # In a large file only its head and the slice are judged: a slice must show true text.
         body = b"".join(line for line in raw)
         if is_utf8(self.head, whole=False) and is_utf8(body):
             return "utf-8"
-        return detect(self.head + body, whole=False)
+        return name_of(self.head + body, whole=False)
 
 
 def _finish(

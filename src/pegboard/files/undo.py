@@ -17,9 +17,9 @@ from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Checkpoint, Entry, FileRecord, Journal, Origin, no_checkpoint
 from pegboard.files.looking import look
-from pegboard.files.merge import merge3
 from pegboard.files.names import shown
 from pegboard.files.recovery import recover
+from pegboard.textedit.merge3 import merge3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

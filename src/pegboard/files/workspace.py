@@ -88,6 +88,7 @@ class Workspace:
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
         self._recent: Recent | None = None
+        self._hashing: asyncio.Future[str] | None = None
         self._limit = read_limit_bytes
         self._checkpoint = checkpoint
 
@@ -137,8 +138,10 @@ class Workspace:
         if there.st_size <= _INLINE_BYTES:
             return read()
         data = await _in_thread(read)
-        # An edit of a large file reads it and then proposes: the old content is then in memory once.
+        # An edit of a large file reads it and then proposes: the old content is then in memory once,
+        # and its hash, which the journal names it by, is ready by then.
         self._recent = Recent(data, there)
+        self._hashing = asyncio.get_running_loop().run_in_executor(None, sha256, data)
         return data
 
     async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
@@ -263,6 +266,9 @@ class Workspace:
             self.read_state.check(session, target, now)
 
         recent, self._recent = self._recent, None
+        hashing, self._hashing = self._hashing, None
+        if recent is not None and hashing is not None:
+            recent = replace(recent, sha256=await hashing)
         return await _in_thread(
             lambda: propose(self.jail, wanted, check=check, limit=self._limit, recent=recent)
         )
@@ -288,7 +294,7 @@ class Workspace:
                 self.read_state.note(
                     session,
                     change.moved_to or change.path,
-                    digest=sha256(change.after),
+                    digest=change.after_sha256 or sha256(change.after),
                     size=len(change.after),
                     mtime_ns=0,
                     content=change.after,

@@ -91,9 +91,13 @@ class Listener:
 
     async def start(self) -> str:
         """Listen; the address to be sent back to."""
-        self._answer = asyncio.get_running_loop().create_future()
+        self.expect()
         self._server = await asyncio.start_server(self._visitor, "127.0.0.1", self._port, limit=_HEAD_LIMIT)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/callback"
+
+    def expect(self) -> None:
+        """Wait for a new answer: a server may ask for another login, with a wider scope."""
+        self._answer = asyncio.get_running_loop().create_future()
 
     async def wait(self, timeout_s: float = LOGIN_S) -> AuthorizationCodeResult:
         """The code and state.
@@ -163,6 +167,7 @@ async def interactive_auth(
     show: Callable[[str], Awaitable[None]],
     scope: str | None = None,
     client_id: str | None = None,
+    metadata_url: str | None = None,
     port: int = 0,
     timeout_s: float = LOGIN_S,
 ) -> AsyncGenerator[OAuthClientProvider]:
@@ -173,12 +178,13 @@ async def interactive_auth(
         tokens: a TokenStorage.
         show: takes the address that the person has to open. It has been checked: http or https, no control
             characters; whoever opens it must not give it to a shell (corpus mcp-075).
-        scope, client_id: where the settings name them.
+        scope, client_id, metadata_url: where the settings name them.
     """
     listener = Listener(port)
     back = await listener.start()
 
     async def redirect(address: str) -> None:
+        listener.expect()
         await show(openable(address))
 
     try:
@@ -187,7 +193,7 @@ async def interactive_auth(
             await tokens.set_client_info(known)
         yield OAuthClientProvider(
             url, _metadata(back, scope), tokens, redirect_handler=redirect,
-            callback_handler=lambda: listener.wait(timeout_s),
+            callback_handler=lambda: listener.wait(timeout_s), client_metadata_url=metadata_url,
         )  # fmt: skip
     finally:
         await listener.aclose()

@@ -272,7 +272,7 @@ class HttpFace:
             await _json(send, 400, fault)
             return
         stream = _Stream(name="")
-        peer = Peer(send=lambda m, _: stream.put(m), session=f"mcp:{secrets.token_hex(8)}")
+        peer = Peer(send=lambda m, _: stream.put(m), session="mcp:http")
         try:
             await self._answer(message, peer, stream, receive, send, modern=True)
         finally:
@@ -411,7 +411,10 @@ class HttpFace:
         modern: bool, session: _Session | None = None,
     ) -> None:  # fmt: skip
         """Run a request; plain JSON where it says nothing in between, else a stream of events."""
-        id = message["id"]
+        id: Any = message["id"]
+        if isinstance(id, bool):
+            # True would pass for the number 1; the service refuses it by itself.
+            id = None
         if isinstance(id, str | int) and id in peer.inflight:
             await _json(send, 400, error_reply(id, INVALID_REQUEST, f"request {id!r} is already running"))
             return

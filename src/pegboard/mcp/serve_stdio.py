@@ -36,7 +36,7 @@ async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> No
     reader = asyncio.StreamReader(limit=_CHUNK)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
     transport, protocol = await loop.connect_write_pipe(
-        asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0)
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(sink, "wb", 0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     line = _Line(service, writer)
@@ -99,7 +99,7 @@ class _Line:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         id: Any = cast("Json", message).get("id") if isinstance(message, dict) else None
-        if isinstance(id, str | int) and "method" in cast("Json", message):
+        if isinstance(id, str | int) and not isinstance(id, bool) and "method" in cast("Json", message):
             if id in self.peer.inflight:
                 # Two running requests under one id: neither answer could be told apart.
                 task.cancel()

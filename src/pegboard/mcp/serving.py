@@ -60,7 +60,7 @@ async def http_server(
     server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
     serving = asyncio.ensure_future(server.serve(sockets=[bound]))
     try:
-        while not server.started and not serving.done():
+        while not server.started and not serving.done():  # noqa: ASYNC110  (uvicorn has a flag, no event)
             await asyncio.sleep(0.01)
         if started is not None:
             started(port)

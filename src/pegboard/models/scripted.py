@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -28,15 +28,22 @@ class Request:
         instructions: the system prompt.
         tools: the toolkit that was offered.
         output_schema: the schema that the answer must fit, None where none was asked.
-        messages: the transcript so far.
         allow_tools: False where calls were forbidden for this turn.
+        held, count: the conversation's messages, and how many of them were sent.
     """
 
     instructions: str
     tools: Toolkit
     output_schema: Mapping[str, Any] | None
-    messages: tuple[Message, ...]
     allow_tools: bool
+    held: Sequence[Message] = field(default=(), repr=False)
+    count: int = 0
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The transcript so far."""
+        # Made when somebody looks: a tuple for each of 500 requests would be the cost of a long run.
+        return tuple(self.held[: self.count])
 
 
 ScriptedTurn: TypeAlias = (
@@ -173,7 +180,8 @@ class ScriptedConversation:
                 instructions=self._instructions,
                 tools=self._tools,
                 output_schema=self._output_schema,
-                messages=tuple(self._messages),
+                held=self._messages,
+                count=len(self._messages),
                 allow_tools=allow_tools,
             )
         )

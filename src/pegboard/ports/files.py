@@ -141,6 +141,8 @@ class Write:
     mode: int | None = None
     #: SHA-256 that the file must have now, None = whatever; a difference is a Conflict.
     expected_sha256: str | None = None
+    #: The content that it must have now, instead of its hash: no copy and no hashing of a large file.
+    expected: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

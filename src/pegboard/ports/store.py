@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,8 +68,16 @@ class Store(Protocol):
         StoreError: the medium failed; the message names it.
     """
 
-    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
-        """Chain and keep some records as a whole; returns the stream's new head mac.
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
+        """Chain and keep some records, and rows of the list of runs, as a whole; the stream's new head mac.
 
         `power_loss`: return only when they survive a power cut, else when they survive SIGKILL.
         """
@@ -101,6 +109,10 @@ class Store(Protocol):
 
     def get(self, table: str, key: str) -> bytes | None:
         """The value, or None."""
+        ...
+
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Replace a value by what `change` makes of it, alone among all who share the store; the new value."""
         ...
 
     def delete(self, table: str, key: str) -> bool:

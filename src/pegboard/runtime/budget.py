@@ -58,22 +58,20 @@ class Budget:
         self._near = limits.turns * limits.soft if limits.soft else float("inf")
         self._by_tool: dict[str, int] = {}
 
-    def over(self, turns: int, usage: Usage) -> Spent | None:
-        """The first limit that is used up, None while none is."""
-        if self._turns_only and turns < self._limits.turns:
-            return None
-        return next((s for s in self._spent(turns, usage) if s.spent >= s.most), None)
-
-    def nearly(self, turns: int, usage: Usage) -> Spent | None:
-        """A limit of which the `soft` share is spent, once for each."""
+    def check(self, turns: int, usage: Usage) -> tuple[Spent | None, Spent | None]:
+        """The first limit that is used up, and one of which the `soft` share is spent, once for each."""
+        if self._turns_only and turns < self._near and turns < self._limits.turns:
+            return None, None
+        spent = tuple(self._spent(turns, usage))
+        over = next((s for s in spent if s.spent >= s.most), None)
         share = self._limits.soft
-        if not share or (self._turns_only and turns < self._near):
-            return None
-        for spent in self._spent(turns, usage):
-            if spent.spent >= spent.most * share and spent.limit not in self._noticed:
-                self._noticed.add(spent.limit)
-                return spent
-        return None
+        if over is not None or not share:
+            return over, None
+        for one in spent:
+            if one.spent >= one.most * share and one.limit not in self._noticed:
+                self._noticed.add(one.limit)
+                return None, one
+        return None, None
 
     def refused(self, calls: Sequence[ToolCall]) -> dict[str, PermissionDenied]:
         """The calls of a turn that are beyond a limit, by id; the others are counted."""

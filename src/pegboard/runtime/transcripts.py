@@ -18,8 +18,9 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript import Message, ResultsMessage, Usage
+from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
 from pegboard.runtime.compaction import compact
 
 
@@ -103,21 +104,30 @@ def fold(events: Iterable[Event]) -> History:
     return history
 
 
+def closing(history: History) -> ResultsMessage:
+    """The results of the last turn's calls where the conversation goes on without waiting for them."""
+    last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
+    return _results(history, last.calls)
+
+
+def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
+    return ResultsMessage(
+        for_model(
+            history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls
+        )
+    )
+
+
 def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
     """Append the results of `calls`; one that has none is interrupted: nobody knows what it did."""
     if calls:
-        history.messages.append(
-            ResultsMessage(
-                tuple(
-                    history.done.get(c.id or "") or interrupted(c, history.started, history.waiting)
-                    for c in calls
-                )
-            )
-        )
+        history.messages.append(_results(history, calls))
     history.started, history.done, history.waiting, history.requests = set(), {}, {}, {}
 
 
-def interrupted(call: ToolCall, started: Container[str | None], waiting: Container[str | None] = ()) -> ToolResult:
+def interrupted(
+    call: ToolCall, started: Container[str | None], waiting: Container[str | None] = ()
+) -> ToolResult:
     """The result of a call that the end of the process, or of the wait for it, left without one."""
     if call.id in waiting:
         message = f"{call.name} waited for an answer that did not come before the conversation went on"

@@ -17,7 +17,7 @@ from typing import Final
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.errors import ToolError
-from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunStarted
+from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
 from pegboard.ports.store import Draft, Entry, RunRow, Store
 
 _STOP: Final = None
@@ -155,36 +155,39 @@ class SessionLog:
 
     def _append(self, batch: list[_Item], *, power_loss: bool) -> None:
         drafts = [Draft(run=i.run, type=i.event.type, at=i.at, body=encode(i.event)) for i in batch]
-        self.store.append(self.stream, drafts, key=self._key, power_loss=power_loss)
+        # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
+        rows = self._indexed(batch)
+        self.store.append(self.stream, drafts, key=self._key, power_loss=power_loss, rows=rows)
         # They are kept from here on: a failure below must not append them twice.
         self._unsent = []
-        for item in batch:
-            self._index(item)
         if self._heads is not None:
             write_head(self._heads, self.stream, *self.store.head(self.stream))
 
-    def _index(self, item: _Item) -> None:
-        """Keep the list of runs true; it can be made again from the stream."""
-        match item.event:
-            case RunStarted() as event:
+    def _indexed(self, batch: list[_Item]) -> list[RunRow]:
+        """The rows of the list of runs that this batch changes; they can be made again from the stream."""
+        out: dict[str, RunRow] = {}
+        for item in batch:
+            event = item.event
+            if isinstance(event, RunStarted):
                 row = RunRow(
                     id=event.run, stream=self.stream, status="running", task=event.task, model=event.model,
                     agent=event.agent, started=item.at,
                 )  # fmt: skip
-            case RunFinished() as event:
+            elif isinstance(event, RunResumed | RunFinished):
                 before = self._rows.get(event.run)
                 if before is None:
                     before = next((r for r in self.store.runs(limit=-1) if r.id == event.run), None)
                 if before is None:
-                    return
-                row = RunRow(
-                    id=before.id, stream=before.stream, status=event.status, task=before.task,
-                    model=before.model, agent=before.agent, started=before.started, ended=item.at,
-                )  # fmt: skip
-            case _:
-                return
-        self._rows[row.id] = row
-        self.store.save_run(row)
+                    continue
+                row = (
+                    replace(before, status="running", ended=0.0)
+                    if isinstance(event, RunResumed)
+                    else replace(before, status=event.status, ended=item.at)
+                )
+            else:
+                continue
+            self._rows[row.id] = out[row.id] = row
+        return list(out.values())
 
 
 def write_head(path: Path, stream: str, seq: int, mac: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pegboard.ports.store import Draft, Entry, RunRow
@@ -19,9 +19,18 @@ class MemoryStore:
         self._tables: dict[str, dict[str, bytes]] = {}
         self._lock = threading.RLock()
 
-    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
         """See Store."""
         with self._lock:
+            self._runs.update({row.id: row for row in rows})
             entries = self._streams.setdefault(stream, [])
             head = entries[-1].mac if entries else GENESIS
             new = chained(key, stream, head, len(entries), drafts)
@@ -71,6 +80,13 @@ class MemoryStore:
         """See Store."""
         with self._lock:
             return self._tables.get(table, {}).get(key)
+
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """See Store."""
+        with self._lock:
+            rows = self._tables.setdefault(table, {})
+            rows[key] = change(rows.get(key))
+            return rows[key]
 
     def delete(self, table: str, key: str) -> bool:
         """See Store."""

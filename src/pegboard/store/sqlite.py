@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -62,7 +62,15 @@ class SqliteStore:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._migrate()
 
-    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
         """See Store."""
         if not drafts:
             if power_loss:
@@ -78,6 +86,8 @@ class SqliteStore:
             self._db.executemany(
                 "INSERT INTO payloads VALUES (?,?,?)", [(stream, e.seq, e.body) for e in entries]
             )
+            for row in rows:
+                self._save_run(row)
         return entries[-1].mac
 
     def head(self, stream: str) -> tuple[int, str]:
@@ -110,10 +120,7 @@ class SqliteStore:
     def save_run(self, row: RunRow) -> None:
         """See Store."""
         with self._transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?)",
-                (row.id, row.stream, row.status, row.task, row.model, row.agent, row.started, row.ended),
-            )
+            self._save_run(row)
 
     def runs(self, *, limit: int = 50, stream: str | None = None, status: str | None = None) -> list[RunRow]:
         """See Store."""
@@ -142,6 +149,14 @@ class SqliteStore:
         rows = self._rows("SELECT value FROM kept WHERE tbl=? AND key=?", table, key)
         return rows[0][0] if rows else None
 
+    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """See Store."""
+        with self._transaction():
+            row = self._db.execute("SELECT value FROM kept WHERE tbl=? AND key=?", (table, key)).fetchone()
+            value = change(row[0] if row else None)
+            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
+        return value
+
     def delete(self, table: str, key: str) -> bool:
         """See Store."""
         with self._transaction():
@@ -167,6 +182,12 @@ class SqliteStore:
                         os.fsync(descriptor)
                     finally:
                         os.close(descriptor)
+
+    def _save_run(self, row: RunRow) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?)",
+            (row.id, row.stream, row.status, row.task, row.model, row.agent, row.started, row.ended),
+        )
 
     # -- parts --------------------------------------------------------------------------------
 

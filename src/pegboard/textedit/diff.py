@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Final
 
+from pegboard.textedit import spans
 from pegboard.textedit.encoding import UTF8, Encoding, NotText, decode, detect
 
 MAX_DIFF_CHARS: Final = 20_000
@@ -15,7 +16,6 @@ MAX_DIFF_CHARS: Final = 20_000
 MAX_DIFF_LINES: Final = 20_000
 """Lines of the two differing middles together up to which they are compared line by line."""
 
-_PIECE: Final = 1 << 20
 _MAX_LINE: Final = 2_000
 _CONTEXT: Final = 3
 
@@ -27,6 +27,7 @@ def unified(
     *,
     moved_to: str | None = None,
     max_chars: int = MAX_DIFF_CHARS,
+    visible_returns: bool = False,
 ) -> str:
     """The change of one file as a unified diff (git headers `a/`, `b/`, `/dev/null`).
 
@@ -40,6 +41,8 @@ def unified(
         after: the whole file afterwards, None where it is deleted.
         moved_to: the new path of a move.
         max_chars: where the text is cut, on a line boundary, with a line that says so.
+        visible_returns: show `\\r` as `␍` where lines end differently, and leave it out where all
+            lines end in `\\r\\n`; git could not apply such a diff.
 
     Returns:
         The diff, ending in a newline; empty where nothing changes; one line that names
@@ -67,7 +70,17 @@ def unified(
         skipped, old_text, new_text = 0, decode(before or b"").text, decode(after or b"").text
     if old_text == new_text:
         return names + _invisible(before, after, old_encoding, new_encoding)
-    return _cut(chain([names], _render(old_text, new_text, skipped)), max_chars)
+    old, new = _lines(old_text), _lines(new_text)
+    if visible_returns and ("\r" in old_text or "\r" in new_text):
+        old, new = _visible_returns(old, new)
+    return _cut(chain([names], _render(old, new, skipped)), max_chars)
+
+
+def _visible_returns(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    # The last line of a file may have no ending, which says nothing about the others.
+    if len(old) + len(new) > 2 and all(line.endswith("\r\n") for line in old[:-1] + new[:-1]):
+        old, new = ([line.replace("\r\n", "\n") for line in lines] for lines in (old, new))
+    return [line.replace("\r", "␍") for line in old], [line.replace("\r", "␍") for line in new]
 
 
 def _text(part: bytes, encoding: Encoding) -> str:
@@ -75,44 +88,9 @@ def _text(part: bytes, encoding: Encoding) -> str:
     return part.removeprefix(encoding.bom).decode(encoding.codec)
 
 
-def common_bytes(old: bytes, new: bytes) -> tuple[int, int]:
-    """How many bytes both begin with and end with, the two not overlapping; a piece at a time, no copy."""
-    shortest = min(len(old), len(new))
-    head = 0
-    while head < shortest:
-        size = min(_PIECE, shortest - head)
-        left, right = old[head : head + size], new[head : head + size]
-        if left != right:
-            head += _shared(left, right)
-            break
-        head += size
-    tail = 0
-    while tail < shortest - head:
-        size = min(_PIECE, shortest - head - tail)
-        left = old[len(old) - tail - size : len(old) - tail]
-        right = new[len(new) - tail - size : len(new) - tail]
-        if left != right:
-            tail += _shared(left[::-1], right[::-1])
-            break
-        tail += size
-    return head, tail
-
-
-def _shared(left: bytes, right: bytes) -> int:
-    """Length of the common beginning of two differing pieces of one size, by halving."""
-    low, high = 0, len(left)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def _middles(old: bytes, new: bytes) -> tuple[int, bytes, bytes]:
     """Whole lines around the difference, three equal lines on each side, and how many lines come before."""
-    head, tail = common_bytes(old, new)
+    head, tail = spans.common_ends(old, new)
     start = head
     for _ in range(_CONTEXT + 1):
         start = old.rfind(b"\n", 0, start)
@@ -161,8 +139,7 @@ def common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
     return head, tail
 
 
-def _render(old_text: str, new_text: str, skipped: int) -> Iterator[str]:
-    old, new = _lines(old_text), _lines(new_text)
+def _render(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
     if len(old) + len(new) > MAX_DIFF_LINES:
         yield from _as_blocks(old, new, skipped)
         return

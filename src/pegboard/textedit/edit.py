@@ -136,9 +136,11 @@ def _apply_utf8(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
         return replace(edited, data=edited.data.replace(b"\n", b"\r"))
     old = UTF8.encode(edit.old)
     if b"\n" not in old or b"\r\n" not in data:
-        count = data.count(old)
+        # Found first and counted from there on: together one pass over the file.
+        at = data.find(old)
+        count = 0 if at < 0 else 1 + data.count(old, at + len(old))
         if count and (count == 1 or edit.replace_all) and not _expects_other(edit, count):
-            return _exact_bytes(data, edit, old, count, path)
+            return _exact_bytes(data, edit, old, at, count, path)
         offsets = _offsets(data, old) if count else []
     else:
         offsets = [m.start() for m in exact_pattern(old).finditer(data)]
@@ -171,9 +173,8 @@ def _length(data: bytes, at: int, old: bytes) -> int:
     return found.end() - at if found else len(old)
 
 
-def _exact_bytes(data: bytes, edit: Edit, old: bytes, count: int, path: str) -> Edited:
+def _exact_bytes(data: bytes, edit: Edit, old: bytes, at: int, count: int, path: str) -> Edited:
     _keep_marks(edit, path)
-    at = data.find(old)
     if count == 1:
         return _replace_bytes(data, edit, [(at, at + len(old))])
     offsets = _offsets(data, old)

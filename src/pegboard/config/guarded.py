@@ -1,0 +1,92 @@
+"""The tables `[budgets.NAME]`, `[secrets.NAME]` and `[taint]` of a settings file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.config.secrets import SecretSpec
+from pegboard.core.budgets import MEASURES, Budget
+from pegboard.core.errors import ConfigError
+from pegboard.core.secrets import SecretBinding
+from pegboard.core.taint import TaintRules
+
+_BUDGET: Final = ("per", "tool", "agent", "session", "each", "soft", *MEASURES)
+_BINDING: Final = ("hosts", "commands", "servers", "recipients")
+
+
+def read_budgets(table: Mapping[str, Any], path: Path) -> tuple[Budget, ...]:
+    """The budgets of a file.
+
+    Raises:
+        ConfigError: an unknown key, a wrong value; the message names file and key.
+    """
+    out: list[Budget] = []
+    for name, given in table.items():
+        row = _row(given, f"budgets.{name}", path, _BUDGET)
+        for key in (*MEASURES, "soft"):
+            if key in row and (isinstance(row[key], bool) or not isinstance(row[key], int | float)):
+                raise ConfigError(f"{path}: budgets.{name}.{key} must be a number, not {row[key]!r}")
+        for key in ("per", "tool", "agent", "session"):
+            if key in row and not isinstance(row[key], str):
+                raise ConfigError(f"{path}: budgets.{name}.{key} must be text, not {row[key]!r}")
+        if "each" in row:
+            row["each"] = _texts(row["each"], f"budgets.{name}.each", path)
+        try:
+            out.append(Budget(name=name, **row))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+    return tuple(out)
+
+
+def read_secrets(table: Mapping[str, Any], path: Path) -> dict[str, SecretSpec]:
+    """The secrets of a file by name.
+
+    Raises:
+        ConfigError: see read_budgets; a secret that may go nowhere is an error too.
+    """
+    out: dict[str, SecretSpec] = {}
+    for name, given in table.items():
+        row = _row(given, f"secrets.{name}", path, ("from", *_BINDING))
+        bound = {k: _texts(row[k], f"secrets.{name}.{k}", path) for k in _BINDING if k in row}
+        if not any(bound.values()) or not isinstance(row.get("from"), str):
+            raise ConfigError(
+                f'{path}: secrets.{name} needs from = "env:NAME" (or file:, keyring:) and at least one of '
+                f"{', '.join(_BINDING)}"
+            )
+        try:
+            out[name] = SecretSpec(binding=SecretBinding(name=name, **bound), source=row["from"])
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+    return out
+
+
+def read_taint(table: Mapping[str, Any], path: Path, *, before: TaintRules) -> TaintRules:
+    """What is private or trusted, added to what was so before.
+
+    Raises:
+        ConfigError: see read_budgets.
+    """
+    row = _row(table, "taint", path, ("private", "trusted"))
+    return TaintRules(
+        private=before.private + _texts(row.get("private", []), "taint.private", path),
+        trusted=before.trusted + _texts(row.get("trusted", []), "taint.trusted", path),
+    )
+
+
+def _row(value: Any, key: str, path: Path, known: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: {key} must be a table, not {value!r}")
+    row = cast("dict[str, Any]", value)
+    for name in row:
+        if name not in known:
+            raise ConfigError(f"{path}: unknown key {key}.{name}; known: {', '.join(known)}")
+    return dict(row)
+
+
+def _texts(value: Any, key: str, path: Path) -> tuple[str, ...]:
+    rows = cast("list[Any]", [value] if isinstance(value, str) else value)
+    if not isinstance(value, str | list) or not all(isinstance(v, str) for v in rows):
+        raise ConfigError(f"{path}: {key} must be a list of texts, not {value!r}")
+    return tuple(cast("list[str]", rows))

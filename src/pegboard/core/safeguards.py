@@ -1,0 +1,31 @@
+"""Safeguards: what a pipeline keeps an eye on beside the policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pegboard.core.budgets import Meter
+from pegboard.core.secrets import SecretHandles
+from pegboard.core.taint import Taints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safeguards:
+    """The parts; each may be missing.
+
+    Attributes:
+        taints: what sessions hold, and what may follow.
+        secrets: what `secret://NAME` stands for.
+        meter: budgets.
+        environment: the sandbox's backend and the names of the variables that commands see; part of
+            what an approval is bound to (decisions 5).
+    """
+
+    taints: Taints | None = None
+    secrets: SecretHandles | None = None
+    meter: Meter | None = None
+    environment: tuple[str, ...] = ()
+
+
+NO_SAFEGUARDS: Final = Safeguards()

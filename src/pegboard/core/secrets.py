@@ -1,0 +1,144 @@
+"""`secret://NAME` in an argument: resolved last, only for the destinations bound to it (G-11, K-87).
+
+Models, records, digests and rules see the reference. The value is put in just before the tool runs, and only
+where everything that the call does goes to a destination that the user bound the secret to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+from pegboard.core.effects import Effect, Plan
+from pegboard.core.errors import InvalidArguments, PermissionDenied
+from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.rules import glob, host_matches
+
+_REFERENCE: Final = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*[A-Za-z0-9]|[A-Za-z0-9])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretBinding:
+    """Where a secret may go.
+
+    Attributes:
+        name: as in `secret://NAME`.
+        hosts: host patterns, whole labels (`*.example.com`).
+        commands: command patterns, token by token; their processes see the value.
+        servers: `SERVER/TOOL` globs of foreign tools.
+        recipients: `CHANNEL:CHAT` globs.
+    """
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
+
+    def admits(self, effect: Effect) -> bool:
+        """Whether the value may be where this effect is done."""
+        match effect.kind:
+            case "connect":
+                return any(host_matches(p, effect.target) for p in self.hosts)
+            case "exec":
+                argv = effect.argv
+                return argv is not None and any(exec_pattern_matches(p, argv) for p in self.commands)
+            case "call":
+                return any(glob(p)(effect.target) for p in self.servers)
+            case "send":
+                return any(glob(p)(effect.target) for p in self.recipients)
+            case _:
+                return False
+
+
+class SecretHandles(Protocol):
+    """The secrets that a user has named."""
+
+    def binding(self, name: str) -> SecretBinding | None:
+        """Where the secret may go; None where there is no secret of that name."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """All names."""
+        ...
+
+    def value(self, name: str) -> str:
+        """The value, looked up anew.
+
+        Raises:
+            Unavailable: its source cannot be read; the message names the source, never the value.
+        """
+        ...
+
+
+def references(value: Any) -> frozenset[str]:
+    """Names of the secrets that a JSON-able value refers to, keys of objects included."""
+    if isinstance(value, str):
+        return frozenset(_REFERENCE.findall(value)) if "secret://" in value else _NONE
+    if isinstance(value, Mapping):
+        rows = cast("Mapping[Any, Any]", value)
+        return _NONE.union(*map(references, rows.keys()), *map(references, rows.values()))
+    if isinstance(value, list | tuple):
+        return _NONE.union(*map(references, cast("list[Any]", value)))
+    return _NONE
+
+
+def check(
+    sent: Mapping[str, Any], decoded: Mapping[str, Any], plan: Plan, handles: SecretHandles
+) -> frozenset[str]:
+    """The secrets that a call refers to, where each may go where the call goes.
+
+    Raises:
+        InvalidArguments: no such secret, or it stands where no value can be put in.
+        PermissionDenied: the call does something that the secret is not bound to.
+    """
+    names = references(sent)
+    for name in sorted(names):
+        binding = handles.binding(name)
+        if binding is None:
+            known = ", ".join(handles.names()) or "none"
+            raise InvalidArguments(
+                f"there is no secret called {name!r}; known: {known}",
+                hint="Name one of these, or leave the reference out.",
+            )
+        # Reading takes nothing anywhere; every other effect could carry the value along.
+        going = [e for e in plan.effects if e.kind != "read"]
+        astray = [e for e in going if not binding.admits(e)]
+        if astray or not going:
+            where = ", ".join(map(str, astray)) or "nowhere that can be named"
+            raise PermissionDenied(
+                f"secret://{name} may not be used here: the call goes to {where}, which is not among the "
+                f"destinations of this secret ({_bound(binding)})",
+                hint="Use it only in a call to one of its destinations.",
+                details={"rule": f"secret {name}", "decision": "deny"},
+            )
+    if names - references(dict(decoded)):
+        raise InvalidArguments(
+            "a secret:// reference stands in a parameter that takes no secret",
+            hint="Put it into a parameter of plain text.",
+        )
+    return names
+
+
+def fill(value: Any, values: Mapping[str, str]) -> Any:
+    """The value with every reference to a named secret replaced; a new object where there was one."""
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda m: values.get(m[1], m[0]), value) if "secret://" in value else value
+    if isinstance(value, dict):
+        return {fill(k, values): fill(v, values) for k, v in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [fill(v, values) for v in cast("list[Any]", value)]
+    if type(value) is tuple:
+        return tuple(fill(v, values) for v in cast("tuple[Any, ...]", value))
+    return value
+
+
+def _bound(binding: SecretBinding) -> str:
+    rows = (("hosts", binding.hosts), ("commands", binding.commands), ("servers", binding.servers),
+            ("recipients", binding.recipients))  # fmt: skip
+    return "; ".join(f"{what}: {', '.join(found)}" for what, found in rows if found) or "it has none"
+
+
+_NONE: Final[frozenset[str]] = frozenset()

@@ -1,0 +1,92 @@
+"""What is kept of taint and budgets in a Store: labels of files, sums of accounts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final, cast
+
+from pegboard.core.budgets import Spent
+from pegboard.core.taint import Labels, below
+from pegboard.ports.store import Store
+
+_FILES: Final = "provenance"
+_ACCOUNTS: Final = "budgets"
+
+
+class StoredProvenance:
+    """A Provenance that survives its process. One row a path.
+
+    Args:
+        store: opens the store at the first use; most calls need none of it.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._open = store
+        self._rows: dict[str, dict[str, Labels]] = {}
+
+    def labels(self, workspace: str, path: str) -> Labels:
+        """See Provenance."""
+        out: dict[str, str] = {}
+        for kept, labels in self._of(workspace).items():
+            if below(path, kept):
+                out.update(labels)
+        return out
+
+    def keep(self, workspace: str, path: str, labels: Labels) -> None:
+        """See Provenance."""
+        rows = self._of(workspace)
+        if (merged := {**rows.get(path, {}), **labels}) == rows.get(path):
+            return
+        rows[path] = merged
+        self._open().put(_FILES, _key(workspace, path), json.dumps(merged).encode("utf-8"))
+
+    def drop(self, workspace: str, path: str) -> None:
+        """See Provenance."""
+        rows = self._of(workspace)
+        for kept in [k for k in rows if below(path, k)]:
+            del rows[kept]
+            self._open().delete(_FILES, _key(workspace, kept))
+
+    def _of(self, workspace: str) -> dict[str, Labels]:
+        """The rows of a workspace, read once: who shares it with another process sees that at its next start."""
+        rows = self._rows.get(workspace)
+        if rows is None:
+            prefix = _key(workspace, "")
+            found = self._open().list(_FILES, prefix=prefix)
+            rows = self._rows[workspace] = {
+                k[len(prefix) :]: cast("dict[str, str]", json.loads(v)) for k, v in found
+            }
+        return rows
+
+
+class StoredAccounts:
+    """Accounts in a Store; processes that share it share the sums.
+
+    Args:
+        store: opens the store at the first use.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._open = store
+
+    def add(self, account: str, spent: Spent) -> Spent:
+        """See Accounts."""
+
+        def booked(before: bytes | None) -> bytes:
+            return json.dumps(asdict(_read(before) + spent)).encode("ascii")
+
+        return _read(self._open().change(_ACCOUNTS, account, booked))
+
+    def sum(self, account: str) -> Spent:
+        """See Accounts."""
+        return _read(self._open().get(_ACCOUNTS, account))
+
+
+def _key(workspace: str, path: str) -> str:
+    return f"{workspace}\x1f{path}"
+
+
+def _read(value: bytes | None) -> Spent:
+    return Spent() if value is None else Spent(**cast("dict[str, Any]", json.loads(value)))

@@ -1,0 +1,207 @@
+"""Budgets: near the end they ask, at the end they refuse (ledger G-09)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pegboard import PURE, Executor, Toolkit, tool
+from pegboard.core.approval import ApprovalRequest, Approved
+from pegboard.core.budgets import Budget, Meter, Spent
+from pegboard.core.clock import SystemClock
+from pegboard.core.context import Context
+from pegboard.core.errors import BudgetExceeded, ConfigError
+from tests.ledger import owes
+
+HERE = Context(session="s", agent="a", run="r")
+
+
+class Noon(SystemClock):
+    """A clock that is set by hand; 2026-01-01T12:00:00Z."""
+
+    at = 1767268800.0
+
+    def now(self) -> float:
+        return self.at
+
+
+@tool(effects=PURE)
+def ping(word: str = "x") -> str:
+    """Answer."""
+    return word
+
+
+@tool(effects=PURE)
+def pong() -> str:
+    """Answer otherwise."""
+    return "y"
+
+
+def door_with(*budgets: Budget, approver: Any = None, clock: Any = None) -> Executor:
+    door = Executor(Toolkit([ping, pong]), approver=approver)
+    meter = Meter(budgets, clock=clock)
+    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+    return door
+
+
+@owes("G-09")
+async def test_a_used_up_budget_refuses_and_tells_the_model_to_answer() -> None:
+    door = door_with(Budget(name="few", tool="ping", calls=2, soft=1))
+
+    results = [await door.call("ping", {}) for _ in range(3)]
+
+    assert [r.ok for r in results] == [True, True, False]
+    error = results[2].error
+    assert error is not None and error.code == "budget_exceeded"
+    assert "'few'" in error.message and "2 of 2 calls" in error.message
+    assert "answer with what you have" in error.hint
+    assert (await door.call("pong", {})).ok
+    refused = [e for e in door.events if e.type == "call.started" and getattr(e, "decision", "") == "deny"]
+    assert len(refused) == 1
+
+
+@owes("G-09")
+async def test_from_its_soft_stop_on_a_budget_asks_and_a_yes_for_the_session_ends_the_asking() -> None:
+    asked: list[ApprovalRequest] = []
+    answers = [Approved(), Approved(scope="session")]
+
+    class Person:
+        async def decide(self, request: ApprovalRequest) -> Approved:
+            asked.append(request)
+            return answers[len(asked) - 1]
+
+    door = door_with(Budget(name="few", calls=6, soft=0.5), approver=Person())
+
+    results = [await door.call("ping", {}) for _ in range(7)]
+
+    assert [r.ok for r in results] == [True] * 6 + [False]
+    assert len(asked) == 2
+    assert "3 of 6 calls" in asked[0].reason
+    assert door.wiring.grants is not None and not door.wiring.grants.list()
+
+
+@owes("G-09")
+async def test_where_nobody_answers_the_soft_stop_refuses() -> None:
+    door = door_with(Budget(name="few", calls=2, soft=0.5))
+
+    assert (await door.call("ping", {})).ok
+    assert not (await door.call("ping", {})).ok
+
+
+@owes("G-09")
+async def test_bytes_of_results_and_seconds_are_counted() -> None:
+    door = door_with(Budget(name="text", bytes_out=10, soft=1))
+
+    assert (await door.call("ping", {"word": "ä" * 5})).ok
+    over = await door.call("ping", {"word": "x"})
+
+    assert over.error is not None and "10 of 10 bytes out" in over.error.message
+    meter = Meter([Budget(name="time", seconds=1.5, soft=1)])
+    meter.end("ping", HERE, Spent(seconds=1.5))
+    with pytest.raises(BudgetExceeded, match=r"1\.5 of 1\.5 seconds"):
+        meter.near("ping", HERE)
+
+
+@owes("G-09")
+def test_money_of_the_model_counts_where_the_budget_is_for_all_tools() -> None:
+    meter = Meter([Budget(name="all", money=1.0, soft=1), Budget(name="one", tool="ping", money=0.1)])
+
+    meter.end("", HERE, Spent(money=1.0))
+
+    with pytest.raises(BudgetExceeded, match=r"\$1.0000 of \$1.0000"):
+        meter.near("ping", HERE)
+
+
+@pytest.mark.parametrize(("per", "same", "other"), [
+    ("run", replace(HERE, session="t"), replace(HERE, run="r2")),
+    ("session", replace(HERE, run="r2"), replace(HERE, session="t")),
+    ("ever", replace(HERE, session="t", run="r2"), None),
+])  # fmt: skip
+@owes("G-09")
+def test_each_span_has_its_own_account(per: Any, same: Context, other: Context | None) -> None:
+    meter = Meter([Budget(name="b", per=per, calls=1, soft=1)])
+    meter.begin("ping", HERE)
+
+    with pytest.raises(BudgetExceeded):
+        meter.begin("ping", same)
+    if other is not None:
+        meter.begin("ping", other)
+
+
+@owes("G-09")
+def test_a_day_ends_at_midnight_utc() -> None:
+    clock = Noon()
+    meter = Meter([Budget(name="b", per="day", calls=1, soft=1)], clock=clock)
+    meter.begin("ping", HERE)
+    clock.at += 12 * 3600 - 1
+    with pytest.raises(BudgetExceeded):
+        meter.begin("ping", HERE)
+
+    clock.at += 1
+
+    meter.begin("ping", HERE)
+
+
+def test_each_gives_every_tool_an_account_of_its_own() -> None:
+    meter = Meter([Budget(name="b", calls=1, each=("tool",), soft=1)])
+    meter.begin("ping", HERE)
+
+    meter.begin("pong", HERE)
+
+    with pytest.raises(BudgetExceeded):
+        meter.begin("ping", HERE)
+
+
+def test_a_call_that_does_not_begin_is_booked_nowhere() -> None:
+    meter = Meter([Budget(name="wide", calls=5, soft=1), Budget(name="narrow", tool="ping", calls=1, soft=1)])
+    meter.begin("ping", HERE)
+    with pytest.raises(BudgetExceeded, match="narrow"):
+        meter.begin("ping", HERE)
+
+    for _ in range(4):
+        meter.begin("pong", HERE)
+    with pytest.raises(BudgetExceeded, match="5 of 5"):
+        meter.begin("pong", HERE)
+
+
+def test_of_two_budgets_near_their_end_the_first_is_named() -> None:
+    meter = Meter([Budget(name="one", calls=2, soft=0.5), Budget(name="two", calls=2, soft=0.5)])
+    meter.begin("ping", HERE)
+
+    assert "'one'" in meter.near("ping", HERE)
+    meter.ease("ping", HERE)
+    assert meter.near("ping", HERE) == ""
+
+
+@pytest.mark.parametrize("wrong", [
+    {}, {"calls": -1}, {"calls": 1, "soft": 2}, {"calls": 1, "per": "week"}, {"calls": 1, "each": ("model",)},
+])  # fmt: skip
+def test_a_budget_that_means_nothing_is_an_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="budget 'b'"):
+        Budget(name="b", **wrong)
+
+
+async def test_a_cancelled_call_has_used_its_time() -> None:
+    import asyncio
+
+    begun = asyncio.Event()
+
+    @tool(effects=PURE)
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    door = Executor([wait])
+    meter = Meter([Budget(name="b", calls=1, soft=1)])
+    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+    task = asyncio.ensure_future(door.call("wait", {}))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert not (await door.call("wait", {})).ok
