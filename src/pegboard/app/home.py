@@ -266,6 +266,14 @@ class App:
         """Keys of all sessions, newest first."""
         return list(dict.fromkeys(r.stream for r in self.store.runs(limit=-1)))
 
+    def streams(self) -> list[str]:
+        """Keys of all sessions that were ever recorded: what the kept heads name counts too, so that a session
+        that was removed whole, with its row, is missed."""
+        found = dict.fromkeys(self.sessions())
+        for file in sorted((self.paths.config / "heads").glob("*.json")):
+            found[str(json.loads(file.read_text(encoding="utf-8"))["stream"])] = None
+        return list(found)
+
     def run_row(self, run: str) -> RunRow:
         """The row of a run, by its id or the unique start of one.
 
@@ -322,7 +330,9 @@ class App:
                     workspace=str(self.workspace),
                 )  # fmt: skip
                 now = self.policy(event.effects, situation, tool.level if tool else "auto")
-                if now.verdict != event.decision:
+                # What taint or a budget asked, or a person refused, was no answer of the policy.
+                refused = event.decision == "deny" and event.approver and now.verdict == "ask"
+                if now.verdict != event.decision and not refused and event.rule not in ("taint", "budget"):
                     out.append(
                         {"run": row.id, "call": event.call_id, "tool": event.tool, "before": event.decision,
                          "now": now.verdict, "rule": now.rule}

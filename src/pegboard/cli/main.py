@@ -88,7 +88,7 @@ def run_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give a task to an agent: pegboard run "What does notes.txt say?" """
+    """Give a task to an agent: pegboard run "Read notes.txt" """
     from pegboard.cli.options import Options
     from pegboard.cli.run import run
 
@@ -110,7 +110,7 @@ def chat_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Talk with an agent: streaming, approvals with their diffs, slash commands."""
+    """Talk with an agent; /help lists the slash commands."""
     from pegboard.cli.chat import chat
     from pegboard.cli.options import Options
 
@@ -166,7 +166,7 @@ def replay_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Run a recorded run again from its record, without model and world."""
+    """Run a recorded run again, without model and world."""
     from pegboard.cli.options import Options
     from pegboard.cli.replay import replay_run
 
@@ -319,7 +319,7 @@ def approvals_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    """List and answer what suspended runs wait for."""
     from pegboard.cli.approvals import approvals
     from pegboard.cli.options import Options
 
@@ -337,6 +337,24 @@ def grants_command(
     from pegboard.cli.options import Options
 
     _exit(grants(action, grant, options=Options(json=json)))
+
+
+@app.command("check")
+def check_command(
+    target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
+    seed: Annotated[int | None, typer.Option("--seed", help="For the random values; printed.")] = None,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Check that tools keep to what a runtime relies on: pegboard check my_tools.py"""
+    from pegboard.cli.check import check
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
+    _exit(check(target, seed=seed, options=options))
 
 
 @app.command("version")

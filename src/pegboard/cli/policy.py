@@ -82,7 +82,11 @@ async def _test(app: App, file: Path, options: Options) -> int:
         raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
     rows: list[dict[str, Any]] = []
     async with app.executor() as door:
-        for case in cases:
+        for number, case in enumerate(cases, 1):
+            if not isinstance(case.get("tool"), str) or case.get("expect") not in ("allow", "ask", "deny"):
+                raise ConfigError(
+                    f'{file}: case {number} needs tool = "NAME" and expect = "allow", "ask" or "deny"'
+                )
             shown = await door.explain(case["tool"], case.get("arguments", {}))
             got = shown.get("decision", "error")
             rows.append({**case, "got": got, "ok": got == case["expect"], "rule": shown.get("rule", "")})
