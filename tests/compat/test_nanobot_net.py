@@ -305,7 +305,7 @@ async def test_the_documents_tool_factories_work_as_plain_functions(tmp_path: Pa
     sent: list[Any] = []
 
     def create_read_file_tool(workspace: Path) -> Any:
-        def read_file(path: str, startLine: int | None = None, endLine: int | None = None) -> str:  # noqa: N803
+        def read_file(path: str, startLine: int | None = None, endLine: int | None = None) -> str:
             full = workspace / path
             if not full.exists():
                 return f"Error: File not found: {path}"
@@ -316,7 +316,7 @@ async def test_the_documents_tool_factories_work_as_plain_functions(tmp_path: Pa
         return create_tool(read_file, description="Read the contents of a file.")
 
     def create_message_tool(bus: list[Any]) -> Any:
-        async def message(content: str, channel: str | None = None, chatId: str | None = None) -> str:  # noqa: N803
+        async def message(content: str, channel: str | None = None, chatId: str | None = None) -> str:
             bus.append((content, channel, chatId))
             return "Message sent successfully"
 

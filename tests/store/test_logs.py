@@ -17,7 +17,7 @@ from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
 from pegboard.core.events import CallFinished, Notice, RunFinished, RunStarted, TextPiece
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.ports.store import Draft
+from pegboard.ports.store import Draft, RunRow
 from pegboard.store.chain import verify
 from pegboard.store.grants import GrantFile
 from pegboard.store.logs import SessionLog, decode
@@ -38,11 +38,19 @@ class Full(MemoryStore):
         self.full = False
         self.power: list[bool] = []
 
-    def append(self, stream: str, drafts: Sequence[Draft], *, key: bytes, power_loss: bool = False) -> str:
+    def append(
+        self,
+        stream: str,
+        drafts: Sequence[Draft],
+        *,
+        key: bytes,
+        power_loss: bool = False,
+        rows: Sequence[RunRow] = (),
+    ) -> str:
         if self.full:
             raise StoreError("disk full")
         self.power.append(power_loss)
-        return super().append(stream, drafts, key=key, power_loss=power_loss)
+        return super().append(stream, drafts, key=key, power_loss=power_loss, rows=rows)
 
 
 @owes("G-05")

@@ -14,6 +14,7 @@ from pegboard.core.approval import Approver
 from pegboard.core.budgets import Spent
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
+from pegboard.core.deferral import BEYOND
 from pegboard.core.errors import BuildError
 from pegboard.core.events import (
     TRANSIENT,
@@ -92,12 +93,15 @@ class Agent:
         executor: Executor | None = None,
         allow_models: Mapping[str, Sequence[str]] | None = None,
         calls_in: str | None = None,
+        defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
         self.instructions = instructions
         self.name = name
         self.limits = limits or Limits()
-        self.executor = executor or Executor(tools, provide=provide, agent=name, **options)
+        self.executor = executor or Executor(
+            tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
+        )
         self._model = model
         self._output = output
         self._allow_models = dict(allow_models or {})
@@ -130,6 +134,10 @@ class Agent:
     def remember(self, session: str, events: Iterable[Event]) -> None:
         """Take a session's earlier events, so that its next run goes on from there."""
         self._talks[session] = list(events)
+
+    def session(self, session: str) -> list[Event]:
+        """A session's events so far; empty where there is none."""
+        return list(self._talks.get(session, ()))
 
     async def resume(
         self,
@@ -280,6 +288,7 @@ class Agent:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
+        from pegboard.runtime.telemetry import telemetry
         from pegboard.runtime.transcripts import fold
 
         model = self.model()
@@ -294,9 +303,13 @@ class Agent:
             if history.waiting:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
+        traced = telemetry()
         loop = Loop(
             model=model,
-            executor=self.executor.recording(tee, approver=approver),
+            executor=self.executor.recording(
+                tee, approver=approver, middleware=() if traced is None else (traced.tool,)
+            ),
+            telemetry=traced,
             instructions=instructions,
             recorder=tee,
             limits=self.limits,
@@ -316,7 +329,12 @@ class Agent:
         if session is not None:
             self._busy[session] = state
         try:
-            return await loop.run(task, state=state, context=context, history=history)
+            if traced is None:
+                return await loop.run(task, state=state, context=context, history=history)
+            with traced.agent(self.name, state.session, model.name) as ended:
+                finished = await loop.run(task, state=state, context=context, history=history)
+                ended(finished)
+                return finished
         finally:
             if session is not None:
                 self._busy.pop(session, None)

@@ -153,10 +153,12 @@ class App:
         if only is not None and len(kit) == 1 and "Shell" in needs:
             # Nobody could follow a background command once this call is over.
             needs.discard("Jobs")
+        # Opened before anything is done: a damaged history must not be found out afterwards.
+        store = self.store
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=lambda: self.store, paths=self.paths, config=self.config,
+            store=lambda: store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
@@ -244,11 +246,14 @@ class App:
             ModelError: no model was found; the message lists the ways.
         """
         opened = open_model(model or self.config.model, paths=self.paths)
+        # A model that a person names for this run alone is the one that gets the data.
+        others = () if model else self.config.fallback_models
         limits = self.config.limits
         text = INSTRUCTIONS.format(workspace=self.workspace)
         return Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
-            model=opened,
+            model=[opened, *(open_model(m, paths=self.paths) for m in others)] if others else opened,
+            allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
             executor=executor,
         )
@@ -366,6 +371,8 @@ class OneCall:
         self.record(
             RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")
         )
+        # Written before anything happens: where the history cannot be kept, nothing is done.
+        await self._log.flush()
         pipeline = self._door.pipeline.recording(self)
         from pegboard.core.call import ToolCall
 

@@ -24,6 +24,9 @@ def price(asked: str, replied: str, usage: Usage) -> float | None:
         replied: the model as its answer names itself; may be empty.
         usage: tokens; cached ones apart.
     """
+    if replied.partition(":")[0] in PROVIDERS:
+        # One of several models: its answer carries its whole name.
+        asked, replied = replied, ""
     provider = _provider(asked)
     if provider is None:
         return None

@@ -20,7 +20,7 @@ from pegboard.core.approval import (
 )
 from pegboard.core.errors import BuildError
 
-_HELP = (
+HELP = (
     "[y] once  [s] this session  [a] always, 30 days (a 2h, a 5x: for 2 hours, for 5 uses)  [n] no (n: why)"
 )
 
@@ -51,11 +51,11 @@ class TerminalApprover:
 
     async def _ask(self, request: ApprovalRequest) -> Approved | Refused:
         alike = [r for r in self._waiting if r is not request and _alike(r, request)]
-        self._show(request)
+        _show(request)
         for number, other in enumerate(alike, 1):
             say(paint(f"\nand, alike, {number} of {len(alike)} that wait:", "bold"))
-            self._show_effects(other)
-        say(_HELP + (f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""))
+            _show_effects(other)
+        say(HELP + (f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""))
         while True:
             line = await self._read("allow? ")
             if line is None:
@@ -70,20 +70,28 @@ class TerminalApprover:
             answer = parse_answer(line)
             if answer is not None:
                 return answer
-            say(_HELP)
+            say(HELP)
 
-    def _show(self, request: ApprovalRequest) -> None:
-        say(paint(f"\n{request.tool} wants to:", "bold"))
-        self._show_effects(request)
-        say(f"why it asks: {_lines(request.reason)}")
 
-    def _show_effects(self, request: ApprovalRequest) -> None:
-        for effect in request.effects:
-            mark = "?" if effect in request.asking else " "
-            say(f" {mark} {_lines(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
-            if effect.bound:
-                say(f"     runs {safe(effect.bound)}")
-        print_changes(request.changes)
+def show_request(request: ApprovalRequest) -> None:
+    """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers."""
+    _show(request)
+    say(HELP)
+
+
+def _show(request: ApprovalRequest) -> None:
+    say(paint(f"\n{request.tool} wants to:", "bold"))
+    _show_effects(request)
+    say(f"why it asks: {_lines(request.reason)}")
+
+
+def _show_effects(request: ApprovalRequest) -> None:
+    for effect in request.effects:
+        mark = "?" if effect in request.asking else " "
+        say(f" {mark} {_lines(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
+        if effect.bound:
+            say(f"     runs {safe(effect.bound)}")
+    print_changes(request.changes)
 
 
 def _alike(one: ApprovalRequest, other: ApprovalRequest) -> bool:

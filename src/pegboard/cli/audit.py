@@ -7,13 +7,17 @@ import sys
 
 from pegboard.cli.options import Options
 from pegboard.cli.show import paint, print_json, say
-from pegboard.core.errors import BuildError
+from pegboard.core.errors import BuildError, ConfigError
 
 
 def audit(action: str, session: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
     with options.open() as app:
-        sessions = [session] if session else app.streams()
+        sessions = app.streams()
+        if session is not None:
+            if session not in sessions:
+                raise ConfigError(f"there is no session {session!r}; see: pegboard runs list --json")
+            sessions = [session]
         if action == "export":
             for one in sessions:
                 for entry in app.store.read(one):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
 from pegboard.app.home import REFUSALS, App, OneCall, details, told
 from pegboard.cli.approve import approver_for
@@ -19,6 +21,7 @@ from pegboard.core.result import Notes
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
 
+_BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
 
@@ -82,10 +85,10 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         given = _object(text)
     else:
         given = {}
-    aliases = {} if tool is None else tool.signature.aliases
+    aliases: Mapping[str, str] = {} if tool is None else tool.signature.aliases
     listed = _list_parameters(tool)
     for value in values:
-        name, equals, text = value.partition("=")
+        name, equals, text = _BYTES.sub(_as_listed, value).partition("=")
         if not equals or not name:
             raise BuildError(
                 f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'"
@@ -107,6 +110,11 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
     return given
 
 
+def _as_listed(byte: re.Match[str]) -> str:
+    r"""A byte that is no UTF-8 as listings write it, `\xff`, which file tools take back."""
+    return f"\\x{ord(byte[0]) - 0xDC00:02x}"
+
+
 def _standard_input() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
 
@@ -116,10 +124,11 @@ def _object(text: str) -> dict[str, Any]:
         read = repair_json(text or "{}")
     except Unrepairable as error:
         raise BuildError(f"--args is no JSON: {error}") from None
-    if read.truncated or not isinstance(read.value, dict):
+    value: object = read.value
+    if read.truncated or not isinstance(value, dict):
         what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
         raise BuildError(f"--args {what}: {text[:80]!r}")
-    return cast("dict[str, Any]", read.value)
+    return cast("dict[str, Any]", value)
 
 
 def _list_parameters(tool: Tool | None) -> set[str]:
@@ -128,7 +137,8 @@ def _list_parameters(tool: Tool | None) -> set[str]:
         return set()
     shape = tool.signature.shape
     properties: dict[str, Any] = shape.get("properties", {})
-    return {n for n, p in properties.items() if "array" in (types_of(p, shape) or ())}
+    kinds = {name: types_of(node, shape) or frozenset[str]() for name, node in properties.items()}
+    return {name for name, admitted in kinds.items() if "array" in admitted and "string" not in admitted}
 
 
 def call_line(outcome: dict[str, Any], approver: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -82,6 +84,28 @@ def run_command(
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
     _exit(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
+
+
+@app.command("chat")
+def chat_command(
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Go on in the latest chat.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Talk with an agent: streaming, approvals with their diffs, slash commands."""
+    from pegboard.cli.chat import chat
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    _exit(chat(model=model, session=session, last=last, options=options))
 
 
 @app.command("tools")
@@ -201,7 +225,7 @@ def policy_command(
     context_settings={
         "allow_extra_args": True,
         "ignore_unknown_options": True,
-        "help_option_names": ["--help"],
+        "help_option_names": ["-h", "--help"],
     },
 )
 def sandbox_command(
@@ -260,6 +284,20 @@ def audit_command(
     _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
 
 
+@app.command("usage")
+def usage_command(
+    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Show tokens, money and time by model, day, session and tool."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.usage import usage
+
+    _exit(usage(since, options=Options(workspace=workspace, config=config, json=json)))
+
+
 @app.command("approvals")
 def approvals_command(
     action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
@@ -315,6 +353,9 @@ def _exit(status: int) -> None:
 
 def main() -> None:
     """The console script; see boundary.Commands for the exit status."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     app()
 
 

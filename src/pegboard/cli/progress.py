@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from pegboard.cli.show import effects_line, paint, print_changes, safe, say
+from pegboard.cli.status import LINE
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
@@ -29,6 +30,7 @@ class Progress:
         """Print one event, if a person wants to see it."""
         match event:
             case TextPiece(text):
+                LINE.set("")
                 sys.stdout.write(safe(text))
                 sys.stdout.flush()
                 self._streaming = not text.endswith("\n")
@@ -36,6 +38,7 @@ class Progress:
                 self._end_line()
             case CallStarted():
                 self._end_line()
+                LINE.set(safe(event.tool))
                 verdict = {"allow": "green", "ask": "yellow", "deny": "red"}[event.decision]
                 decided = (
                     event.decision
@@ -49,6 +52,7 @@ class Progress:
                     print_changes(event.changes)
             case CallFinished(result):
                 self._end_line()
+                LINE.set("the model thinks")
                 lines = safe(result.text if result.ok else str(result.error)).splitlines()
                 for line in lines[:_MOST_LINES]:
                     say(paint(f"  {line}", "dim" if result.ok else "red"))

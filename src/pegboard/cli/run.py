@@ -12,6 +12,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
 from pegboard.cli.show import note, paint, print_json, safe
+from pegboard.cli.status import LINE
 from pegboard.core.codec import event_to_dict
 from pegboard.core.events import Event, RunFinished
 from pegboard.core.pipeline import new_id
@@ -47,7 +48,8 @@ async def _run(
                 note(f"note: {line}")
             if door.wiring.banner:
                 note(f"note: {door.wiring.banner}")
-            note(f"model: {opened.name}; your data goes to {opened.destination}")
+            to = opened.destination
+            note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if session is not None:
             agent.remember(session, app.session_events(session))
         log = app.log(key)
@@ -64,10 +66,11 @@ async def watch(agent: Agent, task: str, session: str, log: SessionLog, options:
     """Show a run's events as they happen and keep them; the last one."""
     show = _print_event if options.json else Progress().show
     finished: RunFinished | None = None
-    async for event in agent.stream(task, session=session, recorder=log):
-        show(event)
-        if isinstance(event, RunFinished):
-            finished = event
+    with LINE.showing("the model thinks"):
+        async for event in agent.stream(task, session=session, recorder=log):
+            show(event)
+            if isinstance(event, RunFinished):
+                finished = event
     assert finished is not None
     await log.flush()
     if not options.json:
@@ -82,7 +85,7 @@ def _print_event(event: Event) -> None:
 def _print_end(finished: RunFinished) -> None:
     usage = finished.usage
     if finished.error:
-        print(paint(safe(finished.error), "red"), file=sys.stderr)
+        note(paint(safe(finished.error), "red", stream=sys.stderr))
     for pending in finished.pending:
         note(f"waits for {pending.get('kind')} {pending.get('pending')}: pegboard approvals")
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
@@ -91,5 +94,6 @@ def _print_end(finished: RunFinished) -> None:
             f"run {finished.run} {finished.status}: {usage.requests} model turns, "
             f"{usage.input_tokens} tokens in, {usage.output_tokens} out{cost}",
             "dim",
+            stream=sys.stderr,
         )
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from pegboard.app.home import App
 from pegboard.cli.options import Options
-from pegboard.cli.show import note, paint, print_changes, print_json, safe, say
+from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say
 from pegboard.core.errors import BuildError
 from pegboard.files.journal import Journal
 from pegboard.files.undo import Last, OfId, UndoReport
@@ -54,14 +55,16 @@ def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
     for path in report.kept:
         note(f"{safe(path)}: later edits are kept")
     for conflict in report.conflicts:
-        note(paint(f"{safe(conflict.path)}: left as it is: {safe(conflict.reason)}", "red"))
+        note(
+            paint(f"{safe(conflict.path)}: left as it is: {safe(conflict.reason)}", "red", stream=sys.stderr)
+        )
     for missed in report.missed:
-        note(paint(f"not undone: {safe(missed)}", "yellow"))
+        note(paint(f"not undone: {safe(missed)}", "yellow", stream=sys.stderr))
     verb = "redone" if redo else "undone"
     count = len(report.changes.changes)
     if preview:
-        say(f"would be {verb}: {count} file changes")
+        say(f"would be {verb}: {counted(count, 'file change')}")
     elif report.applied:
-        say(f"{verb}: {count} file changes")
+        say(f"{verb}: {counted(count, 'file change')}")
     else:
         say(f"nothing to be {verb}")

@@ -45,6 +45,8 @@ class Config:
         require_sandbox: refuse to run a command where the sandbox does not work.
         hosts: hosts that commands may reach.
         limits: what ends a run.
+        fallback_models: who answers where the model cannot, in order.
+        allow_models: by tool name or pattern, the models that may have it (ledger M-67).
         path_prepend: folders before PATH in commands (ledger M-66).
         exec_timeout_s: seconds of a command that sets none.
         budgets: how much tools may be used (`[budgets.NAME]`).
@@ -65,6 +67,8 @@ class Config:
     require_sandbox: bool = False
     hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    fallback_models: tuple[str, ...] = ()
+    allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     path_prepend: tuple[str, ...] = ()
     exec_timeout_s: float | None = None
     budgets: tuple[Budget, ...] = ()
@@ -78,6 +82,7 @@ _KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
     "budgets", "secrets", "taint",
+    "fallback_models", "allow_models",
 )  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
 
@@ -242,7 +247,15 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = _of(bool, value, path, key)
             case "exec_timeout_s":
                 changes[key] = float(_of((int, float), value, path, key))
-            case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend":
+            case "allow_models":
+                given = cast("dict[str, Any]", _of(dict, value, path, key))
+                changes[key] = {
+                    tool: tuple(
+                        _of(str, m, path, f"{key}.{tool}[]") for m in _of(list, models, path, f"{key}.{tool}")
+                    )
+                    for tool, models in given.items()
+                }
+            case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend" | "fallback_models":
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(_of(dict, value, path, key), path)
@@ -308,11 +321,12 @@ def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
 
 
 def _limits(table: dict[str, Any], path: Path) -> Limits:
-    known = {"turns", "tokens", "money", "wall_s"}
+    known = {"turns", "tokens", "money", "wall_s", "calls", "tool_calls", "context_tokens", "soft"}
     unknown = [k for k in table if k not in known]
     if unknown:
         raise ConfigError(f"{path}: unknown key limits.{unknown[0]}; known: {', '.join(sorted(known))}")
-    for key, value in table.items():
+    each = _of(dict, table.get("tool_calls", {}), path, "limits.tool_calls")
+    for key, value in [*(i for i in table.items() if i[0] != "tool_calls"), *each.items()]:
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise ConfigError(f"{path}: limits.{key} must be a number above 0, not {value!r}")
     return Limits(**table)

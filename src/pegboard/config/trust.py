@@ -43,7 +43,10 @@ class Trust:
 
     def _read(self) -> dict[str, str]:
         try:
-            return cast("dict[str, str]", json.loads(self._file.read_text(encoding="utf-8")))
+            known: object = json.loads(self._file.read_text(encoding="utf-8"))
+            if not isinstance(known, dict):
+                raise ValueError(f"it holds a {type(known).__name__}, no table")
+            return cast("dict[str, str]", known)
         except FileNotFoundError:
             return {}
         except ValueError as error:

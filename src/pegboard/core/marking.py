@@ -5,13 +5,18 @@ The marks carry a random id that the text cannot know, and whatever looks like a
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from pegboard.core.content import Text
 from pegboard.core.result import ToolResult
+
+SOURCE: Final = "source"
+"""Key in a result's notes: where its untrusted text comes from."""
 
 _MARK: Final = re.compile(r"<<(?=\s*/?\s*(?:end[\s_-]*)?untrusted)", re.IGNORECASE)
 _SOURCE: Final = re.compile(r"[^\w.:/@*+~, ()-]+")
@@ -32,6 +37,21 @@ def mark_untrusted(result: ToolResult, source: str, *, nonce: str | None = None)
         Text(f"{head}{escape_marks(b.text)}{tail}") if isinstance(b, Text) else b for b in result.content
     )
     return replace(result, content=content)
+
+
+def for_model(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
+    """The results as a model reads them: untrusted ones between marks.
+
+    The id in the marks comes from the call's id, which the text cannot know, and so is the same in a replay.
+    """
+    out: list[ToolResult] = []
+    for result in results:
+        source = result.notes.extra.get(SOURCE)
+        if source is not None:
+            nonce = hashlib.sha256(f"{result.call_id}\0{source}".encode("utf-8", "replace")).hexdigest()[:8]
+            result = mark_untrusted(result, str(source), nonce=nonce)
+        out.append(result)
+    return tuple(out)
 
 
 def escape_marks(text: str) -> str:

@@ -55,7 +55,7 @@ from pegboard.core.events import (
     PermissionRequested,
     Recorder,
 )
-from pegboard.core.marking import mark_untrusted
+from pegboard.core.marking import SOURCE
 from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
@@ -341,11 +341,18 @@ class Pipeline:
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
 
-    def recording(self, recorder: Recorder, *, approver: Approver | None = None) -> Pipeline:
-        """The same pipeline with another recorder, and approver where one is given, for one run; cheap."""
+    def recording(
+        self,
+        recorder: Recorder,
+        *,
+        approver: Approver | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> Pipeline:
+        """The same pipeline with another recorder, approver and further middleware, for one run; cheap."""
         twin = copy.copy(self)
         twin.recorder = recorder
         twin.approver = approver or self.approver
+        twin.middleware = (*middleware, *self.middleware)
         return twin
 
     def close(self) -> None:
@@ -454,7 +461,7 @@ class Pipeline:
         return labels.union(ready.own) if ready.own else labels
 
     def _traced(self, result: ToolResult, ready: _Planned, context: Context) -> ToolResult:
-        """Let taint follow a result into its session and its files, and mark what is untrusted."""
+        """Let taint follow a result into its session and its files, and note where it comes from."""
         taints = self.safeguards.taints
         if taints is None:
             return result
@@ -479,10 +486,13 @@ class Pipeline:
             taints.finished(ready.plan, context.session, context.labels, own, result.data, here.workspace)
         except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that its trace is lost.
             extra = {**extra, "untraced": as_tool_error(error).message}
+        if UNTRUSTED in own:
+            # Programs read the text as it is; the loop puts marks around it for the model (core/marking.py).
+            extra = {**extra, SOURCE: own[UNTRUSTED]}
         labels = tuple(sorted(known.union(own, result.notes.labels)))
         if labels != result.notes.labels or extra is not result.notes.extra:
             result = replace(result, notes=replace(result.notes, labels=labels, extra=extra))
-        return mark_untrusted(result, own[UNTRUSTED]) if UNTRUSTED in own else result
+        return result
 
     def _book(self, ready: _Planned | None, context: Context, started: float, bytes_out: int) -> None:
         meter = self.safeguards.meter

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, cast
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.wildmatch import NEVER, wildmatch
 
 CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
 _PATHS: Final = ("read", "write", "delete")
@@ -267,46 +268,27 @@ def _joined(workspace: str, target: str) -> str:
 
 @lru_cache(maxsize=4096)
 def path_glob(pattern: str) -> Callable[[str], bool]:
-    """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it."""
+    """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it.
+
+    Raises:
+        re.error: brackets that can match nothing, such as `[z-a]`.
+    """
     match = re.compile(path_regex(pattern), re.DOTALL).fullmatch
     return lambda path: match(path) is not None
 
 
 def path_regex(pattern: str) -> str:
-    """The regular expression of `path_glob`, for a full match."""
+    """The regular expression of `path_glob`, for a full match.
+
+    Raises:
+        re.error: see `path_glob`.
+    """
     body = pattern.rstrip("/") or "/"
     anchored = "/" in body
-    parts = body.lstrip("/").split("/") if anchored else [body]
-    regex = "" if anchored else "(?:.*/)?"
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == "**":
-            regex += ".*" if last else "(?:.*/)?"
-            continue
-        regex += _segment(part) + ("" if last else "/")
-    return f"/?{regex}(?:/.*)?"
-
-
-def _segment(part: str) -> str:
-    out, i = "", 0
-    while i < len(part):
-        char = part[i]
-        if char == "*":
-            out += "[^/]*"
-        elif char == "?":
-            out += "[^/]"
-        elif char == "[" and (end := part.find("]", i + 2)) > 0:
-            # Signs that mean something in a set of `re` and nothing in one of gitignore.
-            inner = re.sub(r"[\\\[&~|]", lambda m: "\\" + m[0], part[i + 1 : end])
-            out += f"[{'^/' + inner[1:] if inner[0] in '!^' else inner}]"
-            i = end
-        elif char == "\\" and i + 1 < len(part):
-            i += 1
-            out += re.escape(part[i])
-        else:
-            out += re.escape(char)
-        i += 1
-    return out
+    regex = wildmatch(body.lstrip("/"), pathname=True, forgiving=True)
+    if NEVER in regex:
+        raise re.error("its brackets match nothing", pattern)
+    return f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?"
 
 
 @lru_cache(maxsize=4096)

@@ -252,7 +252,24 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(
+    function: Callable[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effects: Effects | None = None,
+    plan: PlanFunction | None = None,
+    level: Level = "auto",
+    timeout_s: float | None = None,
+    max_chars: int | None = None,
+    idempotent: bool = False,
+    hints: Iterable[str] = (),
+    aliases: Iterable[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+    example: Mapping[str, Any] | None = None,
+    touches: Iterable[EffectKind] = (),
+) -> Tool: ...
 @overload
 def tool(
     function: None = None,
@@ -298,7 +315,7 @@ def tool(
         BuildError: at once, when the tool cannot be built.
     """
     if function is not None:
-        return Tool(function)
+        return Tool(function, **options)
 
     def made(function: Callable[..., Any]) -> Tool:
         return Tool(function, **options)

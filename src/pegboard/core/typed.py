@@ -128,7 +128,25 @@ def json_schema(adapter: TypeAdapter[Any], label: str, mode: Any) -> dict[str, A
         schema = adapter.json_schema(schema_generator=generator(), mode=mode)
     except PydanticInvalidForJsonSchema as error:
         raise BuildError(f"{label}: a type cannot be said in JSON: {str(error).splitlines()[0]}") from error
-    return cast("dict[str, Any]", rewrite(schema, _tidy))
+    return _choices_in_place(cast("dict[str, Any]", rewrite(schema, _tidy)))
+
+
+def _choices_in_place(schema: dict[str, Any]) -> dict[str, Any]:
+    """Each enum written where it is used: some providers show a model no `$defs` (case schema-05)."""
+    definitions = cast("dict[str, dict[str, Any]]", schema.get("$defs", {}))
+    choices = {f"#/$defs/{name}": d for name, d in definitions.items() if "enum" in d or "const" in d}
+    if not choices:
+        return schema
+
+    def placed(node: dict[str, Any]) -> dict[str, Any]:
+        found = choices.get(str(node.get("$ref")))
+        return node if found is None else {**found, **{k: v for k, v in node.items() if k != "$ref"}}
+
+    out = cast("dict[str, Any]", rewrite(schema, placed))
+    out["$defs"] = {k: v for k, v in out["$defs"].items() if f"#/$defs/{k}" not in choices}
+    if not out["$defs"]:
+        del out["$defs"]
+    return out
 
 
 def _tidy(node: dict[str, Any]) -> dict[str, Any]:

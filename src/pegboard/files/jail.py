@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from pegboard.core.errors import (
     NotFound,
     ToolError,
 )
-from pegboard.files.jailglob import glob_regex
+from pegboard.core.wildmatch import wildmatch
 from pegboard.files.looking import read_descriptor
 from pegboard.files.names import (
     PROTECTED,
@@ -207,7 +208,8 @@ class Jail:
         check_path(pattern)
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise outside(pattern)
-        matches = glob_regex(pattern)
+        plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
+        matches = re.compile(wildmatch(plain, pathname=True, forgiving=True)).fullmatch
         found = [path for path in self._walk() if matches(path)]
         return sorted(as_text(path) for path in found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import secrets
@@ -59,7 +60,9 @@ class ServerProcess:
             Unavailable: it could not be started; the message names the command.
         """
         if not _guardians:
-            _guardians.append(await asyncio.to_thread(Guardian, _MARK))
+            guardian = await asyncio.to_thread(Guardian, _MARK)
+            _guardians.append(guardian)
+            atexit.register(guardian.close)
         config = self._config
         env = {k: v for k in PASSED if (v := self._environment.get(k)) and not v.startswith("()")}
         env.update(config.env)

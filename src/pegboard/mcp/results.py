@@ -19,6 +19,8 @@ LABEL: Final = "untrusted"
 MAX_MEDIA_BYTES: Final = 8 * 1024 * 1024
 MAX_DATA_DEPTH: Final = 64
 
+_NOTHING: Final[dict[str, Any]] = {}
+
 _PICTURES: Final = {
     "image/png": b"\x89PNG",
     "image/jpeg": b"\xff\xd8\xff",
@@ -59,7 +61,7 @@ def blocks(content: Any) -> list[Block]:
 
 def block(value: Any) -> Block:
     """One content block."""
-    one = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    one = cast("dict[str, Any]", value) if isinstance(value, dict) else _NOTHING
     match one.get("type"):
         case "text":
             return Text(clean(str(one.get("text", ""))))
@@ -82,7 +84,7 @@ def block(value: Any) -> Block:
 
 def resource(value: Any) -> Block:
     """An embedded resource, or an item of `resources/read`."""
-    one = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    one = cast("dict[str, Any]", value) if isinstance(value, dict) else _NOTHING
     uri = clean(str(one.get("uri", "")))[:2000]
     mime = str(one.get("mimeType") or "")
     if isinstance(one.get("text"), str):

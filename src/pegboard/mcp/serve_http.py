@@ -411,7 +411,10 @@ class HttpFace:
         modern: bool, session: _Session | None = None,
     ) -> None:  # fmt: skip
         """Run a request; plain JSON where it says nothing in between, else a stream of events."""
-        id = message["id"]
+        id: Any = message["id"]
+        if isinstance(id, bool):
+            # True would pass for the number 1; the service refuses it by itself.
+            id = None
         if isinstance(id, str | int) and id in peer.inflight:
             await _json(send, 400, error_reply(id, INVALID_REQUEST, f"request {id!r} is already running"))
             return

@@ -99,7 +99,7 @@ class _Line:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         id: Any = cast("Json", message).get("id") if isinstance(message, dict) else None
-        if isinstance(id, str | int) and "method" in cast("Json", message):
+        if isinstance(id, str | int) and not isinstance(id, bool) and "method" in cast("Json", message):
             if id in self.peer.inflight:
                 # Two running requests under one id: neither answer could be told apart.
                 task.cancel()

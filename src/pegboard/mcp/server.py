@@ -419,7 +419,8 @@ class Service:
         return _paged("prompts", rows, following, exchange, "public")
 
     async def _prompts_get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        name, given = params.get("name"), params.get("arguments") or {}
+        name: Any = params.get("name")
+        given: Any = params.get("arguments") or {}
         if not isinstance(name, str) or not isinstance(given, dict):
             raise RpcError(INVALID_PARAMS, "prompts/get needs a name, and arguments as an object")
         arguments = {str(k): str(v) for k, v in cast("Json", given).items()}
@@ -460,11 +461,11 @@ def listing(tool: Tool) -> Json:
     output = tool.output_schema
     if output is not None and output.get("type") == "object":
         out["outputSchema"] = dict(output)
-    out["annotations"] = annotations(tool)
+    out["annotations"] = hints_of(tool)
     return out
 
 
-def annotations(tool: Tool) -> Json:
+def hints_of(tool: Tool) -> Json:
     """What a tool's kinds of effect say, as the protocol's hints."""
     kinds = set(tool.kinds())
     unknown = tool.effects is not None and callable(tool.effects) and not kinds

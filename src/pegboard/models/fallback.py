@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Message
-from pegboard.ports.model import Conversation, Model, ModelEvent
+from pegboard.ports.model import Conversation, Model, ModelEvent, Replied
 
 ToolsFor: TypeAlias = Callable[[str, Toolkit], Toolkit]
 """Which of a kit's tools a model of this name may have."""
@@ -88,7 +89,8 @@ class FallbackConversation:
                 async for event in talk.reply(allow_tools=allow_tools):
                     begun = True
                     self._current = place
-                    yield event
+                    # Which of the models it was, as `--model` names it: tools and prices hang on that.
+                    yield Replied(replace(event.message, model=name)) if isinstance(event, Replied) else event
             except ModelError as error:
                 if begun:
                     raise

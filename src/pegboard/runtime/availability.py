@@ -43,8 +43,10 @@ class Availability:
 
 
 def _matches(model: str, pattern: str) -> bool:
-    """`openai:gpt-5`, `gpt-5` and `gpt-*` all name `openai:gpt-5`, and `gpt-5` as a reply names itself."""
+    """`openai:gpt-5`, `gpt-5` and `gpt-*` all name `openai:gpt-5` and `openai:gpt-5@http://host/v1`."""
     model, pattern = model.lower(), pattern.lower()
-    bare = model.partition(":")[2].partition("@")[0] or model
-    wanted = pattern.partition(":")[2] if ":" in pattern and ":" not in model else pattern
-    return fnmatchcase(model, wanted) or fnmatchcase(bare, wanted)
+    family, colon, name = model.partition(":")
+    bare = name.partition("@http")[0]
+    return any(
+        fnmatchcase(m, pattern) for m in (model, f"{family}:{bare}" if colon else model, bare or model)
+    )

@@ -108,7 +108,12 @@ def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
     if start is None:
         raise PegboardError(f"the record holds no run called {run!r}")
     end = next((n for n in range(start + 1, len(events)) if isinstance(events[n], RunStarted)), len(events))
-    return list(events[:start]), list(events[start:end])
+    mine = list(events[start:end])
+    last = max((n for n, e in enumerate(mine) if isinstance(e, RunFinished)), default=None)
+    if last is not None and not any(isinstance(e, RunResumed) for e in mine[last:]):
+        # What stands behind the end (a conversation shortened by hand) is the session's, not the run's.
+        del mine[last + 1 :]
+    return list(events[:start]), mine
 
 
 class _Script:
@@ -209,7 +214,10 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
     context = Context(agent=started.agent, session=started.session, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""
     try:
-        return await loop.run(task, state=state, context=_At(context, detail), history=history)
+        finished = await loop.run(task, state=state, context=_At(context, detail), history=history)
+        if script.place < script.end:
+            raise script.differs(None)
+        return finished
     except _RecordEnds:
         return None
     except Divergence:

@@ -27,6 +27,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.limits import Limits
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
@@ -37,6 +38,7 @@ from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.talk import Talk
+from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.transcripts import History, closing, interrupted
 
 _TOO_LONG: Final = re.compile(
@@ -89,6 +91,7 @@ class Loop:
         window: what one request may take.
         offer: the tools that a model of a name may have; None = all.
         answers: what was answered to calls that waited, by the key that they wait for.
+        telemetry: writes spans and metrics; None = nobody traces.
     """
 
     model: Model
@@ -103,6 +106,7 @@ class Loop:
     window: Window = field(default_factory=Window)
     offer: Callable[[str, Toolkit], Toolkit] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    telemetry: Telemetry | None = None
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -113,7 +117,7 @@ class Loop:
         is taken up again: open calls that had started are answered as interrupted unless their tool
         is idempotent, calls that waited get their answer, the others run now.
         """
-        kit = self.executor.pipeline.toolkit
+        kit = self.executor.pipeline.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
         talk = Talk(
             lambda: self.model.converse(
@@ -205,7 +209,7 @@ class Loop:
                 results, warning = await self._calls(message.calls, state, context, repeats, message.model)
                 if state.pending:
                     return Ended("suspended", message.text)
-                talk.append(ResultsMessage(results))
+                talk.append(ResultsMessage(for_model(results)))
                 ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -229,6 +233,15 @@ class Loop:
             return await self._reply(talk, state, allow_tools)
 
     async def _reply(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
+        """One model turn, in a span of its own where somebody traces."""
+        if self.telemetry is None:
+            return await self._streamed(talk, state, allow_tools)
+        with self.telemetry.chat(self.model.name) as replied:
+            message = await self._streamed(talk, state, allow_tools)
+            replied(message)
+            return message
+
+    async def _streamed(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
         """Pieces as they stream, then ModelReplied, appended to the talk."""
         message: AssistantMessage | None = None
         record = self.recorder.record
@@ -289,7 +302,8 @@ class Loop:
         out: dict[str, ToolError] = {}
         if self.offer is not None:
             kit = self.executor.pipeline.toolkit
-            offered = self.offer(model or self.model.name, kit)
+            # A fallback's answer carries its whole name; any other may call itself what it likes.
+            offered = self.offer(model if ":" in model else self.model.name, kit)
             if offered is not kit:
                 for call in calls:
                     tool = kit.resolve(call.name)
@@ -344,7 +358,7 @@ class Loop:
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-            talk.append(ResultsMessage(tuple(done[c.id or ""] for c in last.calls)))
+            talk.append(ResultsMessage(for_model(done[c.id or ""] for c in last.calls)))
 
     async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""

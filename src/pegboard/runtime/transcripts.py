@@ -18,6 +18,7 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
 from pegboard.runtime.compaction import compact
@@ -111,7 +112,9 @@ def closing(history: History) -> ResultsMessage:
 
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
     return ResultsMessage(
-        tuple(history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls)
+        for_model(
+            history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls
+        )
     )
 
 

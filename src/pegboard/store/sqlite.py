@@ -224,7 +224,7 @@ class SqliteStore:
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:
-            raise StoreError(f"cannot {verb} the store {self._path}: {error}") from error
+            raise StoreError(f"cannot {verb} the store {self._path}: {error}{_way_out(error)}") from error
 
     def _migrate(self) -> None:
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -247,3 +247,14 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
         body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
     )  # fmt: skip
+
+
+def _way_out(error: Exception) -> str:
+    """What a person can do; nothing is repaired or overwritten by itself."""
+    if isinstance(error, OSError):
+        return "; XDG_STATE_HOME can name a folder that can be written"
+    if isinstance(error, sqlite3.DatabaseError) and any(
+        w in str(error) for w in ("not a database", "malformed")
+    ):
+        return "; move it away to start with an empty history, or restore a copy"
+    return ""

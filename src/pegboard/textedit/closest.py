@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.textedit.distance import similarity
+from pegboard.textedit.distance import distance, similarity
 
 THRESHOLD: Final = 0.5
 """A fragment is shown when its similarity is greater (ledger N-41)."""
@@ -23,7 +23,8 @@ _MAX_ANCHORS: Final = 48
 _SCAN_BUDGET: Final = 48_000_000
 _MAX_HITS: Final = 200
 _MAX_PLACES: Final = 8
-_MAX_EXACT: Final = 16_000
+_MAX_EXACT: Final = 4_000
+_MAX_ALIGNED: Final = 16_000
 _MAX_DIFF_LINES: Final = 60
 _WORD: Final = re.compile(r"\w{3,}")
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
@@ -227,8 +228,16 @@ def _likeness(wanted: Sequence[str], lines: Sequence[str], share: float) -> floa
     left, right = [w.strip() for w in wanted], [w.strip() for w in lines]
     by_lines = difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() if len(left) < 2000 else 0.0
     one, two = "\n".join(left), "\n".join(right)
-    by_chars = similarity(one, two) if len(one) + len(two) <= _MAX_EXACT else 0.0
+    by_chars = similarity(one, two) if len(one) + len(two) <= _MAX_EXACT else _aligned(left, right)
     return max(share, by_lines, by_chars)
+
+
+def _aligned(left: Sequence[str], right: Sequence[str]) -> float:
+    """Similarity of long texts of as many lines, each line against its own: never more than the true one."""
+    longer = max(sum(map(len, left)), sum(map(len, right)))
+    if len(left) != len(right) or not longer or longer > _MAX_ALIGNED:
+        return 0.0
+    return 1 - sum(distance(a, b).whole for a, b in zip(left, right, strict=True) if a != b) / longer
 
 
 def _diff(wanted: Sequence[str], lines: Sequence[str], name: str, line: int) -> str:

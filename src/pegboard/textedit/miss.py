@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pegboard.core.errors import NotFound, ToolError
@@ -17,6 +18,8 @@ _FUZZY_LINES: Final = 3
 _FUZZY_CHARS: Final = 8_000
 _FUZZY_MARGIN: Final = 0.05
 _FUZZY_OVERLAP: Final = 0.4
+_LONG_CHARS: Final = 2_000
+_LAST_SIMILARITY: Final = 0.7
 
 
 class AlreadyApplied(ToolError):
@@ -70,13 +73,17 @@ def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
         return None
     lead = len(edit.old) - len(edit.old.lstrip("\n"))
     lines = [max(0, line - lead) for line in ranking.lines]
-    scored = sorted(((_alike(text, line, len(wanted), wanted), line) for line in lines), reverse=True)
+    scored = sorted(_scores(text, lines, wanted), reverse=True)
     if not scored:
         return None
-    # A line more or less in the file moves only the end: try that for the best place alone.
-    line = scored[0][1]
-    sizes = (len(wanted), len(wanted) - 1, len(wanted) + 1)
-    score, _, count = max((_alike(text, line, n, wanted), -abs(n - len(wanted)), n) for n in sizes)
+    score, line = scored[0]
+    count = len(wanted)
+    if not _last_is_alike(text, line, wanted):
+        # A line more or less in the file moves only the end: try that for the best place alone.
+        around = [(_alike(text, line, n, wanted), n) for n in (count - 1, count + 1)]
+        score, count = max(
+            (score, count), *around, key=lambda found: (found[0], -abs(found[1] - len(wanted)))
+        )
     apart = [s for s, other in scored if abs(other - line) >= len(wanted)]
     if score < _FUZZY_SIMILARITY or (apart and max(apart) > score - _FUZZY_MARGIN):
         return None
@@ -88,10 +95,32 @@ def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
     return None if merged is None or merged == body else found
 
 
+def _scores(text: str, lines: Sequence[int], wanted: list[str]) -> list[tuple[float, int]]:
+    """How alike each place is. Of a long text the two places with most words in common are compared.
+
+    A third that is as near would have as many, so a rival shows among the two.
+    """
+    if sum(map(len, wanted)) > _LONG_CHARS:
+        shared = [
+            (overlap(wanted, view.loose_keys(_lines_at(text, line, len(wanted)))), line) for line in lines
+        ]
+        lines = [line for _, line in sorted(shared, reverse=True)[:2]]
+    return [(_alike(text, line, len(wanted), wanted), line) for line in lines]
+
+
+def _last_is_alike(text: str, line: int, wanted: list[str]) -> bool:
+    keys = view.loose_keys(_lines_at(text, line, len(wanted)))
+    return len(keys) == len(wanted) and similarity(wanted[-1], keys[-1]) > _LAST_SIMILARITY
+
+
+def _lines_at(text: str, line: int, count: int) -> str:
+    span = lines_to_spans(text, [line], count)[0]
+    return text[span.start : span.end]
+
+
 def _alike(text: str, line: int, count: int, wanted: list[str]) -> float:
     """How alike some lines of the text are to the wanted ones; 0 where a cheap look says: not at all."""
-    span = lines_to_spans(text, [line], count)[0]
-    keys = view.loose_keys(text[span.start : span.end])
+    keys = view.loose_keys(_lines_at(text, line, count))
     sizes = sorted((sum(map(len, wanted)) + 1, sum(map(len, keys)) + 1))
     if sizes[0] < _FUZZY_SIMILARITY * sizes[1] or overlap(wanted, keys) < _FUZZY_OVERLAP:
         return 0.0

@@ -1,0 +1,110 @@
+"""Usage: what models and tools took, a fold of the recorded runs (ledger G-21)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from pegboard.core.events import CallFinished, Event, ModelReplied, RunStarted
+from pegboard.core.toolkit import Toolkit
+from pegboard.core.transcript import Usage
+from pegboard.ports.store import Store
+from pegboard.runtime.tokens import result_tokens, toolkit_tokens
+from pegboard.store.logs import decode
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """What one tool took.
+
+    Attributes:
+        calls, failed: how often it was called, and failed.
+        seconds: each call's.
+        result_tokens: estimated tokens of its results.
+        schema_tokens: estimated tokens of its description in every request; 0 where it is not offered now.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    seconds: list[float] = field(default_factory=list[float])
+    result_tokens: int = 0
+    schema_tokens: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able, with `total_s` and `median_s`."""
+        return {
+            "calls": self.calls, "failed": self.failed, "total_s": round(sum(self.seconds), 6),
+            "median_s": round(median(self.seconds), 6) if self.seconds else 0.0,
+            "result_tokens": self.result_tokens, "schema_tokens": self.schema_tokens,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class UsageReport:
+    """What was used in a time.
+
+    Attributes:
+        models: usage by model.
+        days: usage by day (`YYYY-MM-DD`, local).
+        sessions: usage by session.
+        tools: by tool.
+        runs: how many runs.
+    """
+
+    models: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    days: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    sessions: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    tools: dict[str, ToolUse] = field(default_factory=dict[str, ToolUse])
+    runs: int = 0
+
+    def add(self, events: Iterable[Event], *, day: str, session: str) -> None:
+        """Count the events of one run."""
+        asked = ""
+        for event in events:
+            match event:
+                case RunStarted():
+                    self.runs += 1
+                    asked = event.model
+                case ModelReplied(message):
+                    name = message.model or asked
+                    for table, key in ((self.models, name), (self.days, day), (self.sessions, session)):
+                        table[key] = table.get(key, Usage()) + message.usage
+                case CallFinished(result):
+                    use = self.tools.setdefault(result.tool, ToolUse())
+                    use.calls += 1
+                    use.failed += not result.ok
+                    use.seconds.append(result.notes.duration_s)
+                    use.result_tokens += result_tokens(result)
+                case _:
+                    pass
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "runs": self.runs,
+            **{
+                name: {key: usage.to_dict() for key, usage in getattr(self, name).items()}
+                for name in ("models", "days", "sessions")
+            },
+            "tools": {name: use.to_dict() for name, use in sorted(self.tools.items())},
+        }
+
+
+_TYPES = frozenset({"run.started", "model.replied", "call.finished"})
+
+
+def usage_of(store: Store, *, since: float = 0.0, kit: Toolkit | None = None) -> UsageReport:
+    """Fold the recorded runs that started at `since` (seconds since the epoch) or later."""
+    report = UsageReport()
+    for row in store.runs(limit=-1):
+        if row.started >= since:
+            entries = [e for e in store.read(row.stream, run=row.id) if e.type in _TYPES]
+            day = time.strftime("%Y-%m-%d", time.localtime(row.started))
+            report.add(decode(entries), day=day, session=row.stream)
+    if kit is not None:
+        for name, tokens in toolkit_tokens(kit).items():
+            report.tools.setdefault(name, ToolUse()).schema_tokens = tokens
+    return report

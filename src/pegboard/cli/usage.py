@@ -1,0 +1,56 @@
+"""`pegboard usage`: tokens, money and time, by model, day, session and tool."""
+
+from __future__ import annotations
+
+import time
+
+from pegboard.app.usage import usage_of
+from pegboard.cli.options import Options
+from pegboard.cli.show import print_json, safe, say, table
+from pegboard.core.errors import BuildError
+from pegboard.core.transcript import Usage
+
+UNITS = {"m": 60, "h": 3600, "d": 86400}
+
+
+def usage(since: str, *, options: Options) -> int:
+    """Carry out the command; the exit status."""
+    if not since[:-1].isdigit() or since[-1] not in UNITS:
+        raise BuildError(f"--since takes 7d, 12h or 30m, not {since!r}")
+    with options.open() as app:
+        report = usage_of(app.store, since=time.time() - int(since[:-1]) * UNITS[since[-1]], kit=app.toolkit)
+    if options.json:
+        print_json(report.to_dict())
+        return 0
+    say(f"{report.runs} runs in the last {since}")
+    for name, rows in (("model", report.models), ("day", report.days), ("session", report.sessions)):
+        if rows:
+            say()
+            table(
+                [(safe(key), *_row(u)) for key, u in rows.items()],
+                head=(name, "turns", "in", "cached", "out", "cost"),
+            )
+    tools = sorted(report.tools.items(), key=lambda item: (-item[1].result_tokens, item[0]))
+    say()
+    table(
+        [
+            (
+                name,
+                str(t.calls),
+                str(t.failed),
+                f"{sum(t.seconds):.2f}",
+                str(t.result_tokens),
+                str(t.schema_tokens),
+            )
+            for name, t in tools
+        ],
+        head=("tool", "calls", "failed", "seconds", "result tokens", "schema tokens"),
+    )
+    return 0
+
+
+def _row(usage: Usage) -> tuple[str, str, str, str, str]:
+    cost = "-" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    return (
+        str(usage.requests), str(usage.input_tokens), str(usage.cache_read_tokens), str(usage.output_tokens), cost,
+    )  # fmt: skip

@@ -1,0 +1,316 @@
+"""What happens at the edge: signals, closed pipes, locales, damaged state, and errors that nobody foresaw."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pegboard.core.errors import ModelError
+from tests.cli.conftest import Run, argv, environment, tree
+from tests.ledger import owes
+
+
+def test_an_error_nobody_foresaw_is_a_line_and_not_a_traceback(
+    pegboard: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> int:
+        raise RuntimeError("odd \x1b[31m thing")
+
+    monkeypatch.setattr("pegboard.cli.doctor.doctor", broken)
+    quiet = pegboard("doctor")
+    monkeypatch.setenv("PEGBOARD_DEBUG", "1")
+    loud = pegboard("doctor")
+
+    assert quiet.status == loud.status == 1
+    assert quiet.err.startswith("pegboard: unexpected RuntimeError: odd \\x1b[31m thing at test_boundary.py:")
+    assert "Traceback" not in quiet.err
+    assert "Traceback" in loud.err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ModelError("no key", hint="Set one."), 1, "pegboard: no key\n  Set one.\n"),
+        (PermissionError(13, "Permission denied", "/x/y"), 1, "pegboard: Permission denied: /x/y\n"),
+        (EOFError(), 1, "pegboard: the input ended before an answer was given\n"),
+        (KeyboardInterrupt(), 130, "pegboard: interrupted\n"),
+    ],
+)
+def test_each_kind_of_error_has_its_line_and_status(
+    pegboard: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, said: str
+) -> None:
+    def broken(*_: object, **__: object) -> int:
+        raise error
+
+    monkeypatch.setattr("pegboard.cli.doctor.doctor", broken)
+
+    done = pegboard("doctor")
+
+    assert (done.status, done.err) == (status, said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@owes("A-54")
+def test_a_signal_ends_the_command_and_all_that_it_started(workspace: Path, number: int, status: int) -> None:
+    script = "echo $$ > pid; sleep 60 & echo $! > child; wait"
+    process = subprocess.Popen(
+        argv("call", "exec", f"command={script}", "--mode", "full"), env=environment(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    _wait_for(lambda: (workspace / "child").exists() and (workspace / "child").read_text().strip() != "")
+
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+
+    assert process.returncode == status
+    assert "Traceback" not in out + err
+    assert "pegboard: " in err
+    _wait_for(lambda: not _sleepers(workspace))
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_failure(workspace: Path) -> None:
+    process = subprocess.Popen(
+        argv("tools", "--dialect", "openai-chat"),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+
+    err = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(20), err) == (0, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "POSIX"},
+        {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+)
+def test_a_plain_locale_changes_nothing(command: Run, workspace: Path, locale: dict[str, str]) -> None:
+    written = command("call", "write_file", "path=é日.txt", "content=ü", env=locale)
+    shown = command("call", "read_file", "path=é日.txt", "--json", env=locale)
+
+    assert written.status == 0
+    assert json.loads(shown.out)["data"]["text"] == "ü"
+    assert (workspace / "é日.txt").read_text(encoding="utf-8") == "ü"
+
+
+@pytest.mark.slow
+def test_output_that_takes_ascii_only_is_still_json(command: Run, workspace: Path) -> None:
+    (workspace / "u.txt").write_text("ü 日 🙂\n", encoding="utf-8")
+
+    shown = command("call", "read_file", "path=u.txt", "--json", env={"PYTHONIOENCODING": "ascii"})
+    plain = command("call", "read_file", "path=u.txt", env={"PYTHONIOENCODING": "ascii"})
+
+    assert shown.out.isascii()
+    assert json.loads(shown.out)["data"]["text"] == "ü 日 🙂\n"
+    assert (plain.status, plain.out.isascii()) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments"),
+    [
+        ("history.sqlite", b"this is no database at all, is it", ["runs"]),
+        (
+            "history.sqlite",
+            b"this is no database at all, is it",
+            ["call", "write_file", "path=n", "content=x"],
+        ),
+        ("history.sqlite", b"this is no database at all, is it", ["run", "x", "--model", "local"]),
+        ("grants.json", b'[{"id": ', ["grants"]),
+        ("grants.json", b'{"a": 1}', ["call", "write_file", "path=n", "content=x"]),
+        ("trust.json", b"{", ["trust", "--list"]),
+        ("trust.json", b"[1]", ["trust", "--list"]),
+    ],
+)
+def test_damaged_state_is_named_and_left_as_it_is_and_nothing_is_done(
+    pegboard: Run, home: Path, workspace: Path, name: str, content: bytes, arguments: list[str]
+) -> None:
+    state = home / ".local/state/pegboard"
+    state.mkdir(parents=True)
+    (state / name).write_bytes(content)
+
+    done = pegboard(*arguments)
+
+    assert done.status in (1, 2)
+    assert str(state / name) in done.err
+    assert "move it away" in done.err
+    assert done.err.count("\n") == 1
+    assert (state / name).read_bytes() == content
+    assert tree(workspace) == {"a.txt": b"hello\nworld\n"}
+
+
+def test_a_state_folder_that_cannot_be_made_is_named_and_nothing_is_done(
+    pegboard: Run, home: Path, workspace: Path
+) -> None:
+    (home / ".local").write_text("a file where a folder should be")
+
+    done = pegboard("call", "write_file", "path=n", "content=x")
+
+    assert done.status == 1
+    assert str(home / ".local/state/pegboard") in done.err
+    assert not (workspace / "n").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_share_one_state(workspace: Path) -> None:
+    many = [
+        subprocess.Popen(
+            argv("call", "write_file", f"path=f{n}", "content=x"), env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for n in range(6)
+    ]  # fmt: skip
+    ended = [(p.communicate(timeout=60)[1], p.returncode) for p in many]
+
+    assert [status for _, status in ended] == [0] * 6, ended
+    listed = subprocess.run(
+        argv("runs", "--json"), env=environment(), capture_output=True, text=True, check=True
+    )
+    verified = subprocess.run(
+        argv("audit", "verify"), env=environment(), capture_output=True, text=True, check=False
+    )
+    assert len(listed.stdout.splitlines()) == 6
+    assert (verified.returncode, verified.stdout) == (0, "1 of 1 sessions verified\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("blocked", "arguments", "said"),
+    [
+        (
+            "openai",
+            ["run", "x", "--model", "openai:m@http://127.0.0.1:9/v1"],
+            "pip install 'pegboard[openai]'",
+        ),
+        ("xllamacpp", ["run", "x", "--model", "gguf:{weights}"], "pip install 'pegboard[gguf]'"),
+        ("pypdfium2", ["call", "read_file", "path=x.pdf"], "pip install 'pegboard[documents]'"),
+    ],
+)
+def test_a_missing_extra_says_how_to_get_it(
+    command: Run, workspace: Path, tmp_path: Path, blocked: str, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules[{blocked!r}] = None\nsys.modules['pypdf'] = None\n"
+    )
+    (workspace / "x.pdf").write_bytes(
+        b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF"
+    )
+    weights = workspace / "w.gguf"
+    weights.write_bytes(b"GGUF" + bytes(64))
+    path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
+
+    done = command(*[a.format(weights=weights) for a in arguments], env={"PYTHONPATH": path})
+
+    assert done.status == 1
+    assert said in done.out + done.err
+    assert "Traceback" not in done.out + done.err
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_person_is_asked_and_ctrl_c_ends_the_question(workspace: Path) -> None:
+    said, status = _at_a_terminal(["call", "delete_file", "path=a.txt"], [(b"allow? ", b"\x03")])
+
+    assert status == 130
+    assert "delete_file wants to:" in said
+    assert (workspace / "a.txt").exists()
+
+
+@pytest.mark.slow
+@owes("A-08")
+def test_on_a_terminal_a_yes_lets_the_call_go_and_a_no_does_not(workspace: Path) -> None:
+    refused, first = _at_a_terminal(
+        ["call", "delete_file", "path=a.txt"], [(b"allow? ", b"what\n"), (b"allow? ", b"n: keep it\n")]
+    )
+    still = (workspace / "a.txt").exists()
+    allowed, second = _at_a_terminal(["call", "delete_file", "path=a.txt"], [(b"allow? ", b"y\n")])
+
+    assert (first, still) == (3, True)
+    assert "keep it" in refused
+    assert (second, (workspace / "a.txt").exists()) == (0, False)
+    assert "approved by terminal" in allowed
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_question_of_a_tool_is_answered(workspace: Path) -> None:
+    said, status = _at_a_terminal(
+        ["call", "ask_user", "question=Which?", "options=red", "options=blue"], [(b"> ", b"2\n")]
+    )
+
+    assert status == 0
+    assert "blue" in said.rpartition("> ")[2]
+
+
+@pytest.mark.slow
+def test_on_a_terminal_progress_is_shown_while_a_tool_works_and_wiped(workspace: Path) -> None:
+    said, status = _at_a_terminal(["call", "exec", "command=sleep 1.5"], [])
+
+    assert status == 0
+    assert "⠙ exec" in said or "⠹ exec" in said or "⠸ exec" in said
+    assert "\r\x1b[2K" in said
+
+
+def _at_a_terminal(arguments: list[str], talk: list[tuple[bytes, bytes]]) -> tuple[str, int]:
+    """Run in a pseudo-terminal; answer each prompt in turn."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import os,sys; os.setsid(); import fcntl,termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+         "from pegboard.cli.main import main; sys.argv[0]='pegboard'; main()", *arguments],
+        env=environment(), stdin=follower, stdout=follower, stderr=follower,
+    )  # fmt: skip
+    os.close(follower)
+    said, seen, deadline = b"", 0, time.monotonic() + 30
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([leader], [], [], 0.1)
+        if ready:
+            try:
+                said += os.read(leader, 65536)
+            except OSError:
+                break
+        if talk and talk[0][0] in said[seen:]:
+            seen = len(said)
+            os.write(leader, talk.pop(0)[1])
+    status = process.wait(10)
+    os.close(leader)
+    return said.decode("utf-8", "replace"), status
+
+
+def _sleepers(workspace: Path) -> list[str]:
+    """Processes whose working folder is the workspace."""
+    found: list[str] = []
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit() and int(one.name) != os.getpid():
+            try:
+                if os.readlink(one / "cwd") == str(workspace):
+                    found.append((one / "cmdline").read_text())
+            except OSError:
+                continue
+    return found
+
+
+def _wait_for(true: object) -> None:
+    deadline = time.monotonic() + 20
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not come true in time"
+        threading.Event().wait(0.02)

@@ -1,0 +1,177 @@
+"""A hand-written MCP server, as bad as its argument says: python peer.py JSON.
+
+Keys: tools, pages, results (tool -> result), behave (tool -> word), resources, prompts, version, stderr_bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+sys.setrecursionlimit(50_000)
+SETUP: dict[str, Any] = json.loads(sys.argv[1])
+
+
+def expand(node: Any) -> Any:
+    """`_repeat` and `_nest` of the corpus, at full size."""
+    if isinstance(node, list):
+        return [expand(v) for v in node]
+    if not isinstance(node, dict):
+        return node
+    out = {k: expand(v) for k, v in node.items() if k not in ("_repeat", "_nest")}
+    repeat = node.get("_repeat") or {}
+    if "properties" in repeat:
+        out["properties"] = {f"p{i}": {"type": "string"} for i in range(repeat["properties"])}
+    if "enum" in repeat:
+        out["properties"]["x"]["enum"] = list(range(repeat["enum"]))
+    if "_nest" in node:
+        out = {"type": "object"}
+        for _ in range(node["_nest"]):
+            out = {"type": "object", "properties": {"a": out}}
+    return out
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def raw(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def answer(id: Any, result: Any) -> None:
+    say({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": value}]}
+
+
+def call(id: Any, params: dict[str, Any]) -> None:
+    name = params["name"]
+    words = SETUP.get("behave", {}).get(name, "").split()
+    match words[:1]:
+        case ["crash"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case ["book"]:
+            with open(words[1], "a") as file:
+                file.write("booked\n")
+            os._exit(1)
+        case ["hang"]:
+            time.sleep(0.05)
+        case ["progress"]:
+            token = params.get("_meta", {}).get("progressToken")
+            for done in range(int(words[1])):
+                say({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": done}})
+                time.sleep(0.02)
+        case ["big"]:
+            sys.stderr.write("x" * 2_000_000)
+            sys.stderr.flush()
+            answer(id, text("y" * int(words[1])))
+        case ["image"]:
+            data = "A" * int(words[1])
+            answer(id, {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
+        case ["half"]:
+            raw('{"jsonrpc":"2.0","id":%s,"result":{"conte' % id)
+            os._exit(0)
+        case ["garbage"]:
+            raw("this is not json\n" * int(words[1]))
+            answer(id, text("after the garbage"))
+        case ["wrong-id"]:
+            answer(987654, text("not yours"))
+            answer(id, text("yours"))
+        case ["nan"]:
+            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"x":NaN}}}\n' % id)
+        case ["surrogate"]:
+            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}\n' % id)
+        case ["deep"]:
+            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}\n' % (id, '{"a":' * 5000 + "1" + "}" * 5000))
+        case ["env"]:
+            answer(id, text(json.dumps(dict(os.environ))))
+        case ["requests"]:
+            say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
+            say({"jsonrpc": "2.0", "id": 77, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+            reply = json.loads(sys.stdin.readline())
+            answer(id, text(json.dumps(reply)))
+        case ["ask"]:
+            say({"jsonrpc": "2.0", "id": 78, "method": "elicitation/create", "params": SETUP["elicit"]})
+            reply = json.loads(sys.stdin.readline())
+            answer(id, text(json.dumps(reply.get("result", reply))))
+        case ["change"]:
+            SETUP["tools"] = SETUP["then"]
+            say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            answer(id, text("changed"))
+        case ["fork"]:
+            for _ in range(20):
+                subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+            answer(id, text("forked"))
+        case _:
+            result = SETUP.get("results", {}).get(name)
+            answer(id, result if result is not None else text(json.dumps(params.get("arguments"))))
+
+
+def page(key: str, rows: list[Any], params: dict[str, Any]) -> dict[str, Any]:
+    size = SETUP.get("page")
+    if not size or key != "tools":
+        return {key: rows}
+    start = int(params.get("cursor", "0"))
+    if SETUP.get("endless"):
+        return {key: rows[:size], "nextCursor": "1"}
+    out: dict[str, Any] = {key: rows[start : start + size]}
+    if start + size < len(rows):
+        out["nextCursor"] = str(start + size)
+    return out
+
+
+def main() -> None:
+    if SETUP.get("ignore_sigterm"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if SETUP.get("silent"):
+        while True:
+            time.sleep(600)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if "log" in SETUP:
+            with open(SETUP["log"], "a") as file:
+                file.write(line)
+        if id is None or method is None:
+            continue
+        match method:
+            case "initialize":
+                if SETUP.get("early"):
+                    answer(1234, {"unasked": True})
+                capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+                capabilities |= {k: {} for k in ("resources", "prompts") if k in SETUP}
+                answer(id, {"protocolVersion": SETUP.get("version", "2025-11-25"), "capabilities": capabilities,
+                            "serverInfo": {"name": SETUP.get("says", "peer"), "version": "1"}})  # fmt: skip
+            case "tools/list":
+                answer(id, page("tools", expand(SETUP.get("tools", [])), params))
+            case "resources/list":
+                answer(id, {"resources": SETUP["resources"]})
+            case "resources/templates/list":
+                answer(id, {"resourceTemplates": []})
+            case "resources/read":
+                answer(id, {"contents": [{"uri": params["uri"], "text": f"content of {params['uri']}"}]})
+            case "prompts/list":
+                answer(id, {"prompts": SETUP["prompts"]})
+            case "prompts/get":
+                answer(id, {"messages": [{"role": "user", "content": {"type": "text", "text": f"prompt {params}"}}]})
+            case "tools/call":
+                call(id, params)
+            case "ping":
+                answer(id, {})
+            case _:
+                say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}})
+    if SETUP.get("ignore_eof"):
+        time.sleep(600)
+
+
+main()

@@ -1,0 +1,66 @@
+"""A server of ours for the tests: python served.py stdio|http."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+from pegboard import PURE, Effect, Executor, Inject, Toolkit, tool
+from pegboard.mcp.approving import ClientApprover
+from pegboard.mcp.exchange import ClientDoor
+from pegboard.mcp.offered import Prompt, TextPrompts
+from pegboard.mcp.server import Service
+
+
+@tool(effects=PURE)
+async def echo(text: str) -> str:
+    """Echo the text."""
+    return text
+
+
+@tool(effects=PURE)
+async def add(a: int, b: int) -> dict[str, int]:
+    """Add two numbers."""
+    return {"sum": a + b}
+
+
+@tool(effects=[Effect("send", "mail:boss")])
+async def send_mail(text: str) -> str:
+    """Send mail."""
+    return f"sent {text}"
+
+
+@tool(effects=PURE)
+async def wait(seconds: float, client: Inject[ClientDoor]) -> str:
+    """Wait, reporting progress."""
+    client.progress(1, 2, "half")
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@tool(effects=PURE)
+async def child() -> str:
+    """Start a process and print noise."""
+    print("noise on standard output")
+    started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    return str(started.pid)
+
+
+def build(*, trusted: bool = False, **options: Any) -> Service:
+    """The service."""
+    kit = Toolkit([echo, add, send_mail, wait, child])
+    door = Executor(kit, approver=ClientApprover(trusted=trusted), provide=[ClientDoor()])
+    prompts = TextPrompts([Prompt("greet", "Greets.", "Hello {name}!", ("name",))])
+    return Service(door.pipeline, door.context, prompts=prompts, name="served", version="1", **options)
+
+
+def main() -> None:
+    from pegboard.mcp.serve_stdio import claim_stdout, serve_stdio
+
+    asyncio.run(serve_stdio(build(trusted="trusted" in sys.argv), sink=claim_stdout()))
+
+
+if __name__ == "__main__":
+    main()
