@@ -197,7 +197,7 @@ def list_servers(*, options: Options) -> int:
     if options.json:
         print_json({"servers": rows, "ignored": list(configured.ignored)})
         return 0
-    table([(r["name"], r["transport"], safe(str(r["runs"])), r["source"]) for r in rows])
+    table([(s.name, s.transport, safe(s.command_line), s.source) for s in configured.servers])
     for line in configured.ignored:
         say(safe(line))
     if not rows:

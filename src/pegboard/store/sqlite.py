@@ -239,16 +239,6 @@ class SqliteStore:
             )
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    """A row as an entry. SQLite keeps what it is given whatever the column says; who changed the file may have
-    left text where bytes were, and verifying must still name the record."""
-    seq, run, kind, at, digest, mac, body = row
-    return Entry(
-        seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
-        body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
-    )  # fmt: skip
-
-
 def _way_out(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
@@ -258,3 +248,13 @@ def _way_out(error: Exception) -> str:
     ):
         return "; move it away to start with an empty history, or restore a copy"
     return ""
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    """A row as an entry. SQLite keeps what it is given whatever the column says; who changed the file may have
+    left text where bytes were, and verifying must still name the record."""
+    seq, run, kind, at, digest, mac, body = row
+    return Entry(
+        seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
+        body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
+    )  # fmt: skip

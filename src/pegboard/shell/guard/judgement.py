@@ -11,7 +11,7 @@ from typing import Final
 
 from pegboard.core.effects import Effect, Verdict
 from pegboard.ports.shell import Inspection
-from pegboard.shell.guard import files, git, network, packages, system, wrappers
+from pegboard.shell.guard import files, git, network, packages, queries, system, wrappers
 from pegboard.shell.guard.calls import Call, Rule, by_table
 from pegboard.shell.guard.characters import refused
 from pegboard.shell.guard.findings import Findings, TooMuch
@@ -273,6 +273,9 @@ class _Judge:
             peeled = self._peel(call)
             if peeled is None:
                 break
+            if peeled and wrappers.gives_rights(name):
+                # A rule such as `deny exec:sudo **` speaks of the outer command too.
+                found.executed(text, tuple(w.shown for w in words), read_only=False)
             if not peeled:
                 found.executed(text, tuple(w.shown for w in words), read_only=name not in PRIVILEGE)
                 return None
@@ -328,6 +331,8 @@ class _Judge:
             call.read(word)
         text = word.text
         if text.startswith("~"):
+            if place.kind is Kind.UNKNOWN:
+                return HOLE
             return (
                 place.target
                 if place.target.startswith("/")
@@ -387,7 +392,20 @@ class _Judge:
             return git.git(call.named("git", [Word(name[4:], name), *call.args]))
         if re.fullmatch(r"(?:vim|emacs|gdb|lldb|ssh|scp)-?[\d.]+", name):
             call.ask(f"{name} runs what its arguments say")
+        self._carried(call)
         return by_table(call, _UNKNOWN)
+
+    def _carried(self, call: Call) -> None:
+        """A program nobody knows may run what its arguments name: destruction among them asks."""
+        for at, word in enumerate(call.args[:-1]):
+            name = _name(word.text) if word.known else ""
+            if name not in _DESTROYERS and not (name in SHELLS and call.args[at + 1].text.startswith("-")):
+                continue
+            before = len(self.found.effects)
+            self.inner(call, call.args[at:])
+            if any(effect.at_least not in (None, "allow") for effect in self.found.effects[before:]):
+                call.ask(f"{call.name} may run the {name} among its arguments")
+            return
 
     def _known_file(self, call: Call) -> bool:
         """Whether a program named by its path is the one of that name; says where it lies if it asks."""
@@ -477,9 +495,12 @@ _QUOTED: Final = re.compile(
 _PLAIN_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _TWICE: Final = re.compile(r"\$[A-Za-z_]\w{0,60}[^\s'\"$]{0,200}\$[A-Za-z_]")
 _UNKNOWN: Final = Program()
+_DESTROYERS: Final = frozenset(
+    {"rm", "dd", "shred", "wipefs", "mkfs", "chmod", "chown", "sudo", "eval", "kill"}
+)
 _HARMLESS_ANYWHERE: Final = frozenset(
     {"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"}
 )
 RULES: Final[dict[str, Rule]] = {
-    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
+    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, **queries.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
 }  # fmt: skip

@@ -46,6 +46,8 @@ _PRIVILEGED: Final[dict[str, tuple[str, str, int]]] = {
 def peel_plain(call: Call) -> list[Word] | None:
     """The inner command of a wrapper that changes nothing else; None where `call` is no such wrapper."""
     row = _PLAIN.get(call.name)
+    if call.name == "perf" and call.args[:1] and call.args[0].text in ("stat", "record", "trace", "mem"):
+        return _after_options(call.args[1:], ("eoprCGFc", "--event --output --freq --count", 0)) or None
     if row is None:
         return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
     if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
@@ -53,6 +55,11 @@ def peel_plain(call: Call) -> list[Word] | None:
     if call.name == "hyperfine":
         return None
     return _after_options(call.args, row)
+
+
+def gives_rights(name: str) -> bool:
+    """Whether a program runs another with other rights or in another root."""
+    return name in _PRIVILEGED
 
 
 def peel_privileged(call: Call) -> list[Word] | None:
@@ -167,6 +174,9 @@ def run_for_each(call: Call, inner: list[Word]) -> None:
     name = inner[0].text.rpartition("/")[2] if inner else ""
     before = len(call.found.effects)
     call.judge.inner(call, inner)
+    if len(inner) > 2 and re.fullmatch(r"python[\d.]*", name) and inner[1].text == "-m" and inner[2].known:
+        # What is added are arguments of a module that is named.
+        return
     if name in SHELLS or name in INTERPRETERS or name == "env":
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
@@ -335,6 +345,9 @@ _ALIASES: Final = {
     "pypy": "python", "ipython": "python", "bpython": "python", "nodejs": "node", "ts-node": "node", "tsx": "node",
     "luajit": "lua", "jruby": "ruby", "kotlin": "scala", "clj": "clojure", "hy": "python", "janet": "lua", "iex": "elixir",
 }  # fmt: skip
+_REACHES: Final = re.compile(
+    r"-?(?:IO::(?:Socket|Pty|All)|Socket\b|LWP|Net::|HTTP::|File::(?:Path|Copy|Slurp)|IPC::|Inline|Sys::|socket\b|net/|open-uri|open3|pty\b|fileutils|drb|webrick)"
+)
 _SAFE_LOADS: Final = re.compile(r"^[A-Za-z][\w:]*(?:=[\w,:]*)?$")
 
 
@@ -406,7 +419,7 @@ def _short(
     for index in range(1, len(text)):
         letter = text[index]
         rest = text[index + 1 :]
-        if letter in code:
+        if letter in code and rest != "e":
             value = (
                 Word(rest, args[at].source)
                 if rest
@@ -418,6 +431,11 @@ def _short(
             # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
             return 1, None, True
         if letter in takes:
+            if letter in "rMm" and (
+                _REACHES.match(rest)
+                or (not rest and at + 1 < len(args) and _REACHES.match(args[at + 1].text))
+            ):
+                call.ask(f"{call.name} -{letter} loads what reaches files, programs or other machines")
             if letter in "rMm" and not _SAFE_LOADS.match(
                 rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
             ):
@@ -439,6 +457,8 @@ def _program_file(call: Call, operands: list[Word], language: str) -> None:
             judge_code(call, text, language)
         return
     first, *rest = operands
+    if first.text.endswith("setup.py") and any(w.text in ("upload", "register") for w in rest):
+        call.ask("setup.py upload publishes")
     if language == "deno" and first.text == "eval":
         judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
         return
