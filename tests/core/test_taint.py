@@ -413,3 +413,21 @@ async def test_a_file_tool_reads_private_by_its_parameter(tmp_path: Path) -> Non
         result = await door.call("peek", {"path": str(tmp_path / ".env")})
 
     assert result.notes.labels == ("private",)
+
+
+def test_a_file_that_a_patch_deletes_loses_its_labels_and_one_that_it_modifies_keeps_them() -> None:
+    taints = Taints()
+    taints.finished(
+        Plan((Effect("write", "a"), Effect("write", "b"))), "s", frozenset({"untrusted"}), {}, None, "/w"
+    )
+    patch = ChangeSet(
+        (
+            Change(path="a", kind="delete", before=b"x", after=None),
+            Change(path="b", kind="modify", before=b"x", after=b"y"),
+        )
+    )
+
+    taints.finished(Plan(patch.effects(), patch), "clean", frozenset(), {}, None, "/w")
+
+    assert not taints.brought(Plan((Effect("read", "a"),)), HERE)
+    assert taints.brought(Plan((Effect("read", "b"),)), HERE)
