@@ -385,8 +385,15 @@ class Pipeline:
     async def _plan(self, ready: _Planned, context: Context) -> Plan:
         tool = ready.tool
         if tool.plan is not None:
-            made = tool.plan(ready.call, self._within(context, ready.call.id, tool))
-            return await made if isinstance(made, Awaitable) else made
+            inner = self._within(context, ready.call.id, tool)
+            # Ports ask for the running call's session while it is planned as well: an edit is compared
+            # with what that session read.
+            token = enter(inner)
+            try:
+                made = tool.plan(ready.call, inner)
+                return await made if isinstance(made, Awaitable) else made
+            finally:
+                leave(token)
         declared = tool.effects
         effects: tuple[Effect, ...] = ()
         if callable(declared):

@@ -243,6 +243,8 @@ def _way_out(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
         return "; XDG_STATE_HOME can name a folder that can be written"
-    if isinstance(error, sqlite3.DatabaseError) and any(w in str(error) for w in ("not a database", "malformed")):
+    if isinstance(error, sqlite3.DatabaseError) and any(
+        w in str(error) for w in ("not a database", "malformed")
+    ):
         return "; move it away to start with an empty history, or restore a copy"
     return ""
