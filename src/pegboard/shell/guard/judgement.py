@@ -273,6 +273,9 @@ class _Judge:
             peeled = self._peel(call)
             if peeled is None:
                 break
+            if peeled and wrappers.gives_rights(name):
+                # A rule such as `deny exec:sudo **` speaks of the outer command too.
+                found.executed(text, tuple(w.shown for w in words), read_only=False)
             if not peeled:
                 found.executed(text, tuple(w.shown for w in words), read_only=name not in PRIVILEGE)
                 return None

@@ -440,6 +440,37 @@ def dc(call: Call) -> bool:
     return True
 
 
+def getent(call: Call) -> bool:
+    """Asking for a host asks a name server, whose owner learns the name."""
+    plain = [w for w in call.args if not w.text.startswith("-")]
+    if plain and (
+        not plain[0].known or plain[0].text in ("hosts", "ahosts", "ahostsv4", "ahostsv6", "networks")
+    ):
+        for word in plain[1:] or [Word("", "")]:
+            if word.text:
+                call.found.connect(word.text.lower(), f"looks up {word.text.replace(HOLE, '…')}")
+    return True
+
+
+def ps(call: Call) -> bool:
+    """BSD's `e` among options without a dash shows each process's environment, `-E` on some systems."""
+    options, operands = call.options(
+        Program(takes="oOCuUpgGtsqk", long_takes=frozenset({"--sort", "--format", "--pid"}))
+    )
+    before = ""
+    for word in operands:
+        if (
+            re.fullmatch(r"[A-Za-z]+", word.text)
+            and "e" in word.text
+            and before[-1:] not in ("o", "O", "U", "t", "k")
+        ):
+            call.ask("ps shows the environment of processes")
+        before = word.text
+    if any(option.flag == "-E" for option in options):
+        call.ask("ps shows the environment of processes")
+    return True
+
+
 def gpg(call: Call) -> bool:
     if call.has("--verify", "--version", "--list-keys", "-k", "--fingerprint", "--print-md"):
         return True
@@ -447,7 +478,7 @@ def gpg(call: Call) -> bool:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "eval": eval_, "trap": trap, "alias": alias, "source": source, ".": source, "set": set_, "export": declare, "declare": declare, "typeset": declare,
+    "getent": getent, "ps": ps, "eval": eval_, "trap": trap, "alias": alias, "source": source, ".": source, "set": set_, "export": declare, "declare": declare, "typeset": declare,
     "readonly": declare, "local": declare, "unset": declare, "printenv": env_printed, "jq": jq, "yq": jq, "gojq": jq, "date": date, "kill": kill, "pkill": pkill,
     "systemctl": systemctl, "service": service, "crontab": crontab, "script": script_program, "watch": watch, "flock": flock, "parallel": parallel, "sem": parallel,
     "rush": parallel, "entr": entr, "nodemon": nodemon, "watchexec": entr, "hyperfine": hyperfine, "ip": ip, "bridge": ip, "hostname": few, "mount": few, "domainname": few,

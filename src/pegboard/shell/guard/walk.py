@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pegboard.shell.guard import words as w
@@ -336,6 +337,19 @@ class Walk:
         """`for NAME in WORDS`: the words are visited, the values were collected before."""
         self.children(node)
 
+    def endless(self, node: Node) -> None:
+        """`while :` and `for ((;;))`: one that only starts more in the background never stops doing so."""
+        group = next((c for c in node.named_children if c.type == "do_group"), None)
+        if group is not None and not self.quiet and _FOREVER.match(self.text(node)):
+            started, waited = False, ""
+            for child, after in pairwise([*group.children, group]):
+                started = started or after.type == "&"
+                # What waits in the background holds up nothing.
+                waited += "" if after.type == "&" else f" {self.text(child)}"
+            if started and not _PAUSES.search(waited):
+                self.on_problem("a loop without end starts processes in the background", True)
+        self.children(node)
+
     def test(self, node: Node) -> None:
         """`[[ … ]]`, `[ … ]`, `(( … ))`: a quoted subscript is evaluated once more by bash."""
         text = self.text(node)
@@ -536,6 +550,11 @@ def _find(root: Node, kinds: tuple[str, ...]) -> Iterable[Node]:
         stack.extend(reversed(node.named_children))
 
 
+_FOREVER: Final = re.compile(
+    r"while\s+(?:(?:command\s+|builtin\s+)?(?::|true|\(\(\s*1\s*\)\)|\[\[?\s+[^\s\]$]+\s+\]\]?|test\s+[^\s$;]+))\s*[;\n]"
+    r"|until\s+(?:false|!\s*(?::|true))\s*[;\n]|for\s*\(\([^;)]*;\s*1?\s*;[^)]*\)\)"
+)
+_PAUSES: Final = re.compile(r"\b(?:wait|sleep|break|exit|return|read)\b")
 _SUBSCRIPT: Final = re.compile(r"\[[^\]]*(?:\$\(|`)")
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _WORDS: Final = frozenset(
@@ -557,6 +576,8 @@ _HANDLERS: Final[dict[str, Callable[[Walk, Node], object]]] = {
     "variable_assignment": Walk.assignments,
     "variable_assignments": Walk.assignments,
     "test_command": Walk.test,
+    "while_statement": Walk.endless,
+    "c_style_for_statement": Walk.endless,
     "file_redirect": Walk.bare_redirect,
     "herestring_redirect": Walk.bare_redirect,
     "heredoc_redirect": Walk.bare_redirect,

@@ -57,6 +57,11 @@ def peel_plain(call: Call) -> list[Word] | None:
     return _after_options(call.args, row)
 
 
+def gives_rights(name: str) -> bool:
+    """Whether a program runs another with other rights or in another root."""
+    return name in _PRIVILEGED
+
+
 def peel_privileged(call: Call) -> list[Word] | None:
     """The inner command of a program that gives other rights; None where `call` is none."""
     row = _PRIVILEGED.get(call.name)
