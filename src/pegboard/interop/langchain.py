@@ -67,8 +67,10 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
         tool: a BaseTool.
         effects: what it does; None = opaque, `call langchain/NAME`, which asks.
     """
-    given = tool.tool_call_schema if not isinstance(tool.args_schema, Mapping) else tool.args_schema
-    schema = given if isinstance(given, Mapping) else given.model_json_schema()
+    given: Any = tool.args_schema
+    if not isinstance(given, Mapping):
+        given = tool.tool_call_schema
+    schema: Any = given if isinstance(given, Mapping) else given.model_json_schema()
 
     async def call(**arguments: Any) -> Any:
         message = await tool.ainvoke(
