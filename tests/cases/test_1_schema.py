@@ -16,7 +16,7 @@ from typing import Any, Literal, Optional, Union
 import pytest
 from pydantic import BaseModel
 
-from pegboard import PURE, Context, Executor, Inject, Toolkit, ToolCall, tool
+from pegboard import PURE, Context, Executor, Inject, ToolCall, Toolkit, tool
 from pegboard.core.errors import BuildError
 from tests.cases.kit import nodes, of_kind, row_id, rows
 from tests.ledger import owes
@@ -67,9 +67,9 @@ def exported(made: Any, name: str) -> dict[str, Any]:
     listed = Toolkit([made]).schemas(name)
     if name == "gemini":
         declared = listed[0]
-        return (declared.get("functionDeclarations") or declared.get("function_declarations") or [declared])[0][
-            "parameters"
-        ]
+        return (declared.get("functionDeclarations") or declared.get("function_declarations") or [declared])[
+            0
+        ]["parameters"]
     return parameters(listed[0])
 
 
@@ -237,7 +237,10 @@ async def test_a_model_used_twice_is_written_out_twice_for_gemini() -> None:
     assert "$ref" not in str(line)
     for side in ("start", "end"):
         assert str(line["properties"][side]["properties"]["lat"]["type"]).lower() == "number"
-    assert str(await Executor([draw]).call("draw", {"c": {"start": {"lat": 1}, "end": {"lat": 2.5}}})) == "1.0 2.5"
+    assert (
+        str(await Executor([draw]).call("draw", {"c": {"start": {"lat": 1}, "end": {"lat": 2.5}}}))
+        == "1.0 2.5"
+    )
 
 
 class Node(BaseModel):

@@ -48,13 +48,13 @@ class WebSearchTool(BaseTool):
         try:
             results = self._do_search(query, max_results)
             return ToolResult(success=True, data=results, metadata={"engine": "table"})
-        except Exception as e:
+        except Exception as e:  # noqa: BLE001  (as the document writes it)
             return ToolResult(success=False, error=str(e))
 
     def _do_search(self, query: str, max_results: int) -> list[str]:
         if query == "broken":
             raise RuntimeError("no route")
-        return [f"{query} {n}" for n in range(max_results)][:2] + [str(max_results)]
+        return [*[f"{query} {n}" for n in range(max_results)][:2], str(max_results)]
 
 
 class Delete(BaseTool):

@@ -244,6 +244,7 @@ async def test_what_a_command_changed_carries_the_labels_of_its_session() -> Non
     (Effect("connect", "elsewhere.org"), {"untrusted"}),
     (Effect("call", "github/search"), {"untrusted"}),
     (Effect("call", "ours/wiki"), set[str]()),
+    (Effect("call", "python/my_function"), set[str]()),
     (Effect("write", ".env"), set[str]()),
 ])  # fmt: skip
 @owes("G-06")
@@ -260,8 +261,21 @@ def test_a_search_that_finds_something_in_a_private_file_is_private() -> None:
     taints = Taints()
     search = Plan((Effect("read", "."),))
 
-    assert set(taints.reached(search, HERE, "src/a.py:3:x = 1\nconf/.env:1:TOKEN=…")) == {"private"}
-    assert taints.reached(search, HERE, "docs/a.md:3:put it into .env:12 or so") == {}
+    assert taints.found(search, HERE, "src/a.py:3:x = 1\nconf/.env:1:TOKEN=…") == "conf/.env"
+    assert taints.found(search, HERE, "conf/.env:\n  1: TOKEN=…") == "conf/.env"
+    assert taints.found(search, HERE, "docs/a.md:3:put it into .env:12 or so") is None
+    assert taints.found(search, HERE, "src/a.py:3:x") is None
+    assert taints.found(Plan((Effect("write", "x"),)), HERE, "conf/.env:1:x") is None
+    assert Taints(TaintRules(private=("hr/**",))).found(search, HERE, "hr/a.md:1:x") == "hr/a.md"
+
+
+async def test_a_search_labels_its_result() -> None:
+    @tool(effects=[Effect("read", ".")])
+    def search() -> str:
+        """Search."""
+        return "conf/.env:1:TOKEN=…"
+
+    assert (await Executor([search]).call("search", {})).notes.labels == ("private",)
 
 
 @owes("G-06")

@@ -14,6 +14,7 @@ from pegboard.core.approval import Approver
 from pegboard.core.budgets import Spent
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
+from pegboard.core.deferral import BEYOND
 from pegboard.core.errors import BuildError
 from pegboard.core.events import (
     TRANSIENT,
@@ -92,12 +93,15 @@ class Agent:
         executor: Executor | None = None,
         allow_models: Mapping[str, Sequence[str]] | None = None,
         calls_in: str | None = None,
+        defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
         self.instructions = instructions
         self.name = name
         self.limits = limits or Limits()
-        self.executor = executor or Executor(tools, provide=provide, agent=name, **options)
+        self.executor = executor or Executor(
+            tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
+        )
         self._model = model
         self._output = output
         self._allow_models = dict(allow_models or {})

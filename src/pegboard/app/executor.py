@@ -11,6 +11,7 @@ from pegboard.app.wiring import Wiring
 from pegboard.core.approval import Approver
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
+from pegboard.core.deferral import ToolIndex, deferred
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
@@ -21,6 +22,7 @@ from pegboard.core.rules import Rule
 from pegboard.core.source import ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.ports.catalogue import Catalogue
 
 
 class Executor:
@@ -41,6 +43,8 @@ class Executor:
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
         session, agent: how the calls' context names them.
+        defer_beyond: with more tools than this a model is shown some, and finds the others by
+            `search_tools` (ledger K-84); None = it is shown all.
 
     Raises:
         BuildError: a tool cannot be built, or needs something that nothing provides.
@@ -63,10 +67,14 @@ class Executor:
         timeout_s: float | None = 600.0,
         session: str = "local",
         agent: str = "main",
+        defer_beyond: int | None = None,
         wiring: Wiring | None = None,
     ) -> None:
         plain, sources = split(tools)
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
+        own = kit
+        if defer_beyond is not None:
+            kit = deferred(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         self.toolkit = kit
         self.pipeline = Pipeline(
@@ -83,7 +91,8 @@ class Executor:
             safeguards=self.wiring.safeguards,
         )
         self._sources: tuple[ToolSource, ...] = tuple(sources)
-        self._own = kit
+        self._own = own
+        self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
         self._hooks = tuple(hooks)
@@ -108,8 +117,13 @@ class Executor:
                 return
             found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
-            self.toolkit = joined(self._own, found)
-            self.pipeline.offer(self.toolkit)
+            kit = joined(self._own, found)
+            if self._defer_beyond is not None:
+                kit = deferred(kit, beyond=self._defer_beyond)
+            if kit.advertised() is not kit:
+                self.pipeline.provide[Catalogue] = ToolIndex(kit)
+            self.toolkit = kit
+            self.pipeline.offer(kit)
 
     @property
     def policy(self) -> Policy:

@@ -128,7 +128,10 @@ def _at_home(policy: Policy) -> Policy:
 
 
 def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
-    """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects."""
+    """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects.
+
+    The catalogue of the kit's own tools is provided here, since only here the kit is known.
+    """
     out: set[str] = set()
     for tool in kit:
         for port in tool.signature.inject.values():
@@ -138,7 +141,13 @@ def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
             out.add("Files")
     if PATH_RESOLVER in provided:
         out.discard("paths")
-    return out - {"Plan", "Context"}
+    if "Catalogue" in out:
+        # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
+        from pegboard.core.deferral import ToolIndex
+        from pegboard.ports.catalogue import Catalogue
+
+        provided[Catalogue] = ToolIndex(kit)
+    return out - {"Plan", "Context", "Catalogue"}
 
 
 __all__ = ["Spills", "Wiring"]

@@ -6,11 +6,14 @@ no data files, no state; the same input gives the same order on every machine.
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 import unicodedata
+from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 # Scripts that are written without spaces: their runs are cut into bigrams.
@@ -65,6 +68,166 @@ def rank(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
             scores[i] += times * rarity * frequency * (_K1 + 1) / (frequency + norm)
     found = [(i, score) for i, score in enumerate(scores) if score > 0]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+
+_FIELD_B: Final = 0.6
+_PAIR: Final = 0.5
+_EMPTY_WORDS: Final = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "for",
+        "to",
+        "in",
+        "on",
+        "at",
+        "by",
+        "with",
+        "from",
+        "and",
+        "or",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "this",
+        "that",
+        "these",
+        "those",
+        "it",
+        "its",
+        "i",
+        "me",
+        "my",
+        "you",
+        "your",
+        "we",
+        "our",
+        "can",
+        "could",
+        "would",
+        "should",
+        "will",
+        "do",
+        "do",
+        "what",
+        "which",
+        "who",
+        "when",
+        "where",
+        "how",
+        "much",
+        "many",
+        "please",
+        "want",
+        "need",
+        "like",
+        "help",
+        "let",
+        "giv",
+        "get",
+        "show",
+        "tell",
+        "find",
+        "ther",
+        "any",
+        "som",
+        "all",
+        "as",
+        "if",
+        "than",
+        "then",
+        "into",
+        "about",
+        "between",
+        "up",
+        "out",
+    ]
+)
+"""English words that say nothing about a tool, in the form that `words` gives them."""
+
+
+class Index:
+    """Documents of several weighted fields, prepared once, so that a search costs only what it finds.
+
+    Field-weighted BM25 (Robertson, Zaragoza and Taylor 2004): each field's length counts for itself. Pairs of
+    neighbouring words count as words too, so that `board game` finds the board games before the boards.
+
+    Args:
+        documents: each a mapping of field name to text, in a stable order.
+        weights: field name → weight; a field without one is left out.
+        prose: fields whose neighbouring words are no terms: long texts about other things.
+    """
+
+    __slots__ = ("_count", "_postings")
+
+    def __init__(
+        self,
+        documents: Iterable[Mapping[str, str]],
+        weights: Mapping[str, float],
+        *,
+        prose: Collection[str] = (),
+    ) -> None:
+        paired = [name not in prose for name in weights]
+        cut = [
+            [(weight, words(document.get(name, ""))) for name, weight in weights.items()]
+            for document in documents
+        ]
+        self._count = len(cut)
+        means = [
+            (sum(len(fields[f][1]) for fields in cut) / self._count if self._count else 0.0) or 1.0
+            for f in range(len(weights))
+        ]
+        gathered: dict[str, tuple[array[int], array[float]]] = {}
+        for index, fields in enumerate(cut):
+            found: dict[str, float] = {}
+            for mean, pairs, (weight, run) in zip(means, paired, fields, strict=True):
+                share = weight / (1 - _FIELD_B + _FIELD_B * len(run) / mean)
+                for word in run:
+                    found[word] = found.get(word, 0.0) + share
+                for pair in _pairs(run) if pairs else ():
+                    found[pair] = found.get(pair, 0.0) + share * _PAIR
+            for word, frequency in found.items():
+                holders = gathered.get(word)
+                if holders is None:
+                    holders = gathered[word] = (array("l"), array("d"))
+                holders[0].append(index)
+                holders[1].append(frequency * (_K1 + 1) / (frequency + _K1))
+        self._postings = gathered
+
+    def __len__(self) -> int:
+        return self._count
+
+    def search(self, query: str, *, limit: int = 5) -> list[tuple[int, float]]:
+        """The best documents: `(index, score)`, scores above 0 and falling; ties in the documents' order.
+
+        Args:
+            query: words of the request, in any language; a repeated word counts once.
+            limit: how many at most.
+        """
+        run = words(query)
+        wanted = dict.fromkeys(w for w in run if w not in _EMPTY_WORDS)
+        # A query of nothing but empty words is still a query.
+        wanted = {**(wanted or dict.fromkeys(run)), **dict.fromkeys(_pairs(run))}
+        scores: dict[int, float] = {}
+        for word in wanted:
+            holders = self._postings.get(word)
+            if holders is None:
+                continue
+            held = len(holders[0])
+            rarity = math.log(1 + (self._count - held + 0.5) / (held + 0.5))
+            for index, weight in zip(*holders, strict=True):
+                scores[index] = scores.get(index, 0.0) + rarity * weight
+        best = heapq.nsmallest(limit, scores.items(), key=lambda pair: (-pair[1], pair[0]))
+        return [(index, score) for index, score in best]
+
+
+def _pairs(run: Sequence[str]) -> list[str]:
+    return [f"{a} {b}" for a, b in pairwise(run)]
 
 
 def _fold(word: str) -> str:

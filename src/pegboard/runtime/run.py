@@ -117,7 +117,7 @@ class Loop:
         is taken up again: open calls that had started are answered as interrupted unless their tool
         is idempotent, calls that waited get their answer, the others run now.
         """
-        kit = self.executor.pipeline.toolkit
+        kit = self.executor.pipeline.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
         talk = Talk(
             lambda: self.model.converse(

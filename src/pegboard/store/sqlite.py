@@ -106,7 +106,7 @@ class SqliteStore:
             *values,
             limit,
         )
-        return [Entry(seq=r[0], run=r[1], type=r[2], at=r[3], digest=r[4], mac=r[5], body=r[6]) for r in rows]
+        return [_entry(row) for row in rows]
 
     def purge(self, stream: str, *, before: float) -> int:
         """See Store."""
@@ -243,6 +243,18 @@ def _way_out(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
         return "; XDG_STATE_HOME can name a folder that can be written"
-    if isinstance(error, sqlite3.DatabaseError) and any(w in str(error) for w in ("not a database", "malformed")):
+    if isinstance(error, sqlite3.DatabaseError) and any(
+        w in str(error) for w in ("not a database", "malformed")
+    ):
         return "; move it away to start with an empty history, or restore a copy"
     return ""
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    """A row as an entry. SQLite keeps what it is given whatever the column says; who changed the file may have
+    left text where bytes were, and verifying must still name the record."""
+    seq, run, kind, at, digest, mac, body = row
+    return Entry(
+        seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
+        body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
+    )  # fmt: skip

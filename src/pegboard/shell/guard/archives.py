@@ -12,7 +12,7 @@ from pegboard.shell.guard.words import Word
 
 _TAR: Final = Program(
     takes="fCTXIbgKLNVF", long_takes=names("--file --directory --files-from --exclude-from --use-compress-program --exclude --transform "
-                                          "--one-top-level --info-script --new-volume-script --rsh-command --rmt-command --listed-incremental")
+                                          "--one-top-level --index-file --info-script --new-volume-script --rsh-command --rmt-command --listed-incremental")
 )  # fmt: skip
 
 
@@ -43,6 +43,8 @@ def tar(call: Call) -> bool:
             option.flag in ("-I", "--use-compress-program") and _compressor(option.value)
         ):
             call.ask(f"tar {option.flag} runs a program")
+        if option.flag == "--index-file" and option.value:
+            call.write(option.value)
         if option.flag in ("-P", "--absolute-names") and extracts:
             call.ask("tar -P writes to the absolute paths that stand in the archive")
         if option.flag in ("-C", "--directory", "--one-top-level") and option.value:

@@ -106,6 +106,9 @@ class Expander:
                 return [w.double_quoted(text) if quoted else w.unquoted(text)], False
         elif kind == "raw_string":
             return [self.text(node)[1:-1]], False
+        elif kind == "translated_string":
+            # `$"rm"` is `"rm"` where no message catalogue translates it.
+            return self.built(node.named_children[0], quoted) if node.named_children else ([""], False)
         elif kind == "ansi_c_string":
             return [w.ansi_c(self.text(node)[2:-1])], False
         elif kind == "simple_expansion":
@@ -199,6 +202,9 @@ class Expander:
             return self.workspace
         if re.fullmatch(r"mktemp(?: -d)?", command):
             return "/tmp/" + HOLE
+        # A path that is only printed is that path; the name of a program stays unknown, so that it asks.
+        if printed := re.fullmatch(r"(?:echo|printf)\s+(['\"]?)([./~][\w./~@+-]*)\1", command):
+            return printed[2]
         return HOLE
 
     # -- values

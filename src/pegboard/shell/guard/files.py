@@ -8,11 +8,13 @@ from typing import Final
 
 from pegboard.shell.guard.archives import rsync, tar
 from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.searches import awk, fd, find, sed
 from pegboard.shell.guard.tables import PROGRAMS
 from pegboard.shell.guard.words import Word
+from pegboard.shell.guard.wrappers import operands_of
 
 _RM: Final = Program()
 _RECURSIVE: Final = names("-r -R --recursive")
@@ -48,6 +50,9 @@ def copy(call: Call) -> bool:
         sources, targets = operands, []
     for word in sources:
         if call.name == "mv":
+            if call.found.places.at(word.text, call.cwd).kind is Kind.SECRET:
+                # Under another name nobody would know it for a secret.
+                call.read(word)
             call.delete(word, recursive=call.cwd is not None)
         elif call.name == "ln" and any(o.flag in ("-s", "--symbolic") for o in options) and targets:
             _link(call, word, targets[0])
@@ -69,15 +74,19 @@ def _link(call: Call, source: Word, target: Word) -> None:
     """A symbolic link's text is read from the folder that the link stands in."""
     folder = posixpath.dirname(target.text.rstrip("/"))
     if not source.text.startswith(("/", "~")) and folder and target.known:
-        call.found.read(posixpath.join(folder, source.text), call.cwd, plain=False)
+        text = posixpath.join(folder, source.text)
+        call.found.read(text, call.cwd, plain=False)
     else:
+        text = source.text
         call.read(source)
+    if call.found.places.at(text, call.cwd).kind is Kind.PROTECTED:
+        call.ask(f"a link to {text}, a protected file of the workspace, could be written through")
 
 
 def _gives_rights(mode: str) -> bool:
     if HOLE in mode:
         return True
-    return bool(re.fullmatch(r"0?[2-7][0-7]{3}", mode) or re.search(r"[ugoa]*[+=][rwxXt]*s", mode))
+    return bool(re.fullmatch(r"[-+=]?0?[2-7][0-7]{3}", mode) or re.search(r"[ugoa]*[+=][rwxXt]*s", mode))
 
 
 def chmod(call: Call) -> bool:
@@ -119,6 +128,8 @@ def tree_writer(call: Call) -> bool:
     """`zip`, `unzip`, `7z`: the archive and the folder."""
     if call.name == "unzip":
         listing = call.has("-l", "-t", "-v", "-Z", "-p")
+        if call.has("-:"):
+            call.ask("unzip -: writes to the paths above the folder that stand in the archive")
         return by_table(call, PROGRAMS["unzip"]) or listing
     if call.name.startswith("7z"):
         for word in call.args:
@@ -234,7 +245,38 @@ def sqlite3(call: Call) -> bool:
     return False
 
 
+def rename(call: Call) -> bool:
+    """`rename`: Perl's takes code, util-linux' two texts; then files."""
+    operands = operands_of(call, "")
+    if operands and re.match(r"[sy][^\w\s]|tr\W", operands[0].text):
+        if re.search(r"\W[a-z]*e[a-z]*$", operands[0].text):
+            call.ask("rename runs code on each name (the flag e)")
+        judge_code(call, operands[0].text, "perl")
+        operands = operands[1:]
+    for word in operands:
+        call.doubtful(word)
+    return False
+
+
+_CMAKE_AS: Final = {
+    "rm": "rm", "remove": "rm -f", "remove_directory": "rm -r", "copy": "cp", "copy_directory": "cp -r", "copy_if_different": "cp",
+    "copy_directory_if_different": "cp -r", "rename": "mv", "make_directory": "mkdir", "touch": "touch", "touch_nocreate": "touch", "cat": "cat",
+    "create_symlink": "ln -s", "create_hardlink": "ln", "env": "env", "time": "time", "tar": "tar", "chdir": "env -C",
+}  # fmt: skip
+
+
+def cmake(call: Call) -> bool:
+    """`cmake -E TOOL` is that tool; everything else builds."""
+    if call.args[:1] and call.args[0].text == "-E":
+        known = _CMAKE_AS.get(call.args[1].text if len(call.args) > 1 else "")
+        if known is not None:
+            call.judge.inner(call, [*(Word(part, part) for part in known.split()), *call.args[2:]])
+        return False
+    return by_table(call, Program())
+
+
 RULES: Final[dict[str, Rule]] = {
+    "rename": rename, "prename": rename, "perl-rename": rename, "cmake": cmake,
     "rm": rm, "rmdir": lambda c: _deletes(c), "unlink": lambda c: _deletes(c), "trash": lambda c: _deletes(c), "srm": rm, "grm": rm,
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
     "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "shred": shred, "wipe": shred,

@@ -95,7 +95,11 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
             at += 2 if text == "-c" else 1
         elif name in ("--git-dir", "--work-tree", "--namespace", "--super-prefix"):
             call.read(follow)
-            if call.found.places.at(follow.text, call.cwd).kind not in (*_FINE, Kind.PROTECTED):
+            if call.found.places.at(follow.text, call.cwd).kind not in (
+                Kind.INSIDE,
+                Kind.WORKSPACE,
+                Kind.PROTECTED,
+            ):
                 call.ask(f"git works with {follow.text}, outside the workspace")
             at += 1 if equals else 2
         elif name in ("--exec-path", "--config-env") and (equals or name == "--config-env"):
@@ -194,6 +198,9 @@ def _operands(call: Call, command: str) -> None:
         "help",
         "describe",
     ):
+        if command == "grep" and call.has("--no-index"):
+            for word in [w for w in call.args if not w.text.startswith("-")][1:]:
+                call.read(word)
         return
     for word in call.args:
         text = word.text

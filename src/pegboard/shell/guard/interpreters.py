@@ -9,6 +9,7 @@ from pegboard.shell.guard.calls import Call
 from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.words import Word
+from pegboard.shell.guard.wrappers import REACHES
 
 # language: (options whose value is code, options with another value)
 _CODE: Final[dict[str, tuple[str, str, str]]] = {
@@ -97,7 +98,7 @@ def _short(
     for index in range(1, len(text)):
         letter = text[index]
         rest = text[index + 1 :]
-        if letter in code:
+        if letter in code and rest != "e":
             value = (
                 Word(rest, args[at].source)
                 if rest
@@ -109,6 +110,10 @@ def _short(
             # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
             return 1, None, True
         if letter in takes:
+            if letter in "rMm" and (
+                REACHES.match(rest) or (not rest and at + 1 < len(args) and REACHES.match(args[at + 1].text))
+            ):
+                call.ask(f"{call.name} -{letter} loads what reaches files, programs or other machines")
             if letter in "rMm" and not _SAFE_LOADS.match(
                 rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
             ):
@@ -130,6 +135,8 @@ def _program_file(call: Call, operands: list[Word], language: str) -> None:
             judge_code(call, text, language)
         return
     first, *rest = operands
+    if first.text.endswith("setup.py") and any(w.text in ("upload", "register") for w in rest):
+        call.ask("setup.py upload publishes")
     if language == "deno" and first.text == "eval":
         judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
         return

@@ -17,7 +17,7 @@ from pegboard.shell.guard.characters import refused
 from pegboard.shell.guard.findings import Findings, TooMuch
 from pegboard.shell.guard.intricacy import PLAIN_LENGTH, intricate
 from pegboard.shell.guard.places import HOLE, Kind, Places
-from pegboard.shell.guard.programs import judge_program
+from pegboard.shell.guard.programs import judge_program, program_name
 from pegboard.shell.guard.segments import Segment, Source
 from pegboard.shell.guard.tables import PRIVILEGE
 from pegboard.shell.guard.walk import MAX_DEPTH, Walk, bash_parser
@@ -268,7 +268,7 @@ class _Judge:
                 found.ask("the program's name is not known before it runs")
                 found.executed(text, None, read_only=False)
                 return None
-            name = _name(program.text)
+            name = program_name(program.text)
             call = Call(
                 name, program, args, call.cwd, call.other_cwds, call.stdin, found, self, call.piped_on
             )
@@ -333,6 +333,8 @@ class _Judge:
             call.read(word)
         text = word.text
         if text.startswith("~"):
+            if place.kind is Kind.UNKNOWN:
+                return HOLE
             return (
                 place.target
                 if place.target.startswith("/")
@@ -341,11 +343,6 @@ class _Judge:
         if call.cwd is None and not text.startswith("/"):
             return HOLE
         return posixpath.normpath(posixpath.join(call.cwd or "/", text))
-
-
-def _name(program: str) -> str:
-    name = posixpath.basename(posixpath.normpath(program)) if "/" in program else program
-    return name.lower() if name.isascii() and name.isupper() else name
 
 
 _JOIN: Final = re.compile(r"((?:^|[^\\])(?:\\\\)*)\\\n")

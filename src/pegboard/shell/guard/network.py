@@ -52,9 +52,14 @@ def curl(call: Call) -> bool:
         elif flag in _SENDS or flag in ("-H", "--header"):
             _sent(call, value)
     _reach(call, hosts)
-    if any(o.flag in _SENDS for o in options):
+    if any(o.flag in _SENDS for o in options) and not _stays_here(hosts):
         call.ask("curl sends data")
     return False
+
+
+def _stays_here(hosts: list[Word]) -> bool:
+    """Whether all addresses are this machine, which inside the sandbox is the sandbox."""
+    return bool(hosts) and all(word.known and is_loopback(host_of(word.text)) for word in hosts)
 
 
 def _sent(call: Call, value: Word) -> None:
@@ -75,6 +80,9 @@ def _reach(call: Call, words: list[Word]) -> None:
                 )
             )
             continue
+        scheme = re.match(r"([a-z][a-z0-9+.-]*)://", word.text, re.IGNORECASE)
+        if scheme and scheme[1].lower() not in ("http", "https", "ftp", "ftps", "ws", "wss"):
+            call.ask(f"{call.name} speaks {scheme[1]}, which can carry any bytes to a service")
         host = host_of(word.text)
         loopback = is_loopback(host) and word.known
         call.found.connect(
@@ -227,7 +235,11 @@ def http_client(call: Call) -> bool:
             call.doubtful(word)
     for word in hosts[:4] or [Word(HOLE, "")]:
         host = re.sub(r"^(?:TCP\d?|UDP\d?|OPENSSL|SSL):", "", word.text, flags=re.IGNORECASE)
-        call.found.connect(host_of(host))
+        name = host_of(host)
+        loopback = word.known and is_loopback(name)
+        call.found.connect(
+            name, f"connects to {name}, this machine" if loopback else "", "allow" if loopback else "ask"
+        )
     return False
 
 

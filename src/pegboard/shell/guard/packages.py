@@ -85,7 +85,7 @@ def manager(call: Call) -> bool:
         return False
     if command in fetching.split():
         _fetch(call, name, command, host, rest)
-    elif command in ("config", "c", "set") and _reads_config(rest):
+    elif command in ("config", "c", "set", "pkg") and _reads_config(rest):
         return True
     elif command not in local.split() and not (
         name in _SCRIPT_MANAGERS and re.fullmatch(r"[\w:.-]+", command) and command not in _LEAVES
@@ -278,8 +278,8 @@ def _run_fetched(call: Call, rest: list[Word]) -> None:
     elif plain and not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", plain[0].text):
         call.ask(f"{call.name} fetches {plain[0].text.replace(HOLE, '…')} and runs it")
         call.found.connect("package registry", f"{call.name} fetches a program and runs it")
-    for word in plain[1:]:
-        call.doubtful(word)
+    if plain:
+        call.judge.inner(call, rest[rest.index(plain[0]) :])
 
 
 def _fetched_always(call: Call, rest: list[Word]) -> None:

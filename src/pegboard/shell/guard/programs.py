@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard import files, git, interpreters, network, packages, system, wrappers
+from pegboard.shell.guard import files, git, interpreters, network, packages, queries, system, wrappers
 from pegboard.shell.guard.calls import Call, Rule, by_table
 from pegboard.shell.guard.options import Program
 from pegboard.shell.guard.places import Kind
@@ -66,7 +66,21 @@ def _rule(call: Call) -> bool:
         return git.git(call.named("git", [Word(name[4:], name), *call.args]))
     if re.fullmatch(r"(?:vim|emacs|gdb|lldb|ssh|scp)-?[\d.]+", name):
         call.ask(f"{name} runs what its arguments say")
+    _carried(call)
     return by_table(call, _UNKNOWN)
+
+
+def _carried(call: Call) -> None:
+    """A program nobody knows may run what its arguments name: destruction among them asks."""
+    for at, word in enumerate(call.args[:-1]):
+        name = program_name(word.text) if word.known else ""
+        if name not in _DESTROYERS and not (name in SHELLS and call.args[at + 1].text.startswith("-")):
+            continue
+        before = len(call.found.effects)
+        call.judge.inner(call, call.args[at:])
+        if any(effect.at_least not in (None, "allow") for effect in call.found.effects[before:]):
+            call.ask(f"{call.name} may run the {name} among its arguments")
+        return
 
 
 def _known_file(call: Call) -> bool:
@@ -114,6 +128,12 @@ def _outside(call: Call) -> None:
         call.ask(f"{call.name} works in {call.cwd}, {kind.value}")
 
 
+def program_name(program: str) -> str:
+    """The name by which rules and rows know a program: without folder, in small letters."""
+    name = posixpath.basename(posixpath.normpath(program)) if "/" in program else program
+    return name.lower() if name.isascii() and name.isupper() else name
+
+
 def _only_tells(name: str, argument: str) -> bool:
     """Whether a lone argument makes the program print its help or version and nothing else."""
     if argument in ("--help", "--version"):
@@ -129,6 +149,9 @@ _UNKNOWN: Final = Program()
 _HARMLESS_ANYWHERE: Final = frozenset(
     {"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"}
 )
+_DESTROYERS: Final = frozenset(
+    {"rm", "dd", "shred", "wipefs", "mkfs", "chmod", "chown", "sudo", "eval", "kill"}
+)
 RULES: Final[dict[str, Rule]] = {
-    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
+    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, **queries.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from pegboard.shell.guard.code import judge_awk, judge_sed
 from pegboard.shell.guard.options import Program, names, parse, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.words import Word
-from pegboard.shell.guard.wrappers import is_filtered, run_for_each
+from pegboard.shell.guard.wrappers import file_text, is_filtered, run_for_each
 
 
 def find(call: Call) -> bool:
@@ -84,16 +84,22 @@ def fd(call: Call) -> bool:
     for at, word in enumerate(args):
         if word.text in ("-x", "--exec", "-X", "--exec-batch"):
             # Without a pattern everything is found, as with an unfiltered `find`.
-            name = "./found" if any(w.text[:1] != "-" for w in args[:at]) else "./" + HOLE
-            inner = [
-                Word(w.text.replace("{}", name), w.source, w.glob) for w in args[at + 1 :] if w.text != ";"
-            ]
-            if not any(name in w.text for w in inner):
-                inner.append(Word(name, "{}"))
-            run_for_each(call, inner)
+            plain = [w for w in args[:at] if w.text[:1] != "-"]
+            for root in plain[1:] or [Word(".", ".")]:
+                name = posixpath.join(
+                    root.text, "found" if plain and plain[0].text not in (".", "") else HOLE
+                )
+                inner = [
+                    Word(w.text.replace("{}", name), w.source, w.glob)
+                    for w in args[at + 1 :]
+                    if w.text != ";"
+                ]
+                if not any(name in w.text for w in inner):
+                    inner.append(Word(name, "{}"))
+                run_for_each(call, inner)
             return False
-        if word.text[:1] != "-" and at > 0:
-            call.doubtful(word)
+        if word.text[:1] != "-" and any(w.text[:1] != "-" for w in args[:at]):
+            call.look(word)
     return True
 
 
@@ -115,6 +121,16 @@ def sed(call: Call) -> bool:
         reads = judge_sed(call, script.text) and reads
     for word in files:
         call.read(word)
+        place = call.found.places.at(word.text, call.cwd)
+        known = (
+            file_text(posixpath.join(call.found.places.root, place.target))
+            if place.kind is Kind.INSIDE
+            else None
+        )
+        if known is not None:
+            judge_sed(call, known)
+        elif word.text in ("-", "/dev/stdin") or word.text.startswith("/dev/fd/"):
+            call.ask("sed runs a script that is not known before it runs")
     for word in operands:
         (call.write if in_place else call.read)(word)
     return reads and not files

@@ -227,7 +227,9 @@ PROGRAMS: Final[dict[str, Program]] = {
             "iptables ip6tables iptables-restore nft ufw firewall-cmd ebtables arptables pfctl tc "
             "setenforce semanage apparmor_parser aa-disable auditctl update-grub grub-install efibootmgr "
             "update-rc.d chkconfig update-alternatives dpkg-reconfigure hwclock adjtimex ntpdate visudo "
-            "cgcreate nvram csrutil spctl kmutil bpftool ldconfig authconfig pam-auth-update kldload"
+            "cgcreate nvram csrutil spctl kmutil bpftool ldconfig authconfig pam-auth-update kldload "
+            "resolvectl resolvconf systemd-resolve nmcli chvt setfont loadkeys zfs btrfs snapper timeshift "
+            "lvcreate lvextend lvreduce vgcreate pvremove quotaon edquota setquota"
         ),
         _asks("changes the system"),
     ),
@@ -246,7 +248,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open open gnome-terminal "
             "xterm konsole x-terminal-emulator dbus-launch qemu-system-x86_64 qemu VBoxManage virsh "
             "vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl criu dtrace bpftrace perf "
-            "stap sysdig eval-script autoexpect unbuffer-script"
+            "vboxmanage stap sysdig eval-script autoexpect unbuffer-script"
         ),
         _asks("runs what its arguments or input say, which cannot be judged"),
     ),
@@ -257,7 +259,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "firebase eksctl kops linode-cli ibmcloud oci s3cmd s4cmd rclone restic borg mc b2 railway "
             "render supabase planetscale pscale stripe twilio serverless sls cdk sam eb copilot amplify "
             "cf argocd flux istioctl linkerd chef-client knife puppet salt salt-ssh gh glab hub tea "
-            "hcloud scw"
+            "hcloud scw rabbitmqctl fab cap dokku juju"
         ),
         _asks("changes or reads things outside this machine"),
     ),
@@ -266,7 +268,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "psql mysql mariadb mysqladmin mysqldump pg_dump pg_dumpall pg_restore dropdb createdb "
             "dropuser createuser mongo mongosh mongodump mongorestore redis-cli cqlsh influx "
             "clickhouse-client sqlcmd sqlplus neo4j-admin cypher-shell etcdctl snowsql bcp isql usql "
-            "mycli pgcli litecli cockroach"
+            "mycli pgcli litecli cockroach duckdb"
         ),
         _asks("works on a database server"),
     ),
@@ -274,14 +276,14 @@ PROGRAMS: Final[dict[str, Program]] = {
         names(
             "security keyctl secret-tool pass gopass op bw lpass keyring gnome-keyring gpg-connect-agent "
             "ssh-add ssh-keygen ssh-copy-id ssh-agent age sops gpg gpg2 certutil keytool pwsafe kinit "
-            "klist chezmoi"
+            "klist chezmoi kwallet-query kwalletcli sshpass"
         ),
         _asks("works on keys or passwords"),
     ),
     **dict.fromkeys(
         names(
             "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port "
-            "nix-env nix nixos-rebuild choco scoop winget pkg opkg"
+            "nix-env nix nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
         ),
         _asks("installs or removes system packages"),
     ),
@@ -313,7 +315,7 @@ NETWORK: Final = names(
 
 UNFETTERED_ENV: Final = names(
     "PATH BASH_ENV ENV PROMPT_COMMAND PS4 PS0 SHELLOPTS BASHOPTS BASH_LOADABLES_PATH BASH_XTRACEFD IFS CDPATH FPATH ZDOTDIR "
-    "PAGER EDITOR VISUAL MANPAGER MANOPT MANPATH BROWSER LESSOPEN LESSCLOSE LESS LESSKEY PYTHONSTARTUP PYTHONHOME "
+    "PAGER EDITOR VISUAL MANPAGER MANOPT MANPATH BROWSER LESSOPEN LESSCLOSE LESS LESSKEY LESSKEYIN LESSKEY_SYSTEM PYTHONSTARTUP PYTHONHOME "
     "PYTHONINSPECT PYTHONBREAKPOINT PYTHONUSERBASE PYTHONPATH PYTHONEXECUTABLE PYTHONPLATLIBDIR PYTHONWARNINGS "
     "PERL5OPT PERL5LIB PERLLIB PERL5DB RUBYOPT RUBYLIB GEM_HOME NODE_OPTIONS NODE_PATH JAVA_TOOL_OPTIONS _JAVA_OPTIONS "
     "JDK_JAVA_OPTIONS CLASSPATH GCONV_PATH LOCPATH NLSPATH HOSTALIASES LOCALDOMAIN RES_OPTIONS TERMINFO TERMINFO_DIRS "

@@ -45,6 +45,8 @@ _PRIVILEGED: Final[dict[str, tuple[str, str, int]]] = {
 def peel_plain(call: Call) -> list[Word] | None:
     """The inner command of a wrapper that changes nothing else; None where `call` is no such wrapper."""
     row = _PLAIN.get(call.name)
+    if call.name == "perf" and call.args[:1] and call.args[0].text in ("stat", "record", "trace", "mem"):
+        return _after_options(call.args[1:], ("eoprCGFc", "--event --output --freq --count", 0)) or None
     if row is None:
         return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
     if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
@@ -171,6 +173,9 @@ def run_for_each(call: Call, inner: list[Word]) -> None:
     name = inner[0].text.rpartition("/")[2] if inner else ""
     before = len(call.found.effects)
     call.judge.inner(call, inner)
+    if len(inner) > 2 and re.fullmatch(r"python[\d.]*", name) and inner[1].text == "-m" and inner[2].known:
+        # What is added are arguments of a module that is named.
+        return
     if name in SHELLS or name in INTERPRETERS or name == "env":
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
@@ -325,6 +330,11 @@ def file_text(path: str) -> str | None:
     except OSError:
         return None
     return None if len(data) > _MAX_SCRIPT or b"\x00" in data else data.decode("utf-8", "replace")
+
+
+REACHES: Final = re.compile(
+    r"-?(?:IO::(?:Socket|Pty|All)|Socket\b|LWP|Net::|HTTP::|File::(?:Path|Copy|Slurp)|IPC::|Inline|Sys::|socket\b|net/|open-uri|open3|pty\b|fileutils|drb|webrick)"
+)
 
 
 def script_words(call: Call, words: list[Word]) -> None:

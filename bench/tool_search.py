@@ -1,0 +1,113 @@
+"""How well and how fast search_tools finds the right tool among many, measured on BFCL's own requests.
+
+Prints one line of JSON: recall@5 of every oracle call's tool over all tools of the set (one definition a
+name), and the time of one search over 5,000 tools as the median of 200 (milliseconds), beside a linear scan
+for the query's words in the same run (the floor's job, without ranking).
+
+    python bench/tool_search.py [FOLDER OF OUTSIDE DATA]
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pegboard.core.deferral import PROSE, WEIGHTS, ToolIndex, fields_of
+from pegboard.core.effects import PURE
+from pegboard.core.ranking import Index, words
+from pegboard.core.tool import Tool
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@dataclass(frozen=True)
+class View:
+    """A tool as the index reads it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+def load(folder: Path) -> tuple[dict[str, View], list[tuple[str, set[str]]]]:
+    """All tools by name, and each request with the names that its oracle calls."""
+    tools: dict[str, View] = {}
+    requests: list[tuple[str, set[str]]] = []
+    with gzip.open(folder / "bfcl" / "single.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            for t in row["tools"]:
+                tools.setdefault(t["name"], View(t["name"], t["description"], t["parameters"]))
+            text = " ".join(m["content"] for turn in row["query"] for m in turn if m["role"] == "user")
+            requests.append((text, {c["name"] for c in row["calls"]}))
+    return tools, requests
+
+
+def recall(tools: dict[str, View], requests: list[tuple[str, set[str]]], k: int = 5) -> float:
+    """The share of oracle tools that stand among the first `k`."""
+    names = list(tools)
+    index = Index([fields_of(t) for t in tools.values()], WEIGHTS, prose=PROSE)
+    hits = total = 0
+    for text, wanted in requests:
+        found = {names[i] for i, _ in index.search(text, limit=k)}
+        hits += len(wanted & found)
+        total += len(wanted)
+    return hits / total
+
+
+def speed(
+    tools: dict[str, View], requests: list[tuple[str, set[str]]], count: int = 5000
+) -> tuple[float, float]:
+    """Median milliseconds of one search over `count` tools, and of a plain scan for the same words."""
+    views = list(tools.values())
+    kit = [
+        Tool(lambda: None, name=f"t{n}_{views[n % len(views)].name}"[:100].replace(" ", "_"),
+             description=views[n % len(views)].description, effects=PURE,
+             parameters=views[n % len(views)].schema)
+        for n in range(count)
+    ]  # fmt: skip
+    index = ToolIndex(kit)
+    index.search("warm up")
+    texts = [set(words(" ".join(fields_of(t).values()))) for t in kit]
+    ours, floor = [], []
+    for text, _ in requests[:200]:
+        started = time.perf_counter()
+        index.search(text)
+        ours.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        wanted = set(words(text))
+        sorted(range(count), key=lambda i: -len(wanted & texts[i]))[:5]
+        floor.append(time.perf_counter() - started)
+    return statistics.median(ours) * 1000, statistics.median(floor) * 1000
+
+
+def main() -> None:
+    """Measure and print."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    tools, requests = load(folder)
+    found = recall(tools, requests)
+    ours, floor = speed(tools, requests)
+    print(
+        json.dumps(
+            {
+                "bench": "tool_search",
+                "tools": len(tools),
+                "requests": len(requests),
+                "recall@5": round(found, 4),
+                "search_ms_5000": round(ours, 3),
+                "scan_ms_5000": round(floor, 3),
+                "ratio": round(ours / floor, 3),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
