@@ -176,7 +176,9 @@ def test_history_commands_refuse_what_they_do_not_know(
 
 
 def test_there_is_nothing_to_resume(pegboard: Run, script: str) -> None:
-    assert pegboard("runs", "resume").out == "no unfinished runs\n"
+    done = pegboard("runs", "resume")
+
+    assert (done.status, done.out + done.err) == (0, "no unfinished runs\n")
 
 
 @owes("G-02")

@@ -20,7 +20,7 @@ COMMANDS = ("call", "run", "tools", "runs", "undo", "trust", "policy", "sandbox"
 def test_alone_it_shows_its_commands(pegboard: Run) -> None:
     for done in (pegboard(), pegboard("-h"), pegboard("--help")):
         assert all(f"\n  {name} " in done.out + done.err for name in COMMANDS)
-        assert "..." not in done.out + done.err, "a command's sentence is cut"
+        assert "...\n" not in (done.out + done.err).partition("Commands:")[2], "a command's sentence is cut"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -88,7 +88,7 @@ def run_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give a task to an agent: pegboard run "What does notes.txt say?" """
+    """Give a task to an agent: pegboard run "Read notes.txt" """
     from pegboard.cli.options import Options
     from pegboard.cli.run import run
 
@@ -110,7 +110,7 @@ def chat_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Talk with an agent: streaming, approvals with their diffs, slash commands."""
+    """Talk with an agent; /help lists the slash commands."""
     from pegboard.cli.chat import chat
     from pegboard.cli.options import Options
 
@@ -166,7 +166,7 @@ def replay_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Run a recorded run again from its record, without model and world."""
+    """Run a recorded run again, without model and world."""
     from pegboard.cli.options import Options
     from pegboard.cli.replay import replay_run
 
@@ -319,7 +319,7 @@ def approvals_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    """List and answer what suspended runs wait for."""
     from pegboard.cli.approvals import approvals
     from pegboard.cli.options import Options
 
