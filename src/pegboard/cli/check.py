@@ -124,6 +124,10 @@ def _module(place: str) -> ModuleType | None:
 def _tools_of(module: ModuleType) -> list[Any]:
     unique: dict[int, Any] = {}
     for value in vars(module).values():
-        if isinstance(value, Tool) or (isinstance(value, type) and issubclass(value, Tool) and value is not Tool) or (hasattr(value, "to_tool") and not isinstance(value, type)):
+        if (
+            isinstance(value, Tool)
+            or (isinstance(value, type) and issubclass(value, Tool) and value is not Tool)
+            or (hasattr(value, "to_tool") and not isinstance(value, type))
+        ):
             unique[id(value)] = value
     return list(unique.values())
