@@ -112,6 +112,36 @@ async def test_paths_are_resolved_and_denied_by_rules_in_the_files_port_too(fold
     assert "key" not in str(found)
 
 
+@owes("K-37")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit_file", {"path": "a.txt", "old_string": "alpha", "new_string": "beta"}),
+        ("write_file", {"path": "a.txt", "content": "beta\n"}),
+        (
+            "apply_patch",
+            {"patch": "*** Begin Patch\n*** Update File: a.txt\n@@\n-alpha\n+beta\n*** End Patch"},
+        ),
+    ],
+)
+async def test_a_file_that_others_changed_since_it_was_read_is_not_written_over(
+    folder: Path, name: str, arguments: dict[str, str]
+) -> None:
+    door = Executor(builtin("read_file", name), workspace=folder)
+    await door.call("read_file", {"path": "a.txt"})
+    (folder / "a.txt").write_text("alpha\nby hand\n")
+
+    result = await door.call(name, arguments)
+
+    assert result.error is not None
+    assert result.error.code == "conflict"
+    assert "+by hand" in result.error.message
+    assert (folder / "a.txt").read_text() == "alpha\nby hand\n"
+    await door.call("read_file", {"path": "a.txt"})
+    assert (await door.call(name, arguments)).ok
+    await door.aclose()
+
+
 def test_policies_modes_and_home_rules() -> None:
     kit = Toolkit([ok])
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pegboard import Executor, builtin
+from pegboard.dialects import dialect
 from pegboard.models import ScriptedModel
 from tests.ledger import SHARED
+from tests.transcript import assert_valid_transcript
 
 
 @cache
@@ -51,6 +53,14 @@ def tree(root: Path) -> dict[str, bytes]:
 def sent(model: ScriptedModel) -> list[Any]:
     """The messages of the last request that the model got."""
     return list(model.requests[-1].messages)
+
+
+def wire(messages: list[Any]) -> list[dict[str, Any]]:
+    """Messages as a provider gets them; a transcript that it would refuse fails."""
+    encoded = [one for message in messages for one in dialect("openai-chat").encode(message)]
+    json.dumps(encoded, ensure_ascii=False).encode("utf-8")
+    assert_valid_transcript(encoded, dialect="openai-chat")
+    return encoded
 
 
 def nodes(value: Any) -> Iterator[dict[str, Any]]:

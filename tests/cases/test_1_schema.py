@@ -67,9 +67,9 @@ def exported(made: Any, name: str) -> dict[str, Any]:
     listed = Toolkit([made]).schemas(name)
     if name == "gemini":
         declared = listed[0]
-        return (declared.get("functionDeclarations") or declared.get("function_declarations") or [declared])[0][
-            "parameters"
-        ]
+        return (declared.get("functionDeclarations") or declared.get("function_declarations") or [declared])[
+            0
+        ]["parameters"]
     return parameters(listed[0])
 
 
@@ -167,7 +167,7 @@ def test_a_type_that_only_the_checker_sees_is_named_at_registration(tmp_path: Pa
     assert all(word in str(caught.value) for word in ("pay", "x", "Decimal"))
 
 
-class Fruit(str, enum.Enum):
+class Fruit(str, enum.Enum):  # noqa: UP042
     APPLE = "apple"
     PEAR = "pear"
 
@@ -237,7 +237,10 @@ async def test_a_model_used_twice_is_written_out_twice_for_gemini() -> None:
     assert "$ref" not in str(line)
     for side in ("start", "end"):
         assert str(line["properties"][side]["properties"]["lat"]["type"]).lower() == "number"
-    assert str(await Executor([draw]).call("draw", {"c": {"start": {"lat": 1}, "end": {"lat": 2.5}}})) == "1.0 2.5"
+    assert (
+        str(await Executor([draw]).call("draw", {"c": {"start": {"lat": 1}, "end": {"lat": 2.5}}}))
+        == "1.0 2.5"
+    )
 
 
 class Node(BaseModel):

@@ -56,6 +56,7 @@ from pegboard.core.events import (
     Recorder,
 )
 from pegboard.core.marking import SOURCE
+from pegboard.core.placing import MANY, PATH_KINDS, placed
 from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
@@ -63,7 +64,7 @@ from pegboard.core.rules import Situation
 from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
 from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
-from pegboard.core.taint import UNTRUSTED
+from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -71,10 +72,8 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 """Wall seconds of a call whose tool sets no limit of its own."""
 
 _AUTO: Final = Policy()
-_MANY: Final = (list, tuple, set, frozenset)
 _PROCESS: Final = uuid.uuid4().hex[:12]
 _COUNT: Final = itertools.count(1)
-_PATHS: Final = frozenset({"read", "write", "delete"})
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
 """Effects outside this machine: their intent survives a power cut (decisions 18)."""
@@ -166,6 +165,9 @@ class _Planned:
     near: str = ""
     """Which budget asks for this call; empty where none does."""
     booked: bool = False
+    here: Situation | None = None
+    own: dict[str, str] | None = None
+    """Labels of what the call itself brought in, and their sources; None before it has run."""
 
 
 class Pipeline:
@@ -221,8 +223,10 @@ class Pipeline:
         self._deadlines = Deadlines()
         self._timeout_s = timeout_s
         self._injected: dict[str, tuple[tuple[str, Any], ...]] = {}
+        self._opening: set[str] = set()
         for one in toolkit:
             self._injected[one.name] = self._ports_of(one)
+            self._note_opening(one)
 
     # -- entry points -------------------------------------------------------------------------
 
@@ -329,6 +333,8 @@ class Pipeline:
             BuildError: a tool asks for a port that nothing provides.
         """
         self._injected.update({one.name: self._ports_of(one) for one in toolkit})
+        for one in toolkit:
+            self._note_opening(one)
         self.toolkit = toolkit
 
     def situation(self, tool: Tool, context: Context) -> Situation:
@@ -337,6 +343,15 @@ class Pipeline:
         return situation(
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
+
+    def _note_opening(self, tool: Tool) -> None:
+        """A tool with paths and without the port that resolves them opens them itself."""
+        resolver = self.provide.get(PATH_RESOLVER)
+        ports = [port for _, port in self._injected[tool.name]]
+        if resolver is None or tool.plan is not None or not tool.markers:
+            return
+        if not any(port is resolver for port in ports):
+            self._opening.add(tool.name)
 
     def recording(
         self,
@@ -385,8 +400,14 @@ class Pipeline:
     async def _plan(self, ready: _Planned, context: Context) -> Plan:
         tool = ready.tool
         if tool.plan is not None:
-            made = tool.plan(ready.call, self._within(context, ready.call.id, tool))
-            return await made if isinstance(made, Awaitable) else made
+            inner = self._within(context, ready.call.id, tool)
+            # Planning looks through the ports, and they know a session's state by the current context.
+            token = enter(inner)
+            try:
+                made = tool.plan(ready.call, inner)
+                return await made if isinstance(made, Awaitable) else made
+            finally:
+                leave(token)
         declared = tool.effects
         effects: tuple[Effect, ...] = ()
         if callable(declared):
@@ -406,7 +427,7 @@ class Pipeline:
             value = arguments.get(parameter.name)
             if marker is None or value is None:
                 continue
-            for one in cast("list[Any]", value) if isinstance(value, _MANY) else [value]:
+            for one in cast("list[Any]", value) if isinstance(value, MANY) else [value]:
                 target = await self._target(marker.kind, str(one))
                 endorsed = (
                     marker.kind == "connect"
@@ -419,7 +440,7 @@ class Pipeline:
         return tuple(out)
 
     async def _target(self, kind: str, value: str) -> str:
-        if kind in _PATHS:
+        if kind in PATH_KINDS:
             resolver = self.provide.get(PATH_RESOLVER)
             if resolver is None:
                 return value
@@ -438,7 +459,7 @@ class Pipeline:
         if taints is None:
             return self.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
         labels = taints.labels(context.session, context.labels)
-        here = situation(ready.tool, context, labels)
+        ready.here = here = situation(ready.tool, context, labels)
         decision = self.policy(ready.plan.effects, here, ready.tool.level)
         if not labels:
             return decision
@@ -454,15 +475,25 @@ class Pipeline:
         labels = taints.labels(context.session, context.labels)
         if not ready.plan.effects:
             return labels
-        return labels.union(taints.reached(ready.plan, situation(ready.tool, context)))
+        ready.own = taints.reached(ready.plan, ready.here or situation(ready.tool, context))
+        return labels.union(ready.own) if ready.own else labels
 
     def _traced(self, result: ToolResult, ready: _Planned, context: Context) -> ToolResult:
         """Let taint follow a result into its session and its files, and note where it comes from."""
         taints = self.safeguards.taints
         if taints is None:
             return result
-        here = situation(ready.tool, context)
-        own = taints.reached(ready.plan, here, result.text)
+        here = ready.here or situation(ready.tool, context)
+        own = taints.reached(ready.plan, here) if ready.own is None else ready.own
+        if PRIVATE not in own and (path := taints.found(ready.plan, here, result.text)) is not None:
+            own[PRIVATE] = f"read {path}"
+        if (
+            not own
+            and not result.notes.labels
+            and ready.plan.effects[0].kind == "read"
+            and len(ready.plan.effects) == 1
+        ):
+            return result
         known = taints.labels(context.session, context.labels)
         for label in result.notes.labels:
             if label not in known and label not in own:
@@ -526,6 +557,7 @@ class Pipeline:
             case Waiting():
                 raise _suspended(answer)
             case Refused():
+                ready.approver = answer.by or "nobody"
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)
@@ -612,6 +644,8 @@ class Pipeline:
             arguments = dict(arguments)
             for name, port in injected:
                 arguments[name] = ready.plan if port is Plan else context if port is Context else port
+        if tool.name in self._opening and context.workspace is not None:
+            arguments = placed(arguments, tool.markers, ready.plan.effects, context.workspace)
         if ready.secrets:
             arguments = self._with_secrets(arguments, ready.secrets)
         limit = tool.limits.timeout_s
