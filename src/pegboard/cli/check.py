@@ -130,5 +130,5 @@ def _tools_of(module: ModuleType) -> list[Any]:
         else:
             ours = isinstance(value, Tool) or hasattr(value, "to_tool")
         if ours:
-            unique[id(value)] = value
+            unique[id(cast("object", value))] = value
     return list(unique.values())

@@ -70,7 +70,9 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
     given: Any = tool.args_schema
     if not isinstance(given, Mapping):
         given = tool.tool_call_schema
-    schema: Any = given if isinstance(given, Mapping) else given.model_json_schema()
+    if not isinstance(given, Mapping):
+        given = given.model_json_schema()
+    schema = cast("Mapping[str, Any]", given)
 
     async def call(**arguments: Any) -> Any:
         message = await tool.ainvoke(
@@ -84,7 +86,7 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
         call,
         name=tool.name,
         description=tool.description or "",
-        schema=cast("Mapping[str, Any]", schema),
+        schema=schema,
         framework="langchain",
         effects=effects,
     )

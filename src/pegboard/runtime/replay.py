@@ -338,6 +338,10 @@ class _RecordedExecutor:
         self.pipeline = self
         self.toolkit = self
 
+    def advertised(self) -> _RecordedExecutor:
+        """See Toolkit; nothing is shown to anybody here."""
+        return self
+
     def resolve(self, name: str) -> _RecordedExecutor | None:
         """A tool that may be repeated, None where the record says that it was not: it was interrupted."""
         event = self._script.next

@@ -103,8 +103,9 @@ def wrong(schema: Any, root: Mapping[str, Any]) -> Any:
     kinds = frozenset[str]() if isinstance(target, bool) else types_of(target, root) or frozenset[str]()
     if not kinds or {"object", "array"} <= kinds:
         return None
-    bad: Any = [["wrong"], 5] if "object" in kinds else {"wrong": [{}]}
-    return bad
+    if "object" in kinds:
+        return [["wrong"], 5]
+    return {"wrong": [5]}
 
 
 def _text(target: Mapping[str, Any], rng: random.Random, text: str) -> str:
