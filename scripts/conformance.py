@@ -128,6 +128,8 @@ def run_client(base: list[str], revision: str, out: Path) -> str:
 
 
 def main() -> int:
+    # Works from a checkout too, where the package is not installed.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent / "src"), os.environ.get("PYTHONPATH", "")])
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--folder",

@@ -230,7 +230,7 @@ async def test_input_required_result_tampered_state(client: Inject[ClientDoor]) 
 @tool(effects=PURE)
 async def test_input_required_result_multiple_inputs(client: Inject[ClientDoor]) -> str:
     """Ask three things at once."""
-    answers = client.want(
+    answers = await client.want(
         {
             "user_name": (
                 "elicitation",
@@ -261,8 +261,16 @@ async def test_input_required_result_capabilities(client: Inject[ClientDoor]) ->
         wanted["name"] = ("elicitation", "elicitation/create", {"message": "Name?", "requestedSchema": NAME})
     if client.can("sampling"):
         wanted["capital"] = ("sampling", "sampling/createMessage", question("Capital of France?"))
-    client.want(wanted)
+    await client.want(wanted)
     return "done"
+
+
+@tool(effects=PURE)
+async def test_tool_with_task(client: Inject[ClientDoor]) -> str:
+    """Ask, then go on as a task."""
+    answer = await client.elicit("What is your name?", NAME, key="user_name")
+    await asyncio.sleep(0.5)
+    return f"Hello, {(answer.get('content') or {}).get('name')}!"
 
 
 @tool(effects=PURE)
@@ -316,6 +324,39 @@ HEADERS = {
 async def echo_arguments(**arguments: Any) -> str:
     """Return the arguments."""
     return str(arguments)
+
+
+async def greet(name: str) -> str:
+    """Say hello."""
+    return f"Hello, {name}!"
+
+
+async def failing_job() -> str:
+    """Fail after a second."""
+    await asyncio.sleep(1)
+    raise ToolError("the job failed, as it always does")
+
+
+async def protocol_error_job() -> str:
+    """Fail as the protocol fails."""
+    await asyncio.sleep(0.2)
+    raise ToolError("broken", code="rpc", details={"rpc": -32603})
+
+
+async def confirm_delete(filename: str, client: Inject[ClientDoor]) -> str:
+    """Ask before deleting."""
+    schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}}
+    answer = await client.elicit(f"Delete {filename}?", schema, key="confirm")
+    return f"{filename}: {answer.get('action')}"
+
+
+async def multi_input(client: Inject[ClientDoor]) -> str:
+    """Ask two things at once."""
+    asks = {
+        k: ("elicitation", "elicitation/create", {"message": k, "requestedSchema": NAME})
+        for k in ("one", "two")
+    }
+    return str(await client.want(asks))
 
 
 async def compute_slowly(seconds: float = 1, label: str = "") -> str:
@@ -445,11 +486,19 @@ def build() -> Service:
                 description="Echo.",
             ),
             Tool(compute_slowly, name="slow_compute", effects=PURE),
+            *(
+                Tool(f, effects=PURE)
+                for f in (greet, failing_job, protocol_error_job, confirm_delete, multi_input)
+            ),
         ]
     )
     door = Executor(kit, provide=[ClientDoor()])
     service = Service(
         door.pipeline, door.context, resources=ConformanceResources(), prompts=ConformancePrompts(), name="pegboard-conformance", version="1",
+        task_modes={
+            "slow_compute": "always", "failing_job": "required", "protocol_error_job": "always",
+            "confirm_delete": "always", "multi_input": "always", "test_tool_with_task": "after_input",
+        },
     )  # fmt: skip
     SERVICES.append(service)
     return service

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 from pathlib import Path
@@ -110,6 +111,72 @@ async def test_paths_are_resolved_and_denied_by_rules_in_the_files_port_too(fold
 
     assert not refused.ok
     assert "key" not in str(found)
+
+
+@owes("K-37")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit_file", {"path": "a.txt", "old_string": "alpha", "new_string": "beta"}),
+        ("write_file", {"path": "a.txt", "content": "beta\n"}),
+        (
+            "apply_patch",
+            {"patch": "*** Begin Patch\n*** Update File: a.txt\n@@\n-alpha\n+beta\n*** End Patch"},
+        ),
+    ],
+)
+async def test_a_file_that_others_changed_since_it_was_read_is_not_written_over(
+    folder: Path, name: str, arguments: dict[str, str]
+) -> None:
+    door = Executor(builtin("read_file", name), workspace=folder)
+    await door.call("read_file", {"path": "a.txt"})
+    (folder / "a.txt").write_text("alpha\nby hand\n")
+
+    result = await door.call(name, arguments)
+
+    assert result.error is not None
+    assert result.error.code == "conflict"
+    assert "+by hand" in result.error.message
+    assert (folder / "a.txt").read_text() == "alpha\nby hand\n"
+    await door.call("read_file", {"path": "a.txt"})
+    assert (await door.call(name, arguments)).ok
+    await door.aclose()
+
+
+@owes("K-37")
+async def test_a_state_folder_that_cannot_be_made_stops_changes_with_a_reason_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/none/state")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none/cache")
+    door = Executor(builtin("read_file", "write_file", "exec"), workspace=folder)
+
+    read = await door.call("read_file", {"path": "a.txt"})
+    written = await door.call("write_file", {"path": "b.txt", "content": "x"})
+    ran = await door.call("exec", {"command": "cat a.txt"})
+
+    assert read.ok
+    assert written.error is not None
+    assert written.error.code == "unavailable"
+    assert "XDG_STATE_HOME" in (written.error.hint or "")
+    assert not (folder / "b.txt").exists()
+    assert ran.ok
+    assert "alpha" in str(ran)
+    await door.aclose()
+
+
+async def test_an_executor_that_is_let_go_keeps_no_descriptor(folder: Path) -> None:
+    async def use() -> None:
+        await Executor(builtin("read_file"), workspace=folder).call("read_file", {"path": "a.txt"})
+
+    await use()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        await use()
+    gc.collect()
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_policies_modes_and_home_rules() -> None:

@@ -236,7 +236,6 @@ async def test_a_long_text_is_quoted_by_its_first_200_characters(artifacts: Stor
     assert "…\nMatched: " in str(result)
 
 
-@owes("K-77")
 async def test_an_artifact_becomes_a_file_by_a_plan_that_can_be_shown(store: Store) -> None:
     artifacts, files = StoredArtifacts(store), MemoryFiles()
     await call(artifacts, "create_artifact", id="p", title="Plan", content=TEXT)

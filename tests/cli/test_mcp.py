@@ -139,10 +139,22 @@ def test_served_calls_go_through_the_policy_and_into_the_history(place: Path) ->
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "write_file", "arguments": {"path": "/etc/x", "content": "x"}}}  # fmt: skip
     read = {"jsonrpc": "2.0", "id": 3, "method": "resources/read", "params": {"uri": "workspace:///a.txt"}}
-    hidden = {"jsonrpc": "2.0", "id": 4, "method": "resources/read", "params": {"uri": "workspace:///../../etc/passwd"}}
+    hidden = {
+        "jsonrpc": "2.0",
+        "id": 4,
+        "method": "resources/read",
+        "params": {"uri": "workspace:///../../etc/passwd"},
+    }
     listed = {"jsonrpc": "2.0", "id": 5, "method": "resources/list"}
 
-    done = run(place, "mcp", "serve", "--tools", "write_file", stdin="".join(json.dumps(r) + "\n" for r in (INIT, call, read, hidden, listed)))
+    done = run(
+        place,
+        "mcp",
+        "serve",
+        "--tools",
+        "write_file",
+        stdin="".join(json.dumps(r) + "\n" for r in (INIT, call, read, hidden, listed)),
+    )
     answers = {r["id"]: r for line in done.stdout.splitlines() if (r := json.loads(line))}
     runs = run(place, "runs", "list", "--json")
 
@@ -169,7 +181,10 @@ def test_http_needs_the_token_and_ends_with_a_signal(place: Path) -> None:
         headers = {"accept": "application/json, text/event-stream"}
         with httpx2.Client(trust_env=False, headers=headers) as client:
             assert client.post(url, json=INIT).status_code == 401
-            assert client.post(url, json=INIT, headers={"authorization": "Bearer " + "t" * 32}).status_code == 200
+            assert (
+                client.post(url, json=INIT, headers={"authorization": "Bearer " + "t" * 32}).status_code
+                == 200
+            )
         server.send_signal(signal.SIGTERM)
         assert server.wait(15) == 0
         assert server.stdout.read() == ""
@@ -195,7 +210,12 @@ def test_killing_our_process_ends_the_servers_and_their_children_too(place: Path
         "    await asyncio.sleep(600)\n"
         "asyncio.run(main())\n"
     )
-    ours = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(place, WHO=str(place)))
+    ours = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(place, WHO=str(place)),
+    )
     assert ours.stdout is not None and ours.stdout.readline() == b"up\n"
     assert _like(str(place))
 

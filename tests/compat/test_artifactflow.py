@@ -54,7 +54,7 @@ class WebSearchTool(BaseTool):
     def _do_search(self, query: str, max_results: int) -> list[str]:
         if query == "broken":
             raise RuntimeError("no route")
-        return [f"{query} {n}" for n in range(max_results)][:2] + [str(max_results)]
+        return [*[f"{query} {n}" for n in range(max_results)][:2], str(max_results)]
 
 
 class Delete(BaseTool):

@@ -505,3 +505,22 @@ def test_a_value_may_say_that_it_is_text() -> None:
 
 def test_text_behind_a_value_is_no_call() -> None:
     assert read(call("w", "<t><![CDATA[x]]>")[: -len("\n  </params>\n</tool_call>")] + "oops") == []
+
+
+@pytest.mark.parametrize(
+    ("inside", "params"),
+    [
+        ("<params/>", {}),
+        ('<params>{"x": 1, "y": [2]}</params>', {"x": 1, "y": [2]}),
+        ("<params><!-- the <x> --><x>1</x></params>", {"x": 1}),
+        ("<params><x>pre<![CDATA[a<b &amp;]]>&amp;post</x></params>", {"x": "prea<b &amp;&post"}),
+        ("<params><x>a<![CDATA[</x></params>]]></x></params>", {"x": "a</x></params>"}),
+        ("<params><x>the mark <![CDATA[ alone</x></params>", {"x": "the mark <![CDATA[ alone"}),
+    ],
+)
+def test_well_formed_xml_that_models_seldom_write_is_read_as_xml_says(
+    inside: str, params: dict[str, object]
+) -> None:
+    (call,) = dialect("xml").decode(f"<tool_call><name>a</name>{inside}</tool_call>")
+
+    assert call.params == params

@@ -420,3 +420,16 @@ def test_twins_are_found_by_compatibility_and_case() -> None:
     assert twin("Straße", ["STRASSE", "x"]) == "STRASSE"
     assert twin("ﬁle", ["file"]) == "file"
     assert twin("a", ["a", "b"]) is None
+
+
+def test_an_empty_name_makes_no_folder_and_an_absolute_pattern_inside_is_one_of_the_workspace(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    jail = Jail(tmp_path)
+
+    with pytest.raises(InvalidArguments):
+        jail.mkdir("")
+    with pytest.raises(OutsideWorkspace):
+        jail.glob(f"{tmp_path}/../*")
+    assert jail.glob(f"{tmp_path}/*.txt") == ["a.txt"]

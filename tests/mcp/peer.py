@@ -69,7 +69,13 @@ def call(id: Any, params: dict[str, Any]) -> None:
         case ["progress"]:
             token = params.get("_meta", {}).get("progressToken")
             for done in range(int(words[1])):
-                say({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": done}})
+                say(
+                    {
+                        "jsonrpc": "2.0",
+                        "method": "notifications/progress",
+                        "params": {"progressToken": token, "progress": done},
+                    }
+                )
                 time.sleep(0.02)
         case ["big"]:
             sys.stderr.write("x" * 2_000_000)
@@ -79,7 +85,7 @@ def call(id: Any, params: dict[str, Any]) -> None:
             data = "A" * int(words[1])
             answer(id, {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
         case ["half"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"conte' % id)
+            raw(f'{{"jsonrpc":"2.0","id":{id},"result":{{"conte')
             os._exit(0)
         case ["garbage"]:
             raw("this is not json\n" * int(words[1]))
@@ -88,16 +94,35 @@ def call(id: Any, params: dict[str, Any]) -> None:
             answer(987654, text("not yours"))
             answer(id, text("yours"))
         case ["nan"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"x":NaN}}}\n' % id)
+            raw(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{{"x":NaN}}}}}}\n')
         case ["surrogate"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}\n' % id)
+            raw(
+                f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"a\\ud800b"}}]}}}}\n'
+            )
         case ["deep"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}\n' % (id, '{"a":' * 5000 + "1" + "}" * 5000))
+            raw(
+                '{{"jsonrpc":"2.0","id":{},"result":{{"content":[],"structuredContent":{}}}}}\n'.format(
+                    id, '{"a":' * 5000 + "1" + "}" * 5000
+                )
+            )
         case ["env"]:
             answer(id, text(json.dumps(dict(os.environ))))
         case ["requests"]:
-            say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
-            say({"jsonrpc": "2.0", "id": 77, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+            say(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/message",
+                    "params": {"level": "info", "data": "hello"},
+                }
+            )
+            say(
+                {
+                    "jsonrpc": "2.0",
+                    "id": 77,
+                    "method": "sampling/createMessage",
+                    "params": {"messages": [], "maxTokens": 1},
+                }
+            )
             reply = json.loads(sys.stdin.readline())
             answer(id, text(json.dumps(reply)))
         case ["ask"]:
@@ -110,7 +135,9 @@ def call(id: Any, params: dict[str, Any]) -> None:
             answer(id, text("changed"))
         case ["fork"]:
             for _ in range(20):
-                subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+                subprocess.Popen(
+                    [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+                )
             answer(id, text("forked"))
         case _:
             result = SETUP.get("results", {}).get(name)
@@ -163,7 +190,10 @@ def main() -> None:
             case "prompts/list":
                 answer(id, {"prompts": SETUP["prompts"]})
             case "prompts/get":
-                answer(id, {"messages": [{"role": "user", "content": {"type": "text", "text": f"prompt {params}"}}]})
+                answer(
+                    id,
+                    {"messages": [{"role": "user", "content": {"type": "text", "text": f"prompt {params}"}}]},
+                )
             case "tools/call":
                 call(id, params)
             case "ping":

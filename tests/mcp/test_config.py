@@ -26,7 +26,12 @@ FORMS: list[Any] = [
 def test_every_form_names_the_same_server(form: Any) -> None:
     (server,) = servers_of(form, environment={"A": "a"})
 
-    assert (server.name, server.command, server.args, dict(server.env)) == ("fs", "npx", ("-y", "server", "/data"), {"A": "a"})
+    assert (server.name, server.command, server.args, dict(server.env)) == (
+        "fs",
+        "npx",
+        ("-y", "server", "/data"),
+        {"A": "a"},
+    )
     assert server.command_line == "npx -y server /data"
 
 
@@ -56,7 +61,12 @@ def test_times_lists_and_secrets_are_read() -> None:
     (server,) = servers_of({"r": row}, environment={}, inputs={"key": "k"})
 
     assert server.headers == {"Authorization": "Bearer k"}
-    assert (server.timeout_s, server.tool_timeouts, server.allow, server.deny) == (5.0, {"slow": 60.0}, ("a*",), ("ab",))
+    assert (server.timeout_s, server.tool_timeouts, server.allow, server.deny) == (
+        5.0,
+        {"slow": 60.0},
+        ("a*",),
+        ("ab",),
+    )
     assert server.disabled and server.parallel
 
 
@@ -87,6 +97,8 @@ def test_what_is_wrong_is_named(value: Any, words: tuple[str, ...]) -> None:
 
 
 def test_a_files_own_permissions_grant_nothing() -> None:
-    (server,) = servers_of({"s": {"command": "x", "alwaysAllow": ["*"], "autoApprove": ["*"], "trust": True}}, environment={})
+    (server,) = servers_of(
+        {"s": {"command": "x", "alwaysAllow": ["*"], "autoApprove": ["*"], "trust": True}}, environment={}
+    )
 
     assert server == ServerConfig(name="s", command="x", source="config")

@@ -34,7 +34,9 @@ async def call(server: MCPServer, name: str, arguments: dict[str, Any] | None = 
 
 @pytest.mark.parametrize("row", OFFERS, ids=lambda r: r["id"])
 @pytest.mark.slow
-async def test_a_hostile_definition_is_refused_or_tamed_and_never_takes_the_others_with_it(row: Any, peer: Make) -> None:
+async def test_a_hostile_definition_is_refused_or_tamed_and_never_takes_the_others_with_it(
+    row: Any, peer: Make
+) -> None:
     listed = row["input"]["tools"]
     server = peer(tools=[*listed, tool("honest")])
 
@@ -67,7 +69,10 @@ async def test_a_hostile_definition_is_refused_or_tamed_and_never_takes_the_othe
 @pytest.mark.slow
 async def test_names_fit_every_model_and_calls_reach_the_original(peer: Make) -> None:
     originals = ["cal.reply", "disk/resize", "Make Backup Now", "天气", "x" * 90, "ok_name"]
-    server = peer(tools=[tool(n) for n in originals], results={n: {"content": [{"type": "text", "text": f"did {n}"}]} for n in originals})
+    server = peer(
+        tools=[tool(n) for n in originals],
+        results={n: {"content": [{"type": "text", "text": f"did {n}"}]} for n in originals},
+    )
 
     async with Executor([server], approver=AllowOnce()) as door:
         await door.ready()
@@ -177,7 +182,10 @@ async def test_a_five_megabyte_line_and_a_chatty_stderr_block_nothing(peer: Make
 async def test_a_message_over_the_limit_is_dropped_as_it_arrives(peer: Make) -> None:
     import resource
 
-    server = peer(tools=[tool("big"), tool("image"), tool("fine")], behave={"big": "big 100000000", "image": "image 50000000"})
+    server = peer(
+        tools=[tool("big"), tool("image"), tool("fine")],
+        behave={"big": "big 100000000", "image": "image 50000000"},
+    )
     async with Executor([server], approver=AllowOnce()) as door:
         await door.call("mcp_s_fine", {})
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -223,7 +231,9 @@ async def test_a_hanging_call_ends_at_its_limit_and_the_server_is_told(peer: Mak
 
 @pytest.mark.slow
 async def test_progress_without_end_does_not_stretch_the_overall_deadline(peer: Make) -> None:
-    server = peer(tools=[tool("p")], behave={"p": "progress 500"}, _timeout_s=0.5, _max_s=1.0, _progress_extends=True)
+    server = peer(
+        tools=[tool("p")], behave={"p": "progress 500"}, _timeout_s=0.5, _max_s=1.0, _progress_extends=True
+    )
     started = time.monotonic()
 
     with pytest.raises(TimedOut):
@@ -249,7 +259,12 @@ async def test_cancelling_a_call_tells_the_server(peer: Make, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("nan", "cannot be read"), ("deep", "cannot be read"), ("half", "lost during"), ("garbage 50", "lost during")],
+    [
+        ("nan", "cannot be read"),
+        ("deep", "cannot be read"),
+        ("half", "lost during"),
+        ("garbage 50", "lost during"),
+    ],
 )
 @pytest.mark.slow
 async def test_a_broken_answer_is_an_error_result_and_no_crash(word: str, expected: str, peer: Make) -> None:
@@ -326,7 +341,9 @@ async def test_a_changed_list_is_taken_in_without_a_restart(peer: Make) -> None:
 
 @owes("G-12")
 @pytest.mark.slow
-async def test_a_definition_that_changes_after_approval_asks_again_with_the_difference(peer: Make, tmp_path: Path) -> None:
+async def test_a_definition_that_changes_after_approval_asks_again_with_the_difference(
+    peer: Make, tmp_path: Path
+) -> None:
     first = tool("t")
     second = {**first, "inputSchema": {"type": "object", "properties": {"note": {"type": "string"}}}}
     pins = Pins(tmp_path / "pins.json")
@@ -457,7 +474,9 @@ async def test_every_kind_of_block_arrives_as_what_it_is(peer: Make) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.slow
-async def test_questions_of_a_server_reach_the_person_named_and_never_ask_for_secrets(params: Any, action: str, peer: Make) -> None:
+async def test_questions_of_a_server_reach_the_person_named_and_never_ask_for_secrets(
+    params: Any, action: str, peer: Make
+) -> None:
     asked: list[str] = []
 
     class Person:
@@ -479,7 +498,10 @@ async def test_questions_of_a_server_reach_the_person_named_and_never_ask_for_se
 
 @pytest.mark.slow
 async def test_nobody_there_means_a_question_is_declined(peer: Make) -> None:
-    params = {"message": "name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+    params = {
+        "message": "name?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+    }
     server = peer(tools=[tool("t")], behave={"t": "ask"}, elicit=params)
 
     assert json.loads((await call(server, "mcp_s_t")).text)["action"] == "decline"
@@ -501,7 +523,7 @@ async def test_a_pattern_that_explodes_elsewhere_answers_at_once(peer: Make) -> 
 async def test_a_command_that_does_not_exist_says_so() -> None:
     server = MCPServer("gone", command="/no/such/program")
 
-    with pytest.raises(Unavailable, match="'gone'.*no/such/program"):
+    with pytest.raises(Unavailable, match=r"'gone'.*no/such/program"):
         await server.tools()
     with pytest.raises(ToolError):
         await server.call("tools/call", {"name": "x"}, what="x")

@@ -43,7 +43,11 @@ def test_any_name_becomes_one_that_models_take_and_always_the_same(tool: str, st
 
 
 def test_names_follow_the_chosen_style() -> None:
-    assert [exposed_name("git", "log", s) for s in ("mcp", "double_underscore", "raw")] == ["mcp_git_log", "git__log", "log"]
+    assert [exposed_name("git", "log", s) for s in ("mcp", "double_underscore", "raw")] == [
+        "mcp_git_log",
+        "git__log",
+        "log",
+    ]
 
 
 def test_adding_a_tool_renames_no_other() -> None:
@@ -86,7 +90,9 @@ def test_descriptions_that_address_the_model_or_hide_something_are_reported(text
     assert report(text)
 
 
-@pytest.mark.parametrize("text", ["Adds two numbers.", "在工作区中搜索文件。", "Сложение чисел.", "Gets 👨‍👩‍👧 and café."])
+@pytest.mark.parametrize(
+    "text", ["Adds two numbers.", "在工作区中搜索文件。", "Сложение чисел.", "Gets 👨‍👩‍👧 and café."]
+)
 def test_honest_descriptions_are_not(text: str) -> None:
     assert report(text) == [] and hidden(text) == []
 
@@ -116,14 +122,18 @@ def test_schemas_out_of_bounds_are_refused(schema: Any, words: str) -> None:
 
 
 def test_local_references_are_fine() -> None:
-    assert schema_fault({"type": "object", "$defs": {"a": {}}, "properties": {"x": {"$ref": "#/$defs/a"}}}) == ""
+    assert (
+        schema_fault({"type": "object", "$defs": {"a": {}}, "properties": {"x": {"$ref": "#/$defs/a"}}}) == ""
+    )
     assert not too_deep([[[1]]], 3) and too_deep([[[[1]]]], 2)
 
 
 def test_results_keep_what_can_be_kept_and_name_the_rest() -> None:
     huge = "A" * 12_000_000
 
-    assert block({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}) == Audio(data=b"\0\0\0", mime_type="audio/wav")
+    assert block({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}) == Audio(
+        data=b"\0\0\0", mime_type="audio/wav"
+    )
     assert "not decoded" in block({"type": "image", "data": huge, "mimeType": "image/png"}).text
     assert "damaged" in block({"type": "image", "data": "!", "mimeType": "image/png"}).text
     assert "audio" in block({"type": "audio", "data": "AAAA", "mimeType": "text/html"}).text
@@ -188,7 +198,12 @@ def test_a_persons_words_become_the_fields_value(said: str, field: dict[str, Any
 
 @pytest.mark.parametrize(
     ("said", "field"),
-    [("x", {"type": "integer"}), ("maybe", {"type": "boolean"}), ("c", {"enum": ["a"]}), ("c", {"type": "array", "items": {"enum": ["a"]}})],
+    [
+        ("x", {"type": "integer"}),
+        ("maybe", {"type": "boolean"}),
+        ("c", {"enum": ["a"]}),
+        ("c", {"type": "array", "items": {"enum": ["a"]}}),
+    ],
 )
 def test_words_that_do_not_fit_are_no_value(said: str, field: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
@@ -207,7 +222,15 @@ def test_credentials_never_go_to_another_machine_in_the_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["https://x/$(calc)\n", "javascript:alert(1)", "file:///etc/passwd", "https://x/`id`", "https:///nohost", "https://x/\u202e"]
+    "address",
+    [
+        "https://x/$(calc)\n",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "https://x/`id`",
+        "https:///nohost",
+        "https://x/\u202e",
+    ],
 )
 def test_a_login_address_that_could_do_more_than_be_opened_is_refused(address: str) -> None:
     with pytest.raises(Unavailable):
@@ -224,7 +247,9 @@ async def test_tokens_are_kept_for_their_owner_only(tmp_path: Path) -> None:
     assert await tokens.get_tokens() is None and await tokens.get_client_info() is None
 
     await tokens.set_tokens(OAuthToken(access_token="a", token_type="Bearer"))
-    await tokens.set_client_info(OAuthClientInformationFull(client_id="c", redirect_uris=["http://127.0.0.1/callback"]))
+    await tokens.set_client_info(
+        OAuthClientInformationFull(client_id="c", redirect_uris=["http://127.0.0.1/callback"])
+    )
 
     assert (await FileTokens(tokens.path).get_tokens()).access_token == "a"
     assert (await FileTokens(tokens.path).get_client_info()).client_id == "c"
@@ -257,7 +282,9 @@ async def test_the_listener_takes_one_clear_answer_and_nothing_else() -> None:
 async def test_a_login_for_a_known_client_keeps_its_id(tmp_path: Path) -> None:
     tokens = FileTokens(tmp_path / "t.json")
 
-    async with interactive_auth("https://x.example/mcp", tokens, show=_never, client_id="known", scope="s") as auth:
+    async with interactive_auth(
+        "https://x.example/mcp", tokens, show=_never, client_id="known", scope="s"
+    ) as auth:
         assert auth is not None
 
     assert (await tokens.get_client_info()).client_id == "known"
@@ -278,7 +305,15 @@ def test_sealed_state_comes_back_only_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["file:///ws/../etc/passwd", "workspace:///../x", "workspace:///a/%2e%2e/x", "workspace://host/x", "workspace:///", "workspace:///a%00"]
+    "uri",
+    [
+        "file:///ws/../etc/passwd",
+        "workspace:///../x",
+        "workspace:///a/%2e%2e/x",
+        "workspace://host/x",
+        "workspace:///",
+        "workspace:///a%00",
+    ],
 )
 def test_addresses_that_climb_or_lie_elsewhere_are_not_found(uri: str) -> None:
     from pegboard.core.errors import NotFound
@@ -310,7 +345,9 @@ async def test_people_who_answer_later_cancel_the_question() -> None:
 
     asking = Asking("s")
     asking.people = Later()
-    form = types.ElicitRequestFormParams(message="m", requested_schema={"type": "object", "properties": {"a": {"type": "string"}}})
+    form = types.ElicitRequestFormParams(
+        message="m", requested_schema={"type": "object", "properties": {"a": {"type": "string"}}}
+    )
     bare = types.ElicitRequestFormParams(message="m", requested_schema={"type": "object", "properties": {}})
     url = types.ElicitRequestURLParams(message="m", url="https://x.example/", elicitation_id="1")
 
@@ -318,7 +355,9 @@ async def test_people_who_answer_later_cancel_the_question() -> None:
 
 
 def test_json_stays_json() -> None:
-    assert json.loads(json.dumps(parse(b'{"jsonrpc":"2.0","id":1,"x":"\\ud83d\\ude00"}')))["x"] == "\U0001f600"
+    assert (
+        json.loads(json.dumps(parse(b'{"jsonrpc":"2.0","id":1,"x":"\\ud83d\\ude00"}')))["x"] == "\U0001f600"
+    )
 
 
 async def test_a_guardian_ends_what_carries_its_mark() -> None:
@@ -327,7 +366,9 @@ async def test_a_guardian_ends_what_carries_its_mark() -> None:
 
     from pegboard.mcp.guardian import Guardian
 
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={"PEGBOARD_EXEC": "mcptest0.1"})
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], env={"PEGBOARD_EXEC": "mcptest0.1"}
+    )
     guardian = await asyncio.to_thread(Guardian, "mcptest0")
 
     await asyncio.to_thread(guardian.close)

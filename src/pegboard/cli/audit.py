@@ -13,7 +13,7 @@ from pegboard.core.errors import BuildError, ConfigError
 def audit(action: str, session: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
     with options.open() as app:
-        sessions = app.sessions()
+        sessions = app.streams()
         if session is not None:
             if session not in sessions:
                 raise ConfigError(f"there is no session {session!r}; see: pegboard runs list --json")

@@ -39,7 +39,7 @@ async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options
     if options.json:
         print_json(preview_row(preview))
     elif preview.error is not None:
-        complain(preview.error)
+        complain(preview.error.message, preview.error.hint)
     else:
         say(f"effects   {effects_line(preview.effects)}")
         why = f" ({safe(preview.reason or preview.rule)})" if preview.reason or preview.rule else ""
@@ -177,6 +177,6 @@ def _show(door: OneCall, outcome: dict[str, Any]) -> None:
     if result.error is None:
         say(safe(result.text))
     else:
-        complain(result.error)
+        complain(result.error.message, result.error.hint)
     for repair in result.notes.repairs:
         note(f"note: {safe(repair)}")

@@ -34,9 +34,19 @@ Yes = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        version_command()
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
-    """Nothing happens before a command is chosen."""
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """The tool runtime for AI agents: every call is known by its effects before it runs."""
 
 
 @app.command("call", context_settings={"ignore_unknown_options": False})
@@ -78,7 +88,7 @@ def run_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give a task to an agent: pegboard run "What does notes.txt say?" """
+    """Give a task to an agent: pegboard run "Read notes.txt" """
     from pegboard.cli.options import Options
     from pegboard.cli.run import run
 
@@ -100,7 +110,7 @@ def chat_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Talk with an agent: streaming, approvals with their diffs, slash commands."""
+    """Talk with an agent; /help lists the slash commands."""
     from pegboard.cli.chat import chat
     from pegboard.cli.options import Options
 
@@ -135,7 +145,7 @@ def runs_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """List runs, show one, take unfinished ones up again, or export one."""
+    """List, show, resume or export runs."""
     from pegboard.cli.options import Options
     from pegboard.cli.runs import runs
 
@@ -156,7 +166,7 @@ def replay_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Run a recorded run again from its record, without model and world."""
+    """Run a recorded run again, without model and world."""
     from pegboard.cli.options import Options
     from pegboard.cli.replay import replay_run
 
@@ -176,7 +186,7 @@ def undo_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Take back the file changes of a call or run, keeping later edits by hand."""
+    """Take back file changes of a call or run; later edits stay."""
     from pegboard.cli.options import Options
     from pegboard.cli.undo import undo
 
@@ -192,7 +202,7 @@ def trust_command(
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Trust a project's config file as it is now; any change to it voids that."""
+    """Trust a project's config file, as long as it stays as it is."""
     from pegboard.cli.options import Options
     from pegboard.cli.trust import trust
 
@@ -212,7 +222,7 @@ def policy_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Explain what the policy says of a call, test a table of calls, or compare with recorded runs."""
+    """Explain the policy's answer to a call; test or compare rules."""
     from pegboard.cli.options import Options
     from pegboard.cli.policy import policy as act
 
@@ -250,7 +260,7 @@ def sandbox_command(
 
 @app.command("doctor")
 def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json: Json = False) -> None:
-    """Say what this machine can enforce, and which models and extras are there."""
+    """Say what this machine can enforce, and what is there."""
     from pegboard.cli.doctor import doctor
     from pegboard.cli.options import Options
 
@@ -263,7 +273,7 @@ def models_command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     json: Json = False,
 ) -> None:
-    """List the models that can be used here, or fetch the small one: pegboard models get smollm2"""
+    """List models, or fetch one: pegboard models get smollm2"""
     from pegboard.cli.models import models
     from pegboard.cli.options import Options
 
@@ -309,7 +319,7 @@ def approvals_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List what suspended runs wait for, and answer it: pegboard approvals approve ID"""
+    """List and answer what suspended runs wait for."""
     from pegboard.cli.approvals import approvals
     from pegboard.cli.options import Options
 
@@ -327,6 +337,24 @@ def grants_command(
     from pegboard.cli.options import Options
 
     _exit(grants(action, grant, options=Options(json=json)))
+
+
+@app.command("check")
+def check_command(
+    target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
+    seed: Annotated[int | None, typer.Option("--seed", help="For the random values; printed.")] = None,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Check that tools keep to what a runtime relies on: pegboard check my_tools.py"""
+    from pegboard.cli.check import check
+    from pegboard.cli.options import Options
+
+    options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
+    _exit(check(target, seed=seed, options=options))
 
 
 @app.command("version")

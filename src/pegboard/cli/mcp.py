@@ -197,7 +197,12 @@ def list_servers(*, options: Options) -> int:
     if options.json:
         print_json({"servers": rows, "ignored": list(configured.ignored)})
         return 0
-    table([(r["name"], r["transport"], safe(str(r["runs"])), r["source"]) for r in rows])
+    table(
+        [
+            (safe(str(r["name"])), str(r["transport"]), safe(str(r["runs"])), safe(str(r["source"])))
+            for r in rows
+        ]
+    )
     for line in configured.ignored:
         say(safe(line))
     if not rows:

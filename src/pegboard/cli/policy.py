@@ -10,7 +10,7 @@ from typing import Any, cast
 from pegboard.app.home import App
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options
-from pegboard.cli.show import paint, print_json, safe, say
+from pegboard.cli.show import complain, paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
 
 
@@ -40,7 +40,7 @@ async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int
         print_json(shown)
         return 0 if "error" not in shown else 2
     if "error" in shown:
-        say(paint(safe(shown["error"]["message"]), "red"))
+        complain(shown["error"]["message"], shown["error"]["hint"])
         return 2
     _show(shown)
     return 0
@@ -82,7 +82,11 @@ async def _test(app: App, file: Path, options: Options) -> int:
         raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
     rows: list[dict[str, Any]] = []
     async with app.executor() as door:
-        for case in cases:
+        for number, case in enumerate(cases, 1):
+            if not isinstance(case.get("tool"), str) or case.get("expect") not in ("allow", "ask", "deny"):
+                raise ConfigError(
+                    f'{file}: case {number} needs tool = "NAME" and expect = "allow", "ask" or "deny"'
+                )
             shown = await door.explain(case["tool"], case.get("arguments", {}))
             got = shown.get("decision", "error")
             rows.append({**case, "got": got, "ok": got == case["expect"], "rule": shown.get("rule", "")})

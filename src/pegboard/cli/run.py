@@ -41,6 +41,7 @@ async def _run(
     approver = approver_for(options, on_ask=on_ask)
     key = session or new_id("run-session")
     async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
+        log = app.log(key)  # First of all: a run whose history cannot be kept does not start.
         agent = app.agent(door, model=model, turns=turns)
         opened = agent.model()
         if not options.json:
@@ -52,7 +53,6 @@ async def _run(
             note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if session is not None:
             agent.remember(session, app.session_events(session))
-        log = app.log(key)
         try:
             with app.claim(key):
                 finished = await watch(agent, task, key, log, options)

@@ -70,7 +70,7 @@ def _row(row: RunRow) -> dict[str, object]:
 def _show(app: App, run: str, options: Options) -> int:
     row = app.run_row(run)
     progress = Progress()
-    for event in app.events(row):
+    for event in app.each_event(row):
         if options.json:
             print_json(event_to_dict(event))
             continue
@@ -161,7 +161,7 @@ def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
     """The run's events as JSON lines, or as a test case that replays it."""
     row = app.run_row(run)
     if not pytest:
-        for event in app.events(row):
+        for event in app.each_event(row):
             print_json(event_to_dict(event))
         return 0
     done = asyncio.run(export_pytest(app.session_events(row.stream), row.id))

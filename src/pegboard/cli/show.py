@@ -12,7 +12,6 @@ from typing import Any, Final, TextIO
 
 from pegboard.cli.status import LINE
 from pegboard.core.effects import Change, Effect
-from pegboard.core.errors import ToolError
 from pegboard.core.shaping import to_data
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
@@ -70,11 +69,11 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def complain(error: ToolError) -> None:
+def complain(message: str, hint: str = "") -> None:
     """An error on standard error: what happened, then what to do."""
-    note(paint(f"error: {safe(error.message)}", "red", stream=sys.stderr))
-    if error.hint:
-        note(f"  {safe(error.hint)}")
+    note(paint(f"error: {safe(message)}", "red", stream=sys.stderr))
+    if hint:
+        note(f"  {safe(hint)}")
 
 
 def effects_line(effects: Iterable[Effect]) -> str:

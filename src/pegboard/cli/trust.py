@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, say, table
+from pegboard.cli.show import print_json, safe, say, table
 from pegboard.config.load import NAMES
 from pegboard.config.paths import Paths
 from pegboard.config.trust import Trust
@@ -19,6 +19,8 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
         known = book.list()
         if options.json:
             print_json(known)
+        elif not known:
+            say("nothing is trusted")
         else:
             table([(path, digest[:16]) for path, digest in known.items()])
         return 0
@@ -33,7 +35,8 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
     if options.json:
         print_json({"path": str(path.resolve()), "sha256": digest})
     else:
-        say(path.read_text(encoding="utf-8", errors="replace").rstrip())
+        # Escaped: what is trusted must be what was seen.
+        say(safe(path.read_text(encoding="utf-8", errors="replace").rstrip()))
         say(f"-- {path} is trusted as it stands above (SHA-256 {digest[:16]}…); any change voids that")
     return 0
 

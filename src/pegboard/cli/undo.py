@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from pegboard.app.home import App
+from pegboard.app.home import App, told
 from pegboard.cli.options import Options
 from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say
-from pegboard.core.errors import BuildError
+from pegboard.core.effects import ChangeSet
+from pegboard.core.errors import BuildError, ToolError
 from pegboard.files.journal import Journal
 from pegboard.files.undo import Last, OfId, UndoReport
 from pegboard.files.workspace import Workspace
@@ -30,6 +31,11 @@ async def _undo(app: App, target: str | None, *, preview: bool, redo: bool, opti
     try:
         what = Last() if target is None else OfId(id=target)
         report = await files.undo(what, preview=preview, redo=redo)
+    except ToolError as error:
+        if not options.json:
+            raise
+        print_json({**_row(UndoReport(changes=ChangeSet(), entries=())), "error": told(error)})
+        return 1
     finally:
         files.close()
     if options.json:

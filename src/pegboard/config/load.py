@@ -321,7 +321,17 @@ def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
 
 
 def _limits(table: dict[str, Any], path: Path) -> Limits:
-    known = {"turns", "tokens", "money", "wall_s", "calls", "tool_calls", "context_tokens", "soft"}
+    known = {
+        "turns",
+        "tokens",
+        "money",
+        "wall_s",
+        "calls",
+        "tool_calls",
+        "calls_per_turn",
+        "context_tokens",
+        "soft",
+    }
     unknown = [k for k in table if k not in known]
     if unknown:
         raise ConfigError(f"{path}: unknown key limits.{unknown[0]}; known: {', '.join(sorted(known))}")

@@ -8,6 +8,7 @@ only written down and looked at once a second; near ones get a timer of their ow
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any, Final
 
 NEAR_S: Final = 10.0
@@ -62,7 +63,8 @@ class Deadlines:
         self._far.add(watch)
         if not self._sweeping:
             self._sweeping = True
-            loop.call_later(SWEEP_S, self._sweep, loop)
+            # In an empty context: the timer would else keep the call's context, and all ports, alive.
+            loop.call_later(SWEEP_S, self._sweep, loop, context=contextvars.Context())
         return watch
 
     def end(self, watch: Watch) -> None:
@@ -82,4 +84,5 @@ class Deadlines:
             watch.fire()
         self._sweeping = bool(self._far)
         if self._sweeping:
-            loop.call_later(SWEEP_S, self._sweep, loop)
+            # In an empty context: the timer would else keep the call's context, and all ports, alive.
+            loop.call_later(SWEEP_S, self._sweep, loop, context=contextvars.Context())

@@ -80,7 +80,7 @@ class Grant:
             id=value["id"],
             tool=value["tool"],
             effects=tuple((r["kind"], r["target"]) for r in rows),
-            bound=tuple(r.get("bound", "") for r in rows) if any(r.get("bound") for r in rows) else (),
+            bound=_content(r.get("bound", "") for r in rows),
             workspace=value["workspace"],
             session=value.get("session", ""),
             expires_at=float(value["expires_at"]),
@@ -119,7 +119,7 @@ class GrantBook:
             id="gr_" + request.id.removeprefix("ap_"),
             tool=request.tool,
             effects=tuple((e.kind, target_of(e)) for e in asking),
-            bound=tuple(e.bound for e in asking),
+            bound=_content(e.bound for e in asking),
             workspace=workspace,
             session=request.session if answer.scope == "session" else "",
             expires_at=self._clock.now() + (ALWAYS_S if answer.expires_s is None else answer.expires_s),
@@ -160,6 +160,11 @@ class GrantBook:
 
     def save(self) -> None:
         """Nothing here: this book lives in memory."""
+
+
+def _content(bound: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(bound)
+    return found if any(found) else ()
 
 
 def target_of(effect: Effect) -> str:

@@ -21,6 +21,7 @@ class Limits:
         wall_s: seconds from start to end; None = no limit.
         calls: tool calls; None = no limit. A call beyond it is refused, and the run goes on.
         tool_calls: calls of single tools, by their names; refused in the same way (ledger G-09).
+        calls_per_turn: calls of one model turn; those behind are refused (ledger X-46).
         context_tokens: tokens of one request, answer included; None = the model's window where it is known.
         soft: share of a limit at which a notice is given; 0 = none.
     """
@@ -31,5 +32,6 @@ class Limits:
     wall_s: float | None = None
     calls: int | None = None
     tool_calls: Mapping[str, int] = field(default_factory=dict[str, int])
+    calls_per_turn: int | None = None
     context_tokens: int | None = None
     soft: float = 0.8

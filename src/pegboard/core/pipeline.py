@@ -64,7 +64,7 @@ from pegboard.core.rules import Situation
 from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
 from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.signature import Parameter
-from pegboard.core.taint import UNTRUSTED
+from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -165,6 +165,9 @@ class _Planned:
     near: str = ""
     """Which budget asks for this call; empty where none does."""
     booked: bool = False
+    here: Situation | None = None
+    own: dict[str, str] | None = None
+    """Labels of what the call itself brought in, and their sources; None before it has run."""
 
 
 class Pipeline:
@@ -456,7 +459,7 @@ class Pipeline:
         if taints is None:
             return self.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
         labels = taints.labels(context.session, context.labels)
-        here = situation(ready.tool, context, labels)
+        ready.here = here = situation(ready.tool, context, labels)
         decision = self.policy(ready.plan.effects, here, ready.tool.level)
         if not labels:
             return decision
@@ -472,15 +475,25 @@ class Pipeline:
         labels = taints.labels(context.session, context.labels)
         if not ready.plan.effects:
             return labels
-        return labels.union(taints.reached(ready.plan, situation(ready.tool, context)))
+        ready.own = taints.reached(ready.plan, ready.here or situation(ready.tool, context))
+        return labels.union(ready.own) if ready.own else labels
 
     def _traced(self, result: ToolResult, ready: _Planned, context: Context) -> ToolResult:
         """Let taint follow a result into its session and its files, and note where it comes from."""
         taints = self.safeguards.taints
         if taints is None:
             return result
-        here = situation(ready.tool, context)
-        own = taints.reached(ready.plan, here, result.text)
+        here = ready.here or situation(ready.tool, context)
+        own = taints.reached(ready.plan, here) if ready.own is None else ready.own
+        if PRIVATE not in own and (path := taints.found(ready.plan, here, result.text)) is not None:
+            own[PRIVATE] = f"read {path}"
+        if (
+            not own
+            and not result.notes.labels
+            and ready.plan.effects[0].kind == "read"
+            and len(ready.plan.effects) == 1
+        ):
+            return result
         known = taints.labels(context.session, context.labels)
         for label in result.notes.labels:
             if label not in known and label not in own:
@@ -544,6 +557,7 @@ class Pipeline:
             case Waiting():
                 raise _suspended(answer)
             case Refused():
+                ready.approver = answer.by or "nobody"
                 if turn is not None:
                     turn.refused[ready.digest] = answer.reason
                 raise _refused(ready, answer)

@@ -24,7 +24,7 @@ TAIL_CHARS: Final = 16_384
 _UNWRAP: Final = re.compile(r"\r?\n[ \t>|]{0,8}")
 _FORMS: Final = (
     secretforms.blocks, secretforms.tokens, secretforms.urls,
-    secretforms.queries, secretforms.headers, secretforms.assigned,
+    secretforms.hooks, secretforms.queries, secretforms.headers, secretforms.assigned, secretforms.arguments,
 )  # fmt: skip
 
 
@@ -160,8 +160,8 @@ def _without(text: str, matches: Iterable[re.Match[str]]) -> str:
 def _value(match: re.Match[str]) -> tuple[int, int]:
     """Where the secret stands in a match; an empty span where it is a reference or code."""
     last = match.lastgroup or "pem"
-    group = {"quote": "quoted", "kind": "pem"}.get(last, last)
-    if group not in ("token", "pem"):
+    group = {"quote": "quoted", "kind": "pem", "tag": "tagval"}.get(last, last)
+    if group not in ("token", "pem", "putty"):
         value = match[group]
         if secretforms.is_reference(value) or (group == "plain" and secretforms.is_code(value)):
             return (0, 0)

@@ -38,30 +38,46 @@ _PREFIXED: Final = (
     r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{20,60}",
     r"r8_[A-Za-z0-9]{30,60}",
     r"AGE-SECRET-KEY-1[A-Z0-9]{40,80}",
-    r"dop_v1_[a-f0-9]{60,70}",
-    r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    r"do[oprt]_v1_[A-Za-z0-9]{32,80}",
+    r"shp(?:at|ca|pa|ss)_[A-Za-z0-9]{32,64}",
     r"sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{20,50}",
-    r"key-[a-f0-9]{32}",
+    r"key-(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{32}",
     r"SK[a-f0-9]{32}",
     r"lin_(?:api|oauth)_[A-Za-z0-9]{30,60}",
     r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{40,50}",
     r"figd_[A-Za-z0-9_-]{30,60}",
     r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,60}",
-    r"sbp_[a-f0-9]{40}",
+    r"sbp_[A-Za-z0-9]{36,60}",
     r"hv[sbr]\.[A-Za-z0-9_-]{24,300}",
-    r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}",
-    r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}",
+    r"PMAK-[A-Za-z0-9]{20,80}(?:-[A-Za-z0-9]{30,40})?",
+    r"gl(?:sa|c)_[A-Za-z0-9_+/=-]{32,300}",
     r"NRAK-[A-Z0-9]{27}",
     r"fly?o?_?v1_[A-Za-z0-9_+/=-]{30,600}|FlyV1 [A-Za-z0-9_+/=,-]{30,2000}",
     r"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,6000}\.[A-Za-z0-9_-]{16,2000}",
     r"syt_[A-Za-z0-9_-]{10,60}_[A-Za-z0-9]{10,40}_[A-Za-z0-9]{4,10}",
     r"ops_eyJ[A-Za-z0-9_-]{30,3000}",
+    r"sntry[su]_[A-Za-z0-9_+/=-]{32,300}",
+    r"tskey-(?:api|auth|client|scim|webhook)-[A-Za-z0-9-]{20,120}",
+    r"rubygems_[A-Za-z0-9]{40,60}",
+    r"pul-[A-Za-z0-9]{36,60}",
+    r"ATATT3x[A-Za-z0-9_=-]{40,300}",
+    r"nvapi-[A-Za-z0-9_-]{32,120}",
+    r"csk-(?=[A-Za-z]*\d)[A-Za-z0-9]{32,80}",
+    r"fc-(?=[A-Za-z]*\d)[A-Za-z0-9]{32}",
+    r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{32,80}",
+    r"ph[cx]_[A-Za-z0-9]{32,60}",
+    r"jina_[A-Za-z0-9_-]{40,100}",
+    r"dapi(?=[A-Za-z]*\d)[A-Za-z0-9]{32}(?:-\d)?",
+    r"EZ[AT]K[A-Za-z0-9]{50,60}",
+    r"(?:[A-Za-z0-9]{14}\.)?atlasv1\.[A-Za-z0-9_-]{40,100}",
+    r"oy2[a-z0-9]{43}",
 )
 # What a token begins with, so that its pattern is tried at few places only; a token begins where a word begins.
 _BEGIN: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|A(?:KIA|SIA|BIA|CCA|ROA|IDA)|AIza|GOCSPX-|ya29\.|xox|xapp-"
     r"|\d{8,10}:AA|[MNO][A-Za-z0-9_-]{22,27}\.|[rs]k_|whsec_|npm_|pypi-|hf_|SG\.|BSA|gsk_|xai-|pplx-|tvly-|r8_|AGE-S"
-    r"|dop_v|shp|sq0|key-|SK|lin_|ntn_|secret_|figd_|dckr_|sbp_|hv[sbr]\.|PMAK-|glsa_|NRAK-|fly?o?_?v1_|FlyV1 |eyJ|syt_|ops_)"
+    r"|do[oprt]_v|shp|sq0|key-|SK|lin_|ntn_|secret_|figd_|dckr_|sbp_|hv[sbr]\.|PMAK-|glc_|glsa_|NRAK-|fly?o?_?v1_|FlyV1 |eyJ|syt_|ops_"
+    r"|sntry|tskey-|rubygems_|pul-|ATATT|nvapi-|csk-|fc-|lsv2_|ph[cx]_|jina_|dapi|EZ[AT]K|oy2|(?:[A-Za-z0-9]{14}\.)?atlasv1\.)"
 )
 # Every token has a part of at least so many of these characters; the mask marks them with x.
 _RUN: Final = b"x" * 15
@@ -72,31 +88,48 @@ _SHORT_PARTS: Final = (
 )
 
 _BLOCK: Final = re.compile(
-    r"-----BEGIN (?P<kind>(?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?)-----(?P<pem>(?:[^-]|-(?!----)){1,16000})-----END (?P=kind)-----"
+    r"-----BEGIN (?P<kind>(?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?)-----(?P<pem>(?:[^-]|-(?!----)){1,16000})(?:-----END (?P=kind)-----)?"
+    r"|Private-Lines: \d{1,4}\s{1,2}(?P<putty>(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,200})"
 )
 _TOKEN: Final = re.compile(r"(?P<token>" + "|".join(_PREFIXED) + r")(?![A-Za-z0-9])")
-_URL: Final = re.compile(r"://[^\s:/@'\"]{0,100}:(?P<urlpass>[^\s/@'\"$\[{<][^\s/@'\"]{0,200})(?=@)")
+_URL: Final = re.compile(
+    r"://(?:[^\s:/@'\"]{0,100}:(?P<urlpass>[^\s/@'\"$\[{<][^\s/@'\"]{0,200})"
+    # A user name alone may be a token: long, with a digit and both cases.
+    r"|(?=[a-z0-9_-]{0,80}[A-Z])(?=[A-Za-z_-]{0,80}\d)(?P<urluser>[A-Za-z0-9_-]{20,200}))(?=@)"
+)
+_HOOK: Final = re.compile(
+    r"//(?:hooks\.slack\.com/(?:services|workflows|triggers)/[A-Z0-9/]{2,60}/|(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks/\d{15,22}/)"
+    r"(?P<hook>[A-Za-z0-9_-]{16,100})"
+)
 _HEADER: Final = re.compile(
     r"(?i:(?:authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token|apikey)\s{1,4}|bearer\s{1,4}(?=[A-Za-z0-9._~+/-]*\d)"
     r"|x-(?:api-key|auth-token|subscription-token)[\"']?\s{0,4}:\s{0,4}[\"']?)(?P<headval>[A-Za-z0-9._~+/=:-]{12,4000})"
-    r"|cookie:\s{0,4}[^=\s;]{1,80}=(?P<cookieval>[^\s;,\"']{12,4000}))"
+    r"|cookie:\s{0,4}(?:[^=\s;]{1,80}=[^=\s;]{0,200};\s{0,4}){0,20}?[^=\s;]{1,80}=(?P<cookieval>[^\s;,\"']{12,4000}))"
 )
 _HEADER_WORDS: Final = ("bearer", "authorization", "x-", "cookie:")
 _QUERY: Final = re.compile(
-    r"[?&](?i:api[_-]?key|key|token|access_token|auth|sig|signature|secret|password|client_secret|code)=(?P<queryval>[A-Za-z0-9._~%+/=-]{8,2000})"
+    r"[?&#](?i:api[_-]?key|key|(?:access_|auth_|id_|refresh_)?token|auth|sig|(?:x-(?:amz|goog)-)?signature|secret|password|client_secret|code)=(?P<queryval>[A-Za-z0-9._~%+/=-]{8,2000})"
 )
 _VALUE_END: Final = r"[^\s\"'$<>{}()\[\],;]"
 #: From the last word of a name on: `key` must have one of `_KEYS` in front.
 _ASSIGNED: Final = re.compile(
-    r"(?i:(?:key|secret|token|passwd|password|passphrase|pwd|credentials?|sessionid)"
+    r"(?i:(?:key|secret|token|passwd|password|passphrase|pwd|(?<![A-Za-z])pass|credentials?|sessionid|(?<![A-Za-z])auth)"
     r"[\"']?[ \t]{0,4}(?:(?:=|:(?!//)|=>|:=)[ \t]{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\r\n]{6,1000})(?P=quote)"
     r"|(?:=|:(?![/=])[ \t])[ \t]{0,3}"
     r"(?P<plain>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@-])" + _VALUE_END + r"{8,1000})))"
 )
-_ASSIGN_WORDS: Final = ("key", "token", "secret", "pass", "pwd", "credential", "sessionid")
+_ASSIGN_WORDS: Final = ("key", "token", "secret", "pass", "pwd", "credential", "sessionid", "auth")
+#: A secret as an argument: `--password VALUE`, `machine h login u password VALUE`, `<password>VALUE</password>`.
+_ARGUMENT: Final = re.compile(
+    r"(?i:--(?:[a-z]+-)?(?:password|passwd|token|secret|api-?key)[ \t]+|\blogin[ \t]\S{1,100}[ \t]+password[ \t]+|\bsshpass[ \t]+-p[ \t]*)"
+    r"(?P<argval>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@])[^\s\"'$<>{}()\[\],;-][^\s\"'$<>{}()\[\],;]{7,1000})"
+    r"|<(?P<tag>(?i:password|passwd|secret|token|api-?key))>(?P<tagval>[^<>\s$*]{6,1000})</(?P=tag)>"
+    r"|\bcurl\b[^\n]{0,500}?[ \t](?:-u|--user)[ \t]?[\"']?[^\s:\"'$]{1,100}:(?P<userpass>[^\s\"'$]{6,200})"
+)
+_ARGUMENT_WORDS: Final = ("--", "login ", "sshpass", "<", "curl ")
 _KEYS: Final = tuple(
     f"{word}{joint}"
-    for word in ("api", "secret", "access", "private", "auth", "signing", "encryption")
+    for word in ("api", "secret", "access", "private", "auth", "signing", "encryption", "account")
     for joint in ("", "_", "-")
 )
 
@@ -112,7 +145,7 @@ _CODE: Final = re.compile(
 
 def blocks(text: str) -> Iterator[re.Match[str]]:
     """Private keys in PEM blocks."""
-    if "PRIVATE KEY" in text:
+    if "PRIVATE KEY" in text or "Private-Lines: " in text:
         yield from _BLOCK.finditer(text)
 
 
@@ -137,9 +170,15 @@ def urls(text: str) -> Iterator[re.Match[str]]:
         yield from _URL.finditer(text)
 
 
+def hooks(text: str) -> Iterator[re.Match[str]]:
+    """The secret last part of chat services' webhook addresses."""
+    if "//" in text and ("hooks.slack.com" in text or "/api/webhooks/" in text):
+        yield from _HOOK.finditer(text)
+
+
 def queries(text: str) -> Iterator[re.Match[str]]:
     """Values of telling query parameters."""
-    if "=" in text and ("?" in text or "&" in text):
+    if "=" in text and ("?" in text or "&" in text or "#" in text):
         yield from _QUERY.finditer(text)
 
 
@@ -164,6 +203,13 @@ def assigned(text: str) -> Iterator[re.Match[str]]:
             continue
         yield match
         done = match.end()
+
+
+def arguments(text: str) -> Iterator[re.Match[str]]:
+    """Secrets handed over as arguments of a command, in a netrc line or in an XML element."""
+    lowered = _lowered(text)
+    if any(word in lowered for word in _ARGUMENT_WORDS):
+        yield from _ARGUMENT.finditer(text)
 
 
 def _places(lowered: str, words: Sequence[str]) -> list[int]:

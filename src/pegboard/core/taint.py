@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
@@ -36,6 +37,12 @@ _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
 _FOUND_IN: Final = re.compile(r"^([^\s:][^:\n]{0,300}?)[:-]\d+[:-]|^([^\s:][^:\n]{0,300}):$", re.MULTILINE)
 _LOOPBACK: Final = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?", re.IGNORECASE)
+_HINTS: Final = (
+    ".env", ".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks", ".gpg", ".asc", "id_rsa", "id_dsa",
+    "id_ecdsa", "id_ed25519", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".htpasswd", "credentials", "secrets.",
+    ".tfstate", ".tfvars", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".ovpn", "_history", "wallet.dat",
+)  # fmt: skip
+"""A text that holds none of these names no file of SECRET_FILES; looking is cheaper than matching."""
 _SOURCES: Final = 8
 _URLS: Final = 10_000
 
@@ -52,6 +59,11 @@ class TaintRules:
 
     private: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(path: str) -> bool:
+    return _SECRET.fullmatch(path.lstrip("/")) is not None and not _HARMLESS.match(path)
 
 
 class Provenance(Protocol):
@@ -160,28 +172,36 @@ class Taints:
                         self._of_path(word.removeprefix("./"), situation, out)
         return out
 
-    def reached(self, plan: Plan, situation: Situation, text: str = "") -> dict[str, str]:
-        """The labels of a call's result: what it read, what it reached, which files it names as found."""
+    def reached(self, plan: Plan, situation: Situation) -> dict[str, str]:
+        """The labels of a call's result: what it read, and what it reached."""
         out = self.brought(plan, situation)
         for effect in plan.effects:
             if effect.kind in ("connect", "call"):
-                if not self._matches(self.rules.trusted, effect):
+                # Code of the embedding program itself is no foreign tool, whatever it may do.
+                ours = effect.kind == "call" and effect.target.startswith("python/")
+                if not ours and not self._matches(self.rules.trusted, effect):
                     out.setdefault(UNTRUSTED, str(effect))
                 if self._matches(self.rules.private, effect):
                     out.setdefault(PRIVATE, str(effect))
-            elif effect.kind == "read" and PRIVATE not in out:
-                # A search over a tree names the files it found something in.
-                for match in _FOUND_IN.finditer(text):
-                    if self.is_private(match[1] or match[2], situation):
-                        out[PRIVATE] = f"read {match[1] or match[2]}"
-                        break
         return out
+
+    def found(self, plan: Plan, situation: Situation, text: str) -> str | None:
+        """A private file in which a search over a tree found something; its result names it."""
+        if not any(e.kind == "read" for e in plan.effects):
+            return None
+        if not self.rules.private and not any(hint in text for hint in _HINTS):
+            return None
+        for match in _FOUND_IN.finditer(text):
+            path = match[1] or match[2]
+            if self.is_private(path, situation):
+                return path
+        return None
 
     def is_private(self, path: str, situation: Situation) -> bool:
         """Whether a path is private by custom or by declaration."""
         if any(":" not in p and path_matches(p, path, situation) for p in self.rules.private):
             return True
-        return _SECRET.fullmatch(path.lstrip("/")) is not None and not _HARMLESS.match(path)
+        return _is_secret(path)
 
     def _of_path(self, path: str, situation: Situation, out: dict[str, str]) -> None:
         if PRIVATE not in out and self.is_private(path, situation):

@@ -119,8 +119,34 @@ def _plain(text: str, pos: int, element: Element, work: Work) -> tuple[Element, 
     end = text.find(close, pos)
     if end < 0 or work.left < 0:
         raise CutOff(len(text))
-    element.text = clean_text(unescape(text[pos:end].strip()))
+    section = text.find(CDATA, pos, end)
+    if section >= 0 and (mixed := _mixed(text, pos, section, close)) is not None:
+        element.text, end = mixed
+    else:
+        element.text = clean_text(unescape(text[pos:end].strip()))
     return element, end + len(close)
+
+
+def _mixed(text: str, pos: int, section: int, close: str) -> tuple[str, int] | None:
+    """Text around CDATA sections, joined as XML 1.0 §2.7 says, and where the closing tag stands.
+
+    None where a section does not end: then the mark is text that was not escaped.
+    """
+    parts: list[str] = []
+    while True:
+        parts.append(unescape(text[pos:section]))
+        end = text.find(CDATA_END, section)
+        if end < 0:
+            return None
+        parts.append(text[section + len(CDATA) : end])
+        pos = end + len(CDATA_END)
+        stop = text.find(close, pos)
+        if stop < 0:
+            return None
+        section = text.find(CDATA, pos, stop)
+        if section < 0:
+            parts.append(unescape(text[pos:stop]))
+            return clean_text("".join(parts).strip()), stop
 
 
 def _sections(text: str, pos: int, element: Element, work: Work) -> tuple[Element, int]:

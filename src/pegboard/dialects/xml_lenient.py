@@ -7,9 +7,9 @@ an error, never completed; a document type is refused.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pegboard.dialects.literals import CutOff, Unreadable, skip_space
+from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
 from pegboard.dialects.text_calls import Named, Tools
 from pegboard.dialects.xml_elements import OPEN, Element, read_element, unescape
 
@@ -19,7 +19,7 @@ _NAME = re.compile(
     r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?"
 )
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
-_PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*>")
+_PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*(/?)>")
 _UNFINISHED = re.compile(r"(?:<(?:name|tool_name)>\s*)?(?:<[^<>]*)?\Z")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
 
@@ -62,6 +62,7 @@ class _Reader:
         self.work = tools.work
         self.name = ""
         self.elements: list[Element] = []
+        self.given: dict[str, Any] = {}
         self.containers = 0
         self.inside = False
 
@@ -74,8 +75,14 @@ class _Reader:
                 raise CutOff(len(text))
             if text.startswith(CALL_END, pos):
                 return self._ended(pos + len(CALL_END))
+            if text.startswith("<!--", pos):
+                pos = self._comment(pos)
+                continue
             if text.startswith("<!", pos):
                 raise Unreadable(pos)
+            if self.inside and text.startswith("{", pos):
+                pos = self._object(pos)
+                continue
             step = self._name(pos) or self._container(pos) or self._element(pos) or self._stray(pos)
             if step is None:
                 if self.name and self.containers and not self.inside:
@@ -86,7 +93,7 @@ class _Reader:
 
     def values(self) -> dict[str, Any]:
         """The arguments; a parameter given several times is a list (ledger case xml-18)."""
-        out: dict[str, Any] = {}
+        out: dict[str, Any] = dict(self.given)
         several: set[str] = set()
         for element in self.elements:
             key, value = element.key, self.tools.element(self.name, element)
@@ -98,6 +105,22 @@ class _Reader:
                 several.add(key)
                 out[key] = [out[key], value]
         return out
+
+    def _comment(self, pos: int) -> int:
+        """Behind `<!-- … -->`, which says nothing (XML 1.0 §2.5)."""
+        end = self.text.find("-->", pos + 4)
+        if end < 0:
+            raise CutOff(len(self.text))
+        return end + 3
+
+    def _object(self, pos: int) -> int:
+        """The parameters as one JSON object in `<params>`."""
+        value, end = read_literal(self.text, pos)
+        if not isinstance(value, dict):
+            raise Unreadable(pos)
+        self._repair("the parameters stood in <params> as JSON")
+        self.given.update(cast("dict[str, Any]", value))
+        return end
 
     def _ended(self, pos: int) -> int:
         if not self.name:
@@ -128,8 +151,8 @@ class _Reader:
             return None
         if match[2] != "params" and not match[1]:
             self._repair(f"<params> was written <{match[2]}>")
-        self.inside = not match[1]
-        self.containers += self.inside
+        self.inside = not (match[1] or match[3])
+        self.containers += not match[1]
         if self.inside and self.containers == 2:
             self._repair("there were several <params>")
         return match.end()

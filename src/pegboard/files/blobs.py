@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from pegboard.core.errors import NotFound
+from pegboard.core.errors import NotFound, Unavailable
 from pegboard.files.staging import sync_files
 from pegboard.textedit.spans import common_ends
 
@@ -29,11 +29,21 @@ def sha256(data: bytes) -> str:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder for its owner only; parents that are missing are made so too."""
+    """Make a folder for its owner only; parents that are missing are made so too.
+
+    Raises:
+        Unavailable: it cannot be made, for example below a read-only HOME.
+    """
     if not path.is_dir():
         # mkdir's own `parents` gives the mode to the last one only.
         private_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(
+                f"the journal's folder {path} cannot be made ({error.strerror}), so the change could not be undone",
+                hint="Nothing was changed. Set XDG_STATE_HOME to a folder that may be written.",
+            ) from None
 
 
 class Blobs:

@@ -161,6 +161,8 @@ class Jail:
         Raises:
             As write_bytes; Conflict where a file is in the way.
         """
+        if not path.strip():
+            raise InvalidArguments("The path is empty.", hint="Name a folder.")
         if not path.strip("/. "):
             os.close(self._open_folder(path))
             return
@@ -203,9 +205,12 @@ class Jail:
         Protected and hidden files are among them. The walk stops after 100,000 entries.
 
         Raises:
-            OutsideWorkspace: the pattern is absolute or climbs with `..`.
+            OutsideWorkspace: the pattern climbs with `..` or is absolute, unless it begins with the workspace.
         """
         check_path(pattern)
+        inside = os.path.join(self._roots.workspace.path, "")
+        if pattern.startswith(inside):
+            pattern = pattern[len(inside) :]
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise outside(pattern)
         plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))

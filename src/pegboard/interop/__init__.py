@@ -1,1 +1,1 @@
-"""interop."""
+"""interop: other frameworks' tools to and from ours, always through the full pipeline."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from pegboard.core.approval import Answer, ApprovalRequest, Approved, Refused, Waiting
 from pegboard.core.errors import ToolError
 from pegboard.core.pipeline import new_id
-from pegboard.mcp.exchange import InputWanted, current_exchange
+from pegboard.mcp.exchange import InputWanted, Json, current_exchange
 from pegboard.ports.people import Question
 
 _MAX = 4_000
@@ -52,7 +52,7 @@ class ClientApprover:
             return Refused("the client has to answer first")
         except ToolError as error:
             return Refused(f"the client gave no answer: {error.message}")
-        if answer.get("action") == "accept" and (answer.get("content") or {}).get("decision") == "allow once":
+        if answer.get("action") == "accept" and _content(answer).get("decision") == "allow once":
             return Approved(by=f"client {str(exchange.peer.info.get('name', ''))[:60]}")
         return Refused("the user refused", by="client")
 
@@ -74,8 +74,13 @@ class ClientPeople:
             answer = await exchange.elicit(question.text[:_MAX], schema, key=f"question-{number}")
             if answer.get("action") != "accept":
                 return Waiting("question", new_id("q"), None, {"question": question.text})
-            answers.append(str((answer.get("content") or {}).get("answer", "")))
+            answers.append(str(_content(answer).get("answer", "")))
         return answers
+
+
+def _content(answer: Json) -> Json:
+    given: Any = answer.get("content")
+    return cast("Json", given) if isinstance(given, dict) else {}
 
 
 def _text(request: ApprovalRequest) -> str:

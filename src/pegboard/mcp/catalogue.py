@@ -97,7 +97,7 @@ def build(
         notes = [*([named.note] if named.note else []), *report(definition.description)]
         said += [f"{server}: the tool {named.original!r} {n}" for n in notes]
         hints: Any = raw.get("annotations")
-        hint_table = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
+        hint_table: Mapping[str, Any] = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
         idempotent = hint_table.get("idempotentHint") is True or hint_table.get("readOnlyHint") is True
         offers.append(
             Offer(kind="tool", original=named.original, name=named.name, definition=definition,

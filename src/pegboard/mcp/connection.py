@@ -125,7 +125,10 @@ class Connection:
 
     async def _stay(self, session: Session) -> None:
         """Until closed or lost: list again whenever the server says that its lists changed."""
-        waits = [asyncio.create_task(self._stop.wait()), asyncio.create_task(self._relist_forever())]
+        waits: list[asyncio.Task[Any]] = [
+            asyncio.create_task(self._stop.wait()),
+            asyncio.create_task(self._relist_forever()),
+        ]
         if self._process is not None:
             waits.append(asyncio.create_task(self._process.ended.wait()))
         if session.discover_result is not None and self._announces(session):
@@ -389,10 +392,12 @@ class Connection:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    inner: BaseException = group
-    while isinstance(inner, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
-    return inner
+    found = group.exceptions[0]
+    return (
+        _first(cast("BaseExceptionGroup[BaseException]", found))
+        if isinstance(found, BaseExceptionGroup)
+        else found
+    )
 
 
 def _told(error: BaseException) -> str:

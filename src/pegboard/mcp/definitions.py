@@ -59,7 +59,7 @@ def schema_fault(schema: Any) -> str:
 
 def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     """Whether a JSON value nests deeper than `limit`."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(limit + 1):
         level = [
             child

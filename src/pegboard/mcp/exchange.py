@@ -153,6 +153,7 @@ class Exchange:
         id: the request's id.
         wanted: questions that this round could not answer, by key.
         sink: where a transport collects messages of this request; its own business.
+        task: the task that the call has become, None while it has not.
     """
 
     def __init__(
@@ -171,11 +172,12 @@ class Exchange:
         self.modern = modern
         self.wanted: dict[str, Json] = {}
         self.sink: Any = None
+        self.task: Any = None
         self.capabilities = capabilities
         self._seal = seal
         self._binding = binding
         meta: Any = params.get("_meta")
-        table = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
+        table: Mapping[str, Any] = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
         self.token: Any = table.get("progressToken")
         self.log_level: Any = table.get("io.modelcontextprotocol/logLevel") if modern else peer.log_level
         self._asked = 0
@@ -202,12 +204,12 @@ class Exchange:
         if isinstance(value, Mapping):
             table = cast("Mapping[str, Any]", value)
             if isinstance(table.get("progress"), int | float):
-                self.progress(table["progress"], table.get("total"), table.get("message"))
+                self.progress(float(table["progress"]), table.get("total"), table.get("message"))
                 return
             if "log" in table:
                 self.log(str(table.get("level", "info")), table["log"])
                 return
-        self.progress(self._done + 1, None, str(value)[:1000])
+        self.progress(self._done + 1, None, str(cast("object", value))[:1000])
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell how far it is; only where the client asked for it, and never backwards."""
@@ -281,10 +283,13 @@ class Exchange:
         given = self._answers.get(key)
         if isinstance(given, Mapping):
             return dict(cast("Mapping[str, Any]", given))
+        if self.task is not None:
+            question: Json = {"method": method, "params": params} if params else {"method": method}
+            return cast("Json", (await self.task.ask({key: question}))[key])
         self.wanted[key] = {"method": method, "params": params} if params else {"method": method}
         raise InputWanted(f"the client has to answer {key} first")
 
-    def want(self, questions: Mapping[str, tuple[str, str, Json]]) -> dict[str, Json]:
+    async def want(self, questions: Mapping[str, tuple[str, str, Json]]) -> dict[str, Json]:
         """Several answers at once, in the stateless era: `{key: (capability, method, params)}`.
 
         Raises:
@@ -301,6 +306,9 @@ class Exchange:
             else:
                 self.wanted[key] = {"method": method, "params": params} if params else {"method": method}
                 missing.append(key)
+        if missing and self.task is not None:
+            asked = {key: self.wanted.pop(key) for key in missing}
+            return {**found, **cast("dict[str, Json]", await self.task.ask(asked))}
         if missing:
             raise InputWanted(f"the client has to answer {', '.join(missing)} first")
         return found
@@ -377,9 +385,9 @@ class ClientDoor:
         """See Exchange.roots."""
         return await _here().roots(key=key)
 
-    def want(self, questions: Mapping[str, tuple[str, str, Json]]) -> dict[str, Json]:
+    async def want(self, questions: Mapping[str, tuple[str, str, Json]]) -> dict[str, Json]:
         """See Exchange.want."""
-        return _here().want(questions)
+        return await _here().want(questions)
 
     def close_stream(self) -> None:
         """See Exchange.close_stream."""

@@ -264,7 +264,10 @@ class PipeDispatcher:
 async def piped(process: ServerProcess) -> AsyncGenerator[PipeDispatcher]:
     """Start the program; it is ended with the block, cancelled or not."""
     out, err, stdin = await process.start()
-    tasks = [asyncio.ensure_future(_keep(err, process)), asyncio.ensure_future(process.watch())]
+    tasks: list[asyncio.Future[None]] = [
+        asyncio.ensure_future(_keep(err, process)),
+        asyncio.ensure_future(process.watch()),
+    ]
     try:
         yield PipeDispatcher(process, out, stdin)
     finally:

@@ -283,6 +283,7 @@ class HttpFace:
         from mcp.shared.inbound import (
             InboundLadderRejection,
             classify_inbound_request,
+            decode_header_value,
             validate_mcp_param_headers,
         )
 
@@ -294,6 +295,11 @@ class HttpFace:
         if isinstance(verdict, InboundLadderRejection):
             return error_reply(id, verdict.code, verdict.message, verdict.data)
         params = cast("Json", message["params"])
+        named = message.get("method") in ("tasks/get", "tasks/update", "tasks/cancel") and "taskId" in params
+        if named and decode_header_value(headers.get("mcp-name")) != params["taskId"]:
+            return error_reply(
+                id, HEADER_MISMATCH, "mcp-name header does not match the request body's taskId"
+            )
         if message["method"] == "tools/call" and isinstance(params.get("arguments") or {}, dict):
             tool = self._service.toolkit.get(str(params.get("name")))
             arguments = cast("Json", params.get("arguments") or {})
@@ -428,16 +434,15 @@ class HttpFace:
             peer.inflight[id] = work
         # One future for whatever comes first, and no task that most calls would not need: this is every call's way.
         first = stream.first = loop.create_future()
-        gone: asyncio.Future[None] | None = None
+        watchers: list[asyncio.Future[None]] = []
 
         def settle(_: Any = None) -> None:
             if not first.done():
                 first.set_result(None)
 
         def watch() -> None:
-            nonlocal gone
-            gone = asyncio.ensure_future(_disconnected(receive))
-            gone.add_done_callback(settle)
+            watchers.append(asyncio.ensure_future(_disconnected(receive)))
+            watchers[0].add_done_callback(settle)
 
         work.add_done_callback(settle)
         timers = [loop.call_later(_WATCH_S, watch), loop.call_later(_PING_S, settle)]
@@ -447,9 +452,9 @@ class HttpFace:
             if work.done() and not stream.events:
                 await self._plain_answer(work, id, send, modern=modern)
                 return
-            if gone is None:
+            if not watchers:
                 watch()
-            watched = cast("asyncio.Future[None]", gone)
+            watched = watchers[0]
             if session is not None:
                 session.streams[stream.name] = stream
             elif watched.done() and not work.done():
@@ -466,9 +471,9 @@ class HttpFace:
                 timer.cancel()
             if session is None or finishing is None:
                 work.cancel()
-            ending = [t for t in (gone, finishing) if t is not None]
+            ending = [*watchers, *([finishing] if finishing is not None else [])]
             for task in ending:
-                if task is gone or session is None:
+                if task is not finishing or session is None:
                     task.cancel()
             if not work.done() or ending:
                 await asyncio.gather(work, *ending, return_exceptions=True)

@@ -24,7 +24,7 @@ from pegboard.core.tool import Tool
 from pegboard.dialects.mcp import call_result
 from pegboard.mcp.exchange import Exchange, Json, Peer, StateSeal, enter
 from pegboard.mcp.offered import Prompts, Resources
-from pegboard.mcp.tasks import EXTENSION, Tasks
+from pegboard.mcp.tasks import EXTENSION, TaskMode, Tasks
 from pegboard.mcp.wire import (
     HANDSHAKE,
     INTERNAL_ERROR,
@@ -62,6 +62,7 @@ class Service:
         resources, prompts: what is offered besides tools; None = nothing.
         name, version, instructions: how it introduces itself.
         task_after_s: calls of clients that can take tasks become one after so many seconds; None = never.
+        task_modes: tools that are tasks from the start; see TaskMode.
 
     Attributes:
         toolkit: what is offered.
@@ -78,6 +79,7 @@ class Service:
         version: str = "0",
         instructions: str = "",
         task_after_s: float | None = 2.0,
+        task_modes: Mapping[str, TaskMode] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.context = context
@@ -87,9 +89,9 @@ class Service:
         self.info: Json = {"name": name, "version": version}
         self.instructions = instructions
         self.seal = StateSeal(secrets.token_bytes(32))
-        self.tasks = Tasks(after_s=task_after_s)
-        self.peers: set[int] = set()
+        self.tasks = Tasks(after_s=task_after_s, modes=task_modes)
         self._peers: list[Peer] = []
+        self._streams: dict[str | int, Exchange] = {}
         self._listed: list[Json] | None = None
         self._common: dict[str, Method] = {
             "tools/list": self._tools_list,
@@ -159,7 +161,7 @@ class Service:
                 peer.notify(method)
 
     def _to_listener(self, peer: Peer, id: str | int, method: str, params: Json) -> None:
-        exchange = cast("dict[str | int, Exchange]", getattr(self, "_streams", {})).get(id)
+        exchange = self._streams.get(id)
         peer.notify(method, {**params, "_meta": {META_SUBSCRIPTION: id}}, exchange)
 
     # -- messages -----------------------------------------------------------------------------
@@ -323,20 +325,19 @@ class Service:
         if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(
             asked.get("taskIds"), list
         ):
-            honoured["taskIds"] = self.tasks.known(peer, asked["taskIds"])
-        if not hasattr(self, "_streams"):
-            self._streams: dict[str | int, Exchange] = {}
+            honoured["taskIds"] = self.tasks.known(cast("list[Any]", asked["taskIds"]))
         meta = {"_meta": {META_SUBSCRIPTION: exchange.id}}
         peer.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}, exchange)
         peer.listeners[exchange.id] = honoured
         self._streams[exchange.id] = exchange
         self.join(peer) if peer not in self._peers else None
         try:
-            await self.tasks.watch(peer, exchange, honoured.get("taskIds") or ())
+            self.tasks.watch(peer, exchange, honoured.get("taskIds") or ())
             await asyncio.Event().wait()
         finally:
             peer.listeners.pop(exchange.id, None)
             self._streams.pop(exchange.id, None)
+            self.tasks.unwatch(exchange)
         return meta
 
     def _serves(self, flag: str) -> bool:
@@ -360,11 +361,15 @@ class Service:
         if tool is None:
             # By its exact name only: what a client approved is one tool and no alias of it.
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
-        if exchange.modern and self.tasks.wanted(exchange):
-            return await self.tasks.run(
-                peer, exchange, lambda: self._call(tool, cast("Json", arguments), peer, exchange)
-            )
-        return await self._call(tool, cast("Json", arguments), peer, exchange)
+        given = cast("Json", arguments)
+        if not exchange.modern:
+            return await self._call(tool, given, peer, exchange)
+        return await self.tasks.run(
+            name,
+            exchange,
+            lambda: self._call(tool, given, peer, exchange),
+            answered="inputResponses" in params,
+        )
 
     async def _call(self, tool: Tool, arguments: Json | None, peer: Peer, exchange: Exchange) -> Json:
         context = replace(

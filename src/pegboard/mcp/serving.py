@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.mcp.serve_http import HttpFace
 from pegboard.mcp.server import Service
@@ -84,7 +84,7 @@ def _impatient(head_s: float) -> Any:
             self._impatience = asyncio.get_running_loop().call_later(head_s, self._late)
 
         def _late(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
+            if cast("Any", self.cycle) is None and not self.transport.is_closing():
                 self.transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:

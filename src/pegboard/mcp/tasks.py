@@ -2,36 +2,248 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from pegboard.mcp.exchange import Exchange, Json, Peer
+from pegboard.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, META_SUBSCRIPTION, MISSING_CAPABILITY, RpcError
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
+TTL_S: Final = 3600.0
+MAX_TASKS: Final = 1000
+_POLL_MS: Final = 500
+
+TaskMode: TypeAlias = Literal["always", "required", "after_input"]
+"""`always`: every call of a client that can is a task; `required`: others are refused; `after_input`: required,
+and a task only once the questions of its first round are answered."""
+
+Run: TypeAlias = Callable[[], Awaitable[Json]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Task:
+    """One call that goes on without its request.
+
+    Attributes:
+        id: unguessable; whoever has it, and the server's token, may look after it.
+        status: working, input_required, completed, failed or cancelled.
+        result, error: once it has ended.
+        requests: questions that wait for an answer, by key.
+    """
+
+    id: str
+    status: str = "working"
+    created: float = field(default_factory=time.time)
+    updated: float = field(default_factory=time.time)
+    result: Json | None = None
+    error: Json | None = None
+    requests: dict[str, Json] = field(default_factory=dict[str, Json])
+    changed: Callable[[Task], None] = lambda _: None
+    work: asyncio.Future[Json] | None = None
+    _answers: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, "asyncio.Future[Json]"])
+
+    async def ask(self, questions: Mapping[str, Json]) -> dict[str, Json]:
+        """Put questions to the client and wait for all answers."""
+        loop = asyncio.get_running_loop()
+        waiting = {key: loop.create_future() for key in questions}
+        self._answers.update(waiting)
+        self.requests.update(questions)
+        self._turn("input_required")
+        try:
+            await asyncio.gather(*waiting.values())
+        finally:
+            for key in questions:
+                self.requests.pop(key, None)
+                self._answers.pop(key, None)
+        self._turn("working")
+        return {key: cast("Json", future.result()) for key, future in waiting.items()}
+
+    def answer(self, given: Mapping[str, Any]) -> None:
+        """Take some answers; others are waited for."""
+        for key, value in given.items():
+            future = self._answers.get(key)
+            if future is not None and not future.done() and isinstance(value, dict):
+                self.requests.pop(key, None)
+                future.set_result(cast("Json", value))
+        self._turn(self.status)
+
+    def ended(self, work: asyncio.Future[Json]) -> None:
+        """Note how it went."""
+        if work.cancelled():
+            self._turn("cancelled")
+            return
+        raised = work.exception()
+        if raised is None:
+            self.result = {"resultType": "complete", **work.result()}
+            self._turn("completed")
+            return
+        if isinstance(raised, RpcError):
+            self.error = {"code": raised.code, "message": raised.message}
+        else:
+            self.error = {"code": INTERNAL_ERROR, "message": f"the call failed with {type(raised).__name__}"}
+        self._turn("failed")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status in ("completed", "failed", "cancelled")
+
+    def brief(self) -> Json:
+        """Id, status and times."""
+        return {
+            "taskId": self.id, "status": self.status, "createdAt": _iso(self.created),
+            "lastUpdatedAt": _iso(self.updated), "ttlMs": int(TTL_S * 1000), "pollIntervalMs": _POLL_MS,
+        }  # fmt: skip
+
+    def detail(self) -> Json:
+        """The brief with result, error or questions, whichever there is."""
+        out = self.brief()
+        if self.result is not None:
+            out["result"] = self.result
+        if self.error is not None:
+            out["error"] = self.error
+        if self.requests:
+            out["inputRequests"] = dict(self.requests)
+        return out
+
+    def _turn(self, status: str) -> None:
+        self.status = status
+        self.updated = time.time()
+        self.changed(self)
 
 
 class Tasks:
-    """The running and finished tasks of one server."""
+    """The running and finished tasks of one server.
 
-    def __init__(self, *, after_s: float | None) -> None:
-        self.enabled = False
+    Args:
+        after_s: a call that takes longer becomes a task; None = only those in `modes` do.
+        modes: tools that are tasks from the start.
+    """
+
+    def __init__(self, *, after_s: float | None, modes: Mapping[str, TaskMode] | None = None) -> None:
+        self.enabled = after_s is not None or bool(modes)
         self._after_s = after_s
+        self._modes = dict(modes or {})
+        self._tasks: dict[str, Task] = {}
+        self._watchers: dict[str, list[tuple[Peer, Exchange]]] = {}
 
     def methods(self) -> dict[str, Callable[[Peer, Exchange, Mapping[str, Any]], Awaitable[Json]]]:
         """The protocol's methods."""
+        if not self.enabled:
+            return {}
+        return {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
+
+    async def run(self, tool: str, exchange: Exchange, call: Run, *, answered: bool) -> Json:
+        """A call, as a task where it is to be one.
+
+        Raises:
+            RpcError: the tool is only for clients that can take tasks.
+        """
+        mode = self._modes.get(tool)
+        if not _capable(exchange):
+            if mode in ("required", "after_input"):
+                raise _lacking()
+            return await call()
+        if mode is None and self._after_s is None:
+            return await call()
+        if mode == "after_input" and not answered:
+            return await call()
+        work = asyncio.ensure_future(call())
+        try:
+            if mode is None:
+                await asyncio.wait([work], timeout=self._after_s)
+                if work.done():
+                    return work.result()
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        return self._adopt(work, exchange)
+
+    def _adopt(self, work: asyncio.Future[Json], exchange: Exchange) -> Json:
+        self._purge()
+        if len(self._tasks) >= MAX_TASKS:
+            work.cancel()
+            raise RpcError(INTERNAL_ERROR, f"this server has {MAX_TASKS} tasks already")
+        task = Task(id=secrets.token_urlsafe(24), changed=self._tell, work=work)
+        self._tasks[task.id] = task
+        exchange.task = task
+        work.add_done_callback(task.ended)
+        return {"resultType": "task", **task.brief()}
+
+    def _purge(self) -> None:
+        now = time.time()
+        for task in list(self._tasks.values()):
+            if task.is_over and now - task.updated > TTL_S:
+                del self._tasks[task.id]
+                self._watchers.pop(task.id, None)
+
+    def _find(self, exchange: Exchange, params: Mapping[str, Any]) -> Task:
+        if not _capable(exchange):
+            raise _lacking()
+        task = self._tasks.get(str(params.get("taskId")))
+        if task is None:
+            raise RpcError(INVALID_PARAMS, f"there is no task {str(params.get('taskId'))[:80]!r}")
+        return task
+
+    async def _get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        return self._find(exchange, params).detail()
+
+    async def _update(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        task = self._find(exchange, params)
+        given = params.get("inputResponses")
+        if isinstance(given, dict):
+            task.answer(cast("Json", given))
+        # What was waiting for the answer goes on before anybody looks again.
+        await asyncio.sleep(0)
         return {}
 
-    def wanted(self, exchange: Exchange) -> bool:
-        """Whether a call of this client may become a task."""
-        return False
+    async def _cancel(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        task = self._find(exchange, params)
+        if task.work is not None and not task.is_over:
+            task.work.cancel()
+            await asyncio.wait([task.work], timeout=5)
+        return {}
 
-    def known(self, peer: Peer, ids: Sequence[Any]) -> list[str]:
+    # -- listening ----------------------------------------------------------------------------
+
+    def known(self, ids: Sequence[Any]) -> list[str]:
         """Those ids that are tasks."""
-        return []
+        return [id for id in ids if isinstance(id, str) and id in self._tasks]
 
-    async def watch(self, peer: Peer, exchange: Exchange, ids: Sequence[str]) -> None:
-        """Tell a listener about tasks."""
+    def watch(self, peer: Peer, exchange: Exchange, ids: Sequence[str]) -> None:
+        """Tell a listener how some tasks go on."""
+        for id in ids:
+            self._watchers.setdefault(id, []).append((peer, exchange))
 
-    async def run(self, peer: Peer, exchange: Exchange, call: Callable[[], Awaitable[Json]]) -> Json:
-        """Run a call as a task where it takes long."""
-        return await call()
+    def unwatch(self, exchange: Exchange) -> None:
+        """A listener has gone."""
+        for id, listeners in list(self._watchers.items()):
+            self._watchers[id] = [w for w in listeners if w[1] is not exchange]
+
+    def _tell(self, task: Task) -> None:
+        for peer, exchange in self._watchers.get(task.id, ()):
+            peer.notify(
+                "notifications/tasks", {**task.detail(), "_meta": {META_SUBSCRIPTION: exchange.id}}, exchange
+            )
+
+
+def _capable(exchange: Exchange) -> bool:
+    extensions = exchange.capabilities.get("extensions")
+    return isinstance(extensions, dict) and EXTENSION in extensions
+
+
+def _lacking() -> RpcError:
+    return RpcError(
+        MISSING_CAPABILITY,
+        f"the client must declare the extension {EXTENSION} for this",
+        {"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
+    )
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

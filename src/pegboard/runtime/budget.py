@@ -75,11 +75,17 @@ class Budget:
 
     def refused(self, calls: Sequence[ToolCall]) -> dict[str, PermissionDenied]:
         """The calls of a turn that are beyond a limit, by id; the others are counted."""
-        most, each = self._limits.calls, self._limits.tool_calls
-        if most is None and not each:
+        most, each, turn = self._limits.calls, self._limits.tool_calls, self._limits.calls_per_turn
+        if most is None and turn is None and not each:
             return {}
         out: dict[str, PermissionDenied] = {}
-        for call in calls:
+        for place, call in enumerate(calls):
+            if turn is not None and place >= turn:
+                out[call.id or ""] = PermissionDenied(
+                    f"{call.name} did not run: at most {turn} calls may be made at once, and this is call {place + 1}",
+                    hint="Make it again in your next turn if it is still needed.",
+                )
+                continue
             done = self._by_tool.get(call.name, 0)
             limit = each.get(call.name)
             if most is not None and self._calls >= most:

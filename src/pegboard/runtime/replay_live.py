@@ -22,7 +22,6 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
-from pegboard.core.pipeline import Pipeline
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.model import Model
@@ -45,7 +44,8 @@ class RecordedResults:
     """
 
     def __init__(self, events: Sequence[Event], toolkit: Toolkit, recorder: Any) -> None:
-        self.pipeline = Pipeline(toolkit, recorder=recorder, provide=_Anything())
+        self.pipeline = self
+        self.toolkit = toolkit
         self._recorder = recorder
         self._results: dict[str, list[ToolResult]] = {}
         calls: dict[str, ToolCall] = {}
@@ -74,14 +74,6 @@ class RecordedResults:
             self._recorder.record(CallFinished(result))
             out.append(result)
         return tuple(out)
-
-
-class _Anything(dict[Any, Any]):
-    """Fills every port with nothing: no tool runs here."""
-
-    def find(self, wanted: Any) -> Any:
-        """Something that is not None."""
-        return self
 
 
 async def replay_live(

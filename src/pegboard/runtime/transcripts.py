@@ -83,7 +83,8 @@ def fold(events: Iterable[Event]) -> History:
             case CallStarted() if event.decision != "deny":
                 history.started.add(event.call_id)
             case PermissionRequested():
-                history.requests[event.call_id] = event
+                # The first one: a call that goes on waiting is asked about again and keeps its key.
+                history.requests.setdefault(event.call_id, event)
             case CallFinished(result) if result.error is not None and result.error.code == "suspended":
                 history.waiting[result.call_id] = result
             case ContextCompacted():

@@ -106,7 +106,7 @@ class SqliteStore:
             *values,
             limit,
         )
-        return [Entry(seq=r[0], run=r[1], type=r[2], at=r[3], digest=r[4], mac=r[5], body=r[6]) for r in rows]
+        return [_entry(row) for row in rows]
 
     def purge(self, stream: str, *, before: float) -> int:
         """See Store."""
@@ -233,16 +233,38 @@ class SqliteStore:
                 f"the store {self._path} was written by a newer Pegboard (version {version}, this one knows "
                 f"{len(_MIGRATIONS)}); upgrade Pegboard or name another state folder"
             )
-        for number in range(version, len(_MIGRATIONS)):
-            self._db.executescript(
-                f"BEGIN IMMEDIATE; {_MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
-            )
+        if version == len(_MIGRATIONS):
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            # Looked at again under the lock: another process may have opened the same new file meanwhile.
+            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+            for number in range(version, len(_MIGRATIONS)):
+                for statement in _MIGRATIONS[number].split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={number + 1}")
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
 
 
 def _way_out(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
         return "; XDG_STATE_HOME can name a folder that can be written"
-    if isinstance(error, sqlite3.DatabaseError) and any(w in str(error) for w in ("not a database", "malformed")):
+    if isinstance(error, sqlite3.DatabaseError) and any(
+        w in str(error) for w in ("not a database", "malformed")
+    ):
         return "; move it away to start with an empty history, or restore a copy"
     return ""
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    """A row as an entry. SQLite keeps what it is given whatever the column says; who changed the file may have
+    left text where bytes were, and verifying must still name the record."""
+    seq, run, kind, at, digest, mac, body = row
+    return Entry(
+        seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
+        body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.places import HOLE, Kind
 
 _ACTS: Final = re.compile(
     r"""(?<!platform\.)\bsystem\b|\bpopen|\b(?:exec[lv]?[pe]{0,2}|eval|execSync|execFile\w*|spawn\w*|fork|unlink\w*|rmtree|rmSync
@@ -31,7 +31,7 @@ _ACTS: Final = re.compile(
     |\bwhile\s*(?:\(\s*)?(?:1|true|True)\b[^\n]{0,80}\bfork\b|\bopen\s*\(?[^()]*['"]\s*[|>]|\|\s*['"]\s*[,)]|%x[\[({]""",
     re.VERBOSE,
 )
-_TICKS: Final = re.compile(r"`")
+_TICKS: Final = re.compile(r"`|\bkill\s*\(?\s*['\"\w-]+\s*,|<[~/.$][^<>\n]{0,200}[*?~][^<>\n]{0,200}>")
 _LITERAL: Final = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)\"""")
 _TICK_LANGUAGES: Final = frozenset({"perl", "ruby", "php", "raku", "crystal", "jruby", "julia"})
 
@@ -44,7 +44,11 @@ def judge_code(call: Call, code: str, language: str) -> None:
     if len(code) > 20_000:
         call.ask(f"{call.name} runs more inline code than can be judged")
         return
-    acts = _ACTS.search(code) or (_TICKS.search(code) if language in _TICK_LANGUAGES else None)
+    acts = (
+        _ACTS.search(code)
+        or (re.match(r"\s*[!%]", code) if call.name.startswith("ipython") else None)
+        or (_TICKS.search(code) if language in _TICK_LANGUAGES else None)
+    )
     if acts:
         call.ask(f"{call.name} runs code with {acts[0].strip(' (')!r}")
     for match in _LITERAL.finditer(code):
@@ -57,6 +61,8 @@ def judge_code(call: Call, code: str, language: str) -> None:
             and " " not in text
         ):
             call.found.read(text, call.cwd, plain=False)
+            if call.found.places.at(text, call.cwd).kind is Kind.PROTECTED:
+                call.ask(f"{call.name} runs code that names {text}, a protected file of the workspace")
 
 
 _AWK_ACTS: Final = re.compile(

@@ -67,6 +67,8 @@ class Places:
             return Place(Kind.UNKNOWN, text.replace(HOLE, "…"), glob)
         if text.startswith("~"):
             text = self._tilde(text, cwd)
+            if text.startswith(HOLE):
+                return Place(Kind.UNKNOWN, text.replace(HOLE, "…"), glob)
         if HOLE in text:
             # What is known in front of the hole decides: `build/$x` is taken to stay in build/.
             text = text.split(HOLE, 1)[0] + "…"
@@ -133,9 +135,12 @@ class Places:
             return self.home + slash + rest
         if name == "+":
             return (cwd or HOLE) + slash + rest
+        if name == "-":
+            # The folder before the last `cd`.
+            return HOLE + slash + rest
         if name == "root":
             return "/root" + slash + rest
-        if name == "-" or not name.replace("-", "").replace("_", "").isalnum():
+        if not name.replace("-", "").replace("_", "").isalnum():
             return text
         return f"/home/{name}{slash}{rest}"
 

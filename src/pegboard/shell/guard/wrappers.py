@@ -8,11 +8,10 @@ import shlex
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, parse
 from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.segments import Source
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
-from pegboard.shell.guard.walk import Source
 from pegboard.shell.guard.words import Word
 
 # name: (short options with a value, long options with a value, words before the command)
@@ -46,6 +45,8 @@ _PRIVILEGED: Final[dict[str, tuple[str, str, int]]] = {
 def peel_plain(call: Call) -> list[Word] | None:
     """The inner command of a wrapper that changes nothing else; None where `call` is no such wrapper."""
     row = _PLAIN.get(call.name)
+    if call.name == "perf" and call.args[:1] and call.args[0].text in ("stat", "record", "trace", "mem"):
+        return _after_options(call.args[1:], ("eoprCGFc", "--event --output --freq --count", 0)) or None
     if row is None:
         return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
     if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
@@ -53,6 +54,11 @@ def peel_plain(call: Call) -> list[Word] | None:
     if call.name == "hyperfine":
         return None
     return _after_options(call.args, row)
+
+
+def gives_rights(name: str) -> bool:
+    """Whether a program runs another with other rights or in another root."""
+    return name in _PRIVILEGED
 
 
 def peel_privileged(call: Call) -> list[Word] | None:
@@ -167,6 +173,9 @@ def run_for_each(call: Call, inner: list[Word]) -> None:
     name = inner[0].text.rpartition("/")[2] if inner else ""
     before = len(call.found.effects)
     call.judge.inner(call, inner)
+    if len(inner) > 2 and re.fullmatch(r"python[\d.]*", name) and inner[1].text == "-m" and inner[2].known:
+        # What is added are arguments of a module that is named.
+        return
     if name in SHELLS or name in INTERPRETERS or name == "env":
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
@@ -323,173 +332,9 @@ def file_text(path: str) -> str | None:
     return None if len(data) > _MAX_SCRIPT or b"\x00" in data else data.decode("utf-8", "replace")
 
 
-# language: (options whose value is code, options with another value)
-_CODE: Final[dict[str, tuple[str, str, str]]] = {
-    "python": ("c", "", "WXQ"), "perl": ("eE", "", "IMmCxDF"), "ruby": ("e", "", "ICEFKrTxWi"),
-    "node": ("ep", "--eval --print", "rC"), "php": ("rBRE", "--run --process-code", "dczftS"), "lua": ("e", "", "l"),
-    "Rscript": ("e", "", ""), "R": ("e", "", "f"), "julia": ("eE", "--eval --print", "CJLptmH"), "bun": ("ep", "--eval --print", ""),
-    "elixir": ("e", "--eval", "rS"), "scala": ("e", "", ""), "groovy": ("e", "", ""), "swift": ("e", "", ""), "raku": ("e", "", "IM"),
-    "erl": ("", "-eval", ""), "ghc": ("e", "", "o"), "clojure": ("e", "--eval", ""), "racket": ("e", "--eval", "l"),
-}  # fmt: skip
-_ALIASES: Final = {
-    "pypy": "python", "ipython": "python", "bpython": "python", "nodejs": "node", "ts-node": "node", "tsx": "node",
-    "luajit": "lua", "jruby": "ruby", "kotlin": "scala", "clj": "clojure", "hy": "python", "janet": "lua", "iex": "elixir",
-}  # fmt: skip
-_SAFE_LOADS: Final = re.compile(r"^[A-Za-z][\w:]*(?:=[\w,:]*)?$")
-
-
-def interpreter(call: Call) -> bool:
-    """`python`, `perl`, `node` and their like: inline code is judged, code from a pipe asks, files run."""
-    base = re.sub(r"[\d.]+$", "", call.name)
-    language = _ALIASES.get(base, base)
-    code_flags, code_long, takes = _CODE.get(language, ("e", "--eval -eval", ""))
-    args = call.args
-    at = 0
-    coded = False
-    in_place = False
-    while at < len(args):
-        word = args[at]
-        text = word.text
-        if text == "--" or text[:1] != "-" or text == "-":
-            at += text == "--"
-            break
-        name, equals, value = text.partition("=")
-        if name in code_long.split() or (text.startswith("--") and name in ("--eval", "--print")):
-            code = Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
-            judge_code(call, code.text, language)
-            coded = True
-            at += 1 if equals else 2
-        elif name in ("--require", "--import", "--loader", "--experimental-loader", "--env-file"):
-            call.doubtful(
-                Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
-            )
-            if "data:" in text or (
-                not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")
-            ):
-                call.ask(f"{call.name} {name} loads code from its argument")
-            at += 1 if equals else 2
-        elif text.startswith("--"):
-            at += 1
-        elif language == "python" and (module := re.match(r"-[bBdEhiIOPqsSuv]*m(.*)", text)):
-            rest = args[at + 1 :]
-            return (
-                _module(call, module[1], rest)
-                if module[1]
-                else _module(call, rest[0].text if rest else "", rest[1:])
-            )
-        else:
-            step, code_word, opens_in_place = _short(
-                call, args, at, code_flags, takes, language in ("perl", "ruby")
-            )
-            in_place = in_place or opens_in_place
-            if code_word is not None:
-                judge_code(call, code_word.text, language)
-                coded = True
-                if language == "python":
-                    return False
-            at += step
-    operands = args[at:]
-    if coded:
-        for word in operands:
-            call.write(word) if in_place else call.doubtful(word)
-        return False
-    _program_file(call, operands, language)
-    return False
-
-
-def _short(
-    call: Call, args: list[Word], at: int, code: str, takes: str, edits: bool
-) -> tuple[int, Word | None, bool]:
-    """One bundle of short options: words used, the code in it, whether files are edited in place."""
-    text = args[at].text
-    in_place = False
-    for index in range(1, len(text)):
-        letter = text[index]
-        rest = text[index + 1 :]
-        if letter in code:
-            value = (
-                Word(rest, args[at].source)
-                if rest
-                else (args[at + 1] if at + 1 < len(args) else Word("", ""))
-            )
-            return (1 if rest else 2), value, in_place
-        if letter == "i" and edits:
-            in_place = True
-            # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
-            return 1, None, True
-        if letter in takes:
-            if letter in "rMm" and not _SAFE_LOADS.match(
-                rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
-            ):
-                call.doubtful(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
-            return (1 if rest or letter in "CFD" else 2), None, in_place
-    return 1, None, in_place
-
-
-def _program_file(call: Call, operands: list[Word], language: str) -> None:
-    if not operands or operands[0].text in ("-", "/dev/stdin") or operands[0].text.startswith("/dev/fd/"):
-        if call.stdin is None:
-            if operands and operands[0].text.startswith("/dev/fd/"):
-                call.ask(f"{call.name} runs what another program writes")
-            return
-        text = call.stdin.text
-        if text is None:
-            call.ask(f"{call.name} runs what another program writes")
-        else:
-            judge_code(call, text, language)
-        return
-    first, *rest = operands
-    if language == "deno" and first.text == "eval":
-        judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
-        return
-    if not first.known or re.match(r"[a-z][a-z0-9+.-]*:", first.text):
-        call.ask(f"{call.name} runs a program that is not known before it runs")
-    else:
-        place = call.found.places.at(first.text, call.cwd)
-        if place.kind not in (Kind.INSIDE, Kind.PROTECTED, Kind.WORKSPACE, Kind.TEMPORARY, Kind.PUBLIC):
-            call.read(first)
-            call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
-    for word in rest:
-        call.doubtful(word)
-
-
-def _module(call: Call, name: str, rest: list[Word]) -> bool:
-    """`python -m NAME`."""
-    if HOLE in name:
-        call.ask(f"{call.name} -m runs a module that is not known before it runs")
-    elif name in (
-        "pip",
-        "pipx",
-        "uv",
-        "poetry",
-        "twine",
-        "hatch",
-        "build",
-        "flit",
-        "pdm",
-        "ansible",
-        "awscli",
-    ):
-        call.judge.inner(call, [Word(name, name), *rest])
-    elif name == "timeit":
-        for word in rest:
-            judge_code(call, word.text, "python")
-    elif name in (
-        "smtplib",
-        "ftplib",
-        "telnetlib",
-        "webbrowser",
-        "code",
-        "asyncio",
-        "poplib",
-        "imaplib",
-        "nntplib",
-    ):
-        call.ask(f"{call.name} -m {name} reaches other machines or runs typed code")
-    else:
-        for word in rest:
-            call.doubtful(word)
-    return False
+REACHES: Final = re.compile(
+    r"-?(?:IO::(?:Socket|Pty|All)|Socket\b|LWP|Net::|HTTP::|File::(?:Path|Copy|Slurp)|IPC::|Inline|Sys::|socket\b|net/|open-uri|open3|pty\b|fileutils|drb|webrick)"
+)
 
 
 def script_words(call: Call, words: list[Word]) -> None:

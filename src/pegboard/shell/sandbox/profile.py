@@ -59,6 +59,8 @@ class Profile:
     def notes(self) -> tuple[str, ...]:
         """What must be said before a run."""
         owner = self._confinement.workspace.stat().st_uid
+        if self.run_as is None and not self._state_is_reachable:
+            return (f"HOME is not kept between commands: {self._confinement.state} cannot be written",)
         if self.run_as is not None:
             if self._state_is_reachable:
                 return ()
@@ -75,7 +77,13 @@ class Profile:
     @cached_property
     def _state_is_reachable(self) -> bool:
         state = self._confinement.state
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            # Nowhere to keep a home: a read-only or missing HOME of ours is no reason not to run.
+            return False
+        if not os.access(state, os.W_OK | os.X_OK):
+            return False
         return self.run_as is None or reachable(state.parent, *self.run_as)
 
     @cached_property

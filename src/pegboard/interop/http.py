@@ -1,0 +1,280 @@
+"""HTTP calls of tools: a request is built from a template and valid arguments, sent, and its answer read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+from urllib.parse import quote, urlsplit
+
+from pegboard.core.content import Audio, File, Image, Text
+from pegboard.core.effects import Effect
+from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
+from pegboard.core.result import Notes, ToolResult
+
+Secrets = Callable[[str], str] | Mapping[str, str]
+BodyKind = Literal["json", "form", "text", "none"]
+
+MAX_BYTES: Final = 5_000_000
+"""Bytes of an answer that are read."""
+
+_SECRET: Final = re.compile(r"secret://([A-Za-z0-9_.-]+)")
+_FORBIDDEN: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request.
+
+    Attributes:
+        method, url: the URL has its path filled in already.
+        query: pairs in order.
+        headers: as they are sent.
+        body, kind: what is sent and as what.
+        secrets: those that stand in it, name → value; the answer is shown without them.
+    """
+
+    method: str
+    url: str
+    query: Sequence[tuple[str, str]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: Any = None
+    kind: BodyKind = "none"
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Filling:
+    """Puts secrets in the place of `secret://name`, in texts that the operator wrote and in no others.
+
+    Attributes:
+        used: the secrets that were asked for.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self.used: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        """The text with its secrets.
+
+        Raises:
+            Unavailable: one is not set.
+        """
+        return _SECRET.sub(self._value, text)
+
+    def _value(self, match: re.Match[str]) -> str:
+        name = match[1]
+        given: Any = self._secrets
+        found = cast("str | None", given(name) if callable(given) else given.get(name))
+        if not found:
+            raise Unavailable(f"the secret {name!r} is not set", hint="Set it, then call again.")
+        self.used[name] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Sends requests to one origin.
+
+    Attributes:
+        secrets: name → value, asked at each call; a value goes only to this sender's own origin.
+        timeout_s: seconds for connecting and for each read.
+        client: makes an httpx2.AsyncClient; None = one for each call.
+    """
+
+    secrets: Secrets = field(default_factory=dict[str, str])
+    timeout_s: float = 30.0
+    client: Callable[[], Any] | None = None
+
+    async def send(self, request: Request) -> ToolResult:
+        """The answer as a result; redirects are not followed, since they may lead to another host.
+
+        Raises:
+            ToolError: an error status, with what the server said.
+            TooLarge: the answer is over MAX_BYTES.
+            Unavailable: the server cannot be reached.
+        """
+        import httpx2
+
+        headers, query = dict(request.headers), list(request.query)
+        content = _content(request, headers)
+        # As UTF-8: a name with an accent in a header is sent as it is (RFC 9110 §5.5, obs-text).
+        raw = [(k.encode("ascii"), v.encode("utf-8")) for k, v in headers.items()]
+        try:
+            async with (
+                self._open() as client,
+                client.stream(
+                    request.method, request.url, params=query or None, headers=raw, content=content
+                ) as answer,
+            ):
+                data = await _read(answer)
+        except httpx2.TimeoutException as error:
+            raise Unavailable(
+                f"{_host(request.url)} did not answer within {self.timeout_s:g} s", retryable=True
+            ) from error
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"{_host(request.url)} cannot be reached: {error}", retryable=True) from error
+        return _result(answer, data, request.secrets)
+
+    def filling(self) -> Filling:
+        """Fills the secrets of one request."""
+        return Filling(self.secrets)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncGenerator[Any]:
+        if self.client is not None:
+            yield self.client()
+            return
+        import httpx2
+
+        async with httpx2.AsyncClient(
+            timeout=self.timeout_s, follow_redirects=False, trust_env=False
+        ) as client:
+            yield client
+
+
+def effects_of(url: str) -> tuple[Effect, ...]:
+    """`connect host` of a URL, with its port where it names one.
+
+    Raises:
+        BuildError: no http or https URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise BuildError(f"{url!r} is no http or https URL")
+    return (Effect("connect", parts.netloc.rpartition("@")[2].lower()),)
+
+
+def fill_path(template: str, values: Mapping[str, Any]) -> str:
+    """`/users/{id}` with its values; a value stays one path segment.
+
+    Raises:
+        InvalidArguments: a value that is empty, `.` or `..`, which would be another path.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        text = scalar(values.get(name, ""))
+        if text in ("", ".", ".."):
+            raise InvalidArguments(f".{name}: {text!r} cannot stand in a path", hint="Give another value.")
+        return quote(text, safe="")
+
+    return re.sub(r"\{([A-Za-z0-9_.-]+)\}", value, template)
+
+
+def scalar(value: Any) -> str:
+    """A value as text in a URL or header: JSON words for booleans, commas between items."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ",".join(scalar(v) for v in cast("Sequence[Any]", value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{k},{scalar(v)}" for k, v in cast("Mapping[str, Any]", value).items())
+    return "" if value is None else str(value)
+
+
+def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that cannot end a line or say where the message ends.
+
+    Raises:
+        InvalidArguments: a line break in a value, or a header that is not the caller's to set.
+    """
+    for name, value in headers.items():
+        if name.lower() in _FORBIDDEN or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+            raise InvalidArguments(f"the header {name!r} cannot be set")
+        if re.search(r"[\r\n\0]", value):
+            raise InvalidArguments(f"the header {name} may not hold a line break")
+    return dict(headers)
+
+
+def _content(request: Request, headers: dict[str, str]) -> bytes | None:
+    kinds = {k.lower() for k in headers}
+    if request.kind == "json":
+        if "content-type" not in kinds:
+            headers["Content-Type"] = "application/json"
+        return json.dumps(request.body, ensure_ascii=False).encode("utf-8")
+    if request.kind == "form":
+        from urllib.parse import urlencode
+
+        headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
+        body = cast("Mapping[str, Any]", request.body or {})
+        return urlencode({k: scalar(v) for k, v in body.items()}).encode()
+    if request.kind == "text":
+        headers.setdefault("Content-Type", "text/plain; charset=utf-8")
+        return scalar(request.body).encode("utf-8")
+    return None
+
+
+async def _read(answer: Any) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.aiter_bytes():
+        size += len(part)
+        if size > MAX_BYTES:
+            raise TooLarge(f"the answer is over {MAX_BYTES} bytes", hint="Ask for less, page by page.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _result(answer: Any, data: bytes, secrets: Mapping[str, str]) -> ToolResult:
+    mime = str(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
+    status = int(answer.status_code)
+    notes = Notes(labels=("untrusted",), extra={"status": status})
+    text = _hidden(_decoded(answer, data), secrets)
+    if status >= 400:
+        raise ToolError(
+            f"HTTP {status} {answer.reason_phrase}: {text[:2000] or '(empty answer)'}",
+            hint="Wait a little and try again." if status in _RETRYABLE else "Correct the arguments.",
+            code=f"http_{status}",
+            retryable=status in _RETRYABLE,
+            details={"status": status},
+        )
+    if 300 <= status < 400:
+        where = _hidden(str(answer.headers.get("location", "")), secrets)
+        return ToolResult(
+            content=(Text(f"HTTP {status}: moved to {where}"),), data={"location": where}, notes=notes
+        )
+    if mime.startswith("image/"):
+        return ToolResult(content=(Image(data=data, mime_type=mime),), notes=notes)
+    if mime.startswith("audio/"):
+        return ToolResult(content=(Audio(data=data, mime_type=mime),), notes=notes)
+    if mime in ("application/json", "text/json") or mime.endswith("+json"):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = None
+        return ToolResult(content=(Text(text or "(empty answer)"),), data=value, notes=notes)
+    if (
+        mime.startswith("text/")
+        or mime in ("", "application/xml", "application/javascript")
+        or "+xml" in mime
+    ):
+        return ToolResult(content=(Text(text or "(empty answer)"),), notes=notes)
+    return ToolResult(content=(File(name="answer", mime_type=mime, data=data),), notes=notes)
+
+
+def _decoded(answer: Any, data: bytes) -> str:
+    encoding = answer.charset_encoding or "utf-8"
+    try:
+        return data.decode(encoding, "replace")
+    except LookupError:
+        return data.decode("utf-8", "replace")
+
+
+def _hidden(text: str, secrets: Mapping[str, str]) -> str:
+    """The text without the secrets of its own request: some servers send back what they were sent."""
+    for name, value in secrets.items():
+        for form in (value, base64.b64encode(value.encode()).decode()):
+            text = text.replace(form, f"[secret {name}]")
+    return text
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2]

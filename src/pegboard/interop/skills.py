@@ -1,0 +1,197 @@
+"""Agent Skills: folders with a SKILL.md, told by name first and read only when needed (ledger K-18)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.core.effects import PURE
+from pegboard.core.errors import BuildError, InvalidArguments, NotFound, OutsideWorkspace, TooLarge
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+
+MAX_BYTES: Final = 200_000
+"""Bytes of one file of a skill that are read."""
+
+_SKILL: Final = "SKILL.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """One skill.
+
+    Attributes:
+        name, description: from its front matter; all that a model sees at first.
+        folder: where it lies.
+        allowed_tools: tools that it names; they are never granted by it.
+    """
+
+    name: str
+    description: str
+    folder: Path
+    allowed_tools: tuple[str, ...] = ()
+
+    def body(self) -> str:
+        """SKILL.md without its front matter."""
+        return _split(_text(self.folder / _SKILL))[1]
+
+    def files(self) -> list[str]:
+        """The other files, relative to the folder."""
+        found: list[str] = []
+        for here, folders, names in os.walk(self.folder, followlinks=False):
+            folders[:] = sorted(d for d in folders if not d.startswith("."))
+            found += [str((Path(here) / n).relative_to(self.folder)) for n in sorted(names)]
+        return [f for f in found if f != _SKILL]
+
+    def read(self, path: str) -> str:
+        """One of its files.
+
+        Raises:
+            OutsideWorkspace: the path leaves the skill's folder, by a link too.
+            NotFound: there is none.
+            TooLarge: it is over MAX_BYTES.
+        """
+        root = self.folder.resolve()
+        target = (root / path).resolve()
+        if target != root and root not in target.parents:
+            raise OutsideWorkspace(
+                f"{path} lies outside the skill {self.name}", hint="Name a file that read_skill listed."
+            )
+        if not target.is_file():
+            raise NotFound(
+                f"the skill {self.name} has no file {path}", hint=f"It has: {', '.join(self.files())}"
+            )
+        return _text(target)
+
+
+class Skills:
+    """The skills below some folders; only names and descriptions are read at first.
+
+    Args:
+        folders: each is a skill, or holds skills. A folder of the project counts only when it is trusted:
+            whoever calls this decides.
+
+    Raises:
+        BuildError: a SKILL.md without name or description, or two skills of one name.
+    """
+
+    def __init__(self, folders: Iterable[str | Path]) -> None:
+        self.skills: dict[str, Skill] = {}
+        for folder in folders:
+            for path in _found(Path(folder).expanduser()):
+                skill = read_skill(path)
+                if skill.name in self.skills:
+                    raise BuildError(
+                        f"two skills are called {skill.name!r}: {self.skills[skill.name].folder} and {path}"
+                    )
+                self.skills[skill.name] = skill
+
+    def __len__(self) -> int:
+        return len(self.skills)
+
+    def prompt(self) -> str:
+        """What a system prompt says about them: one line each; empty without skills."""
+        if not self.skills:
+            return ""
+        lines = [f"- {s.name}: {s.description}" for s in self.skills.values()]
+        return "\n".join(["Skills, to be read with read_skill before a task that they fit:", *lines])
+
+    def prompts(self) -> list[dict[str, str]]:
+        """Name, description and text, as a prompt server offers them."""
+        return [
+            {"name": s.name, "description": s.description, "text": s.body()} for s in self.skills.values()
+        ]
+
+    def toolkit(self) -> Toolkit:
+        """`list_skills` and `read_skill`.
+
+        Both read only what the operator gave as skills, as much a part of the kit as a tool's description;
+        so they have no effects.
+        """
+
+        async def list_skills() -> ToolResult:
+            rows = [{"name": s.name, "description": s.description} for s in self.skills.values()]
+            text = "\n".join(f"{r['name']}: {r['description']}" for r in rows) or "There are no skills."
+            return ToolResult.from_text(text, data={"skills": rows})
+
+        async def read_one(name: str, file: str | None = None) -> ToolResult:
+            skill = self._get(name)
+            if file:
+                return ToolResult.from_text(skill.read(file), data={"name": name, "file": file})
+            more = skill.files()
+            tail = "\n\nFiles of this skill (read_skill with file=…):\n" + "\n".join(more) if more else ""
+            return ToolResult.from_text(skill.body() + tail, data={"name": name, "files": more})
+
+        return Toolkit([
+            Tool(list_skills, name="list_skills", effects=PURE, idempotent=True,
+                 description="List the skills: instructions for kinds of tasks. Read one before a task it fits."),
+            Tool(read_one, name="read_skill", effects=PURE, idempotent=True, max_chars=60_000,
+                 description="Read a skill's instructions, or with `file` one of its files."),
+        ])  # fmt: skip
+
+    def _get(self, name: str) -> Skill:
+        skill = self.skills.get(name)
+        if skill is None:
+            raise InvalidArguments(
+                f"no skill is called {name!r}", hint=f"There are: {', '.join(self.skills) or 'none'}."
+            )
+        return skill
+
+
+def read_skill(folder: Path) -> Skill:
+    """Name and description of the skill in a folder.
+
+    Raises:
+        BuildError: no SKILL.md, or front matter that lacks name or description.
+    """
+    path = folder / _SKILL
+    if not path.is_file():
+        raise BuildError(f"{folder} has no {_SKILL}")
+    front, _ = _split(_text(path))
+    name, description = front.get("name") or folder.name, front.get("description")
+    if not isinstance(name, str) or not isinstance(description, str) or not description.strip():
+        raise BuildError(f"{path}: the front matter needs name and description as texts")
+    listed: Any = front.get("allowed-tools") or front.get("allowed_tools") or ()
+    tools = listed.replace(",", " ").split() if isinstance(listed, str) else [str(t) for t in listed]
+    return Skill(
+        name=name, description=" ".join(description.split()), folder=folder, allowed_tools=tuple(tools)
+    )
+
+
+def _found(folder: Path) -> list[Path]:
+    if (folder / _SKILL).is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise BuildError(f"the skills folder {folder} does not exist")
+    return sorted(p for p in folder.iterdir() if (p / _SKILL).is_file())
+
+
+def _text(path: Path) -> str:
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"{path.name} has {size} bytes; at most {MAX_BYTES} are read", hint="Split it into files."
+        )
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _split(text: str) -> tuple[Mapping[str, Any], str]:
+    """Front matter and body; front matter that cannot be read counts as none."""
+    import yaml
+
+    if not text.startswith("---"):
+        return {}, text
+    head, mark, body = text[3:].partition("\n---")
+    if not mark:
+        return {}, text
+    try:
+        front: Any = yaml.safe_load(head)
+    except yaml.YAMLError:
+        return {}, text
+    return (cast("Mapping[str, Any]", front) if isinstance(front, Mapping) else {}), body.partition("\n")[
+        2
+    ].lstrip()

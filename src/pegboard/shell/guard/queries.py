@@ -1,0 +1,61 @@
+"""Rules of programs that mostly change something and sometimes only answer a question."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard.tables import PROGRAMS
+from pegboard.shell.guard.words import Word
+
+# program: how its first argument looks where it only answers from this machine's own records
+_ANSWERS: Final = {
+    "dpkg": r"-(?:[lLsSpCIcV]|W)|--(?:list|listfiles|status|search|verify|info|contents|print-architecture|get-selections)",
+    "apt": r"list|show|policy|depends|rdepends|search", "apt-cache": r".+", "dpkg-query": r".+",
+    "rpm": r"-q\w*|--query|-V\w*|--verify", "pacman": r"-Q\w*|-Si|-Ss", "apk": r"info|list|policy|version", "brew": r"list|ls|info|deps|uses|--prefix|config|doctor",
+    "snap": r"list|info|version", "flatpak": r"list|info", "dnf": r"list|info|repoquery|provides", "yum": r"list|info|provides",
+    "terraform": r"fmt|validate|version|graph|providers", "tofu": r"fmt|validate|version|graph|providers", "helm": r"lint|template|version|create|package",
+    "tmux": r"ls|list-sessions|list-windows|-V", "screen": r"-ls|-list|-v|--version", "vagrant": r"version|validate|global-status",
+    "notify-send": r"--version", "ssh-keygen": r"-l|-lf|-lvf|-B",
+}  # fmt: skip
+
+
+def answers(call: Call) -> bool:
+    """A query passes; the rest is judged by the program's row."""
+    first = call.args[0].text if call.args else ""
+    if re.fullmatch(_ANSWERS[call.name], first):
+        for word in call.args[1:]:
+            call.doubtful(word)
+        return False
+    return by_table(call, PROGRAMS[call.name]) if call.name in PROGRAMS else False
+
+
+def dmesg(call: Call) -> bool:
+    """The kernel's messages: read, unless they are cleared or their level is set."""
+    if any(
+        re.match(r"-(?:[a-zA-Z]*[cCDEn])|--(?:clear|read-clear|console)", word.text) for word in call.args
+    ):
+        call.ask("dmesg clears the kernel's messages or changes where they go")
+    return True
+
+
+def arp(call: Call) -> bool:
+    """The neighbour table: shown, or changed."""
+    if call.has("-d", "-s", "-f", "--delete", "--set", "--file"):
+        call.ask("arp changes the network")
+    return True
+
+
+def stty(call: Call) -> bool:
+    """Terminal settings; `-F` names another device."""
+    for at, word in enumerate(call.args):
+        device = re.match(r"(?:-F|--file=?)(.*)", word.text)
+        if device:
+            call.write(
+                Word(device[1], word.source) if device[1] else call.args[min(at + 1, len(call.args) - 1)]
+            )
+    return True
+
+
+RULES: Final[dict[str, Rule]] = {**dict.fromkeys(_ANSWERS, answers), "dmesg": dmesg, "arp": arp, "stty": stty}

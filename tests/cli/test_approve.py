@@ -1,0 +1,126 @@
+"""Approving on a terminal: what is shown, what may be typed (K-26, G-25, perm-18)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pegboard.cli.approve import TerminalApprover, approver_for, parse_answer
+from pegboard.cli.options import Options
+from pegboard.core.approval import AllowOnce, ApprovalRequest, Approved, DenyAll, Refused, SuspendAll
+from pegboard.core.call import ToolCall
+from pegboard.core.effects import Effect
+from pegboard.core.errors import BuildError
+from tests.ledger import owes
+
+
+class Typed:
+    """Lines that a person types; waits until somebody asks."""
+
+    def __init__(self, *lines: str | None) -> None:
+        self.lines = list(lines)
+        self.prompts = 0
+
+    async def __call__(self, prompt: str) -> str | None:
+        self.prompts += 1
+        # The others that wait get their turn to say so.
+        await asyncio.sleep(0)
+        return self.lines.pop(0)
+
+
+def request(number: int, target: str = "x", **more: Any) -> ApprovalRequest:
+    effect = Effect("write", target)
+    return ApprovalRequest(
+        id=f"ap_{number}", call=ToolCall("c", "write_file", {}), tool=more.pop("tool", "write_file"),
+        effects=(effect,), asking=(effect,), reason="mode ask", **more,
+    )  # fmt: skip
+
+
+async def together(approver: TerminalApprover, *requests: ApprovalRequest) -> list[Approved | Refused]:
+    return await asyncio.gather(*(approver.decide(r) for r in requests))
+
+
+@owes("K-26", "G-04")
+@pytest.mark.parametrize(("line", "answer"), [
+    ("y", Approved(by="terminal")), ("s", Approved(scope="session", by="terminal")),
+    ("a 2h 5x", Approved(scope="always", expires_s=7200, uses=5, by="terminal")),
+    ("n: not on Fridays", Refused("not on Fridays", "terminal")), ("n", Refused("", "terminal")),
+    ("", None), ("y please", None), ("a 2y", None), ("maybe", None),
+])  # fmt: skip
+def test_what_may_be_typed(line: str, answer: Approved | Refused | None) -> None:
+    assert parse_answer(line) == answer
+
+
+async def test_what_is_no_answer_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = Typed("maybe", "y")
+
+    assert await TerminalApprover(typed).decide(request(1)) == Approved(by="terminal")
+    assert typed.prompts == 2
+    assert await TerminalApprover(Typed(None)).decide(request(1)) == Refused("nobody answered")
+
+
+@owes("G-25")
+async def test_several_alike_questions_that_wait_are_shown_and_answered_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    typed = Typed("y", "ya")
+    approver = TerminalApprover(typed)
+
+    # The first stands alone when it is asked; the others have gathered by then.
+    answers = await together(approver, request(1, "one"), request(2, "two"), request(3, "three"))
+
+    shown = capsys.readouterr().out
+    assert answers == [Approved(by="terminal")] * 3
+    assert typed.prompts == 2
+    assert "write two" in shown and "write three" in shown
+    assert "[ya] once to all 2" in shown
+
+
+@owes("G-25")
+async def test_a_no_to_all_carries_its_reason() -> None:
+    answers = await together(TerminalApprover(Typed("y", "na: later")), request(1), request(2), request(3))
+
+    assert answers[1:] == [Refused("later", "terminal")] * 2
+
+
+@owes("G-25")
+async def test_what_is_not_alike_is_asked_by_itself() -> None:
+    typed = Typed("y", "n", "n")
+
+    await together(TerminalApprover(typed), request(1), request(2, tainted=("x",)), request(3, tool="other"))
+
+    assert typed.prompts == 3
+
+
+@owes("perm-18")
+async def test_the_whole_command_is_shown_with_the_invisible_made_visible(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = "echo " + "a" * 5000 + "\u200b\x1b[2K\n[y] once\u202etxt"
+
+    await TerminalApprover(Typed("n")).decide(request(1, command))
+
+    shown = capsys.readouterr().out
+    assert "a" * 5000 in shown
+    assert "\u200b" not in shown and "\u202e" not in shown and "\x1b" not in shown
+    assert "200b" in shown and "\n     | [y] once" in shown
+
+
+async def test_the_scripts_that_a_command_runs_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    effect = Effect("exec", "sh run.sh", ("sh", "run.sh"), reason="new", bound="run.sh sha256:aa")
+    asked = ApprovalRequest(id="ap", call=ToolCall("c", "exec", {}), tool="exec", effects=(effect,))
+
+    await TerminalApprover(Typed("n")).decide(asked)
+
+    assert "runs run.sh sha256:aa" in capsys.readouterr().out
+
+
+@owes("K-28")
+def test_who_answers_where_nobody_sits_at_a_terminal() -> None:
+    assert isinstance(approver_for(Options(yes=True), on_ask="deny"), AllowOnce)
+    assert isinstance(approver_for(Options(), on_ask="suspend"), SuspendAll)
+    assert isinstance(approver_for(Options(json=True), on_ask="deny"), DenyAll)
+    with pytest.raises(BuildError, match="--on-ask"):
+        approver_for(Options(), on_ask="wait")

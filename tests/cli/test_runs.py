@@ -1,0 +1,359 @@
+"""runs, approvals, replay and usage at the command line (ledger K-25, G-03, G-17, G-21; cases perm-13, perm-16)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard.app.home import App
+from pegboard.cli.approvals import approvals
+from pegboard.cli.options import Options
+from pegboard.cli.replay import replay_run
+from pegboard.cli.run import run
+from pegboard.cli.runs import runs
+from pegboard.cli.usage import usage
+from pegboard.core.errors import BuildError, ConfigError
+from pegboard.dialects import dialect
+from pegboard.runtime.transcripts import fold
+from tests.ledger import owes
+from tests.transcript import assert_valid_transcript
+
+ROOT = Path(__file__).parents[2]
+
+
+class Shell:
+    """The command line in this process, in a home and workspace of its own."""
+
+    def __init__(self, home: Path, capture: Any) -> None:
+        self.home = home
+        self.work = home / "work"
+        self.work.mkdir()
+        self._capture = capture
+        self.options = Options(workspace=self.work, mode="ask", json=True)
+
+    def script(self, *turns: dict[str, Any]) -> str:
+        path = self.home / f"script{len(list(self.home.glob('script*')))}.jsonl"
+        path.write_text("\n".join(json.dumps(t) for t in turns))
+        return f"scripted:{path}"
+
+    def run(self, act: Callable[[], int]) -> tuple[int, list[dict[str, Any]]]:
+        self._capture.readouterr()
+        status = act()
+        out = self._capture.readouterr().out
+        return status, [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+    def task(
+        self, model: str, *, session: str | None = None, on_ask: str = "suspend"
+    ) -> tuple[int, dict[str, Any]]:
+        status, rows = self.run(
+            lambda: run("go", model=model, on_ask=on_ask, session=session, turns=None, options=self.options)
+        )
+        return status, rows[-1]
+
+    def resume(self, run_id: str | None = None, **options: Any) -> tuple[int, list[dict[str, Any]]]:
+        settings = Options(**{"workspace": self.work, "mode": "ask", "json": True, **options})
+        return self.run(lambda: runs("resume", run_id, model=None, pytest=False, options=settings))
+
+    def transcript(self, session: str) -> None:
+        with self.options.open() as app:
+            messages = fold(app.session_events(session)).messages
+        assert_valid_transcript([m for one in messages for m in dialect("openai-chat").encode(one)])
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for kind in ("STATE", "CONFIG", "DATA", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+    return Shell(tmp_path, capsys)
+
+
+def write(path: str, content: str) -> dict[str, Any]:
+    return {"name": "write_file", "arguments": {"path": path, "content": content}}
+
+
+def suspended(shell: Shell, *, session: str | None = None) -> tuple[str, str]:
+    """A run that waits for an approval; its id and the approval's."""
+    model = shell.script({"text": "writing", "calls": [write("a.txt", "one")]}, {"text": "done"})
+    status, finished = shell.task(model, session=session)
+    assert (status, finished["status"]) == (4, "suspended")
+    return finished["run"], finished["pending"][0]["pending"]
+
+
+@pytest.mark.slow
+@owes("K-25", "G-17")
+def test_an_approval_survives_a_restart_and_the_answer_carries_the_call_out(shell: Shell) -> None:
+    run_id, key = suspended(shell)
+
+    _, waiting = shell.run(lambda: approvals("list", None, None, options=shell.options))
+    assert [(w["approval"], w["tool"], w["answer"]) for w in waiting] == [(key, "write_file", "")]
+    assert waiting[0]["effects"] == [{"kind": "write", "target": "a.txt"}]
+    assert "+one" in waiting[0]["changes"][0]["diff"]
+    assert shell.resume(run_id)[0] == 4
+    assert not (shell.work / "a.txt").exists()
+
+    shell.run(lambda: approvals("approve", key[:8], None, options=shell.options))
+    status, rows = shell.resume()
+
+    assert (status, rows[-1]["status"], rows[-1]["answer"]) == (0, "done", "done")
+    assert (shell.work / "a.txt").read_text() == "one"
+    assert shell.run(lambda: approvals("list", None, None, options=shell.options))[1] == []
+    with shell.options.open() as app:
+        shell.transcript(app.run_row(run_id).stream)
+    assert replay_run(run_id, live_model=None, against=None, options=shell.options) == 0
+
+
+@pytest.mark.slow
+@owes("K-25")
+def test_a_refusal_given_later_is_told_to_the_model_with_its_reason(shell: Shell) -> None:
+    run_id, key = suspended(shell)
+
+    shell.run(lambda: approvals("deny", key, "not on Fridays", options=shell.options))
+    status, rows = shell.resume(run_id)
+
+    assert status == 0
+    assert not (shell.work / "a.txt").exists()
+    result = next(r["result"] for r in rows if r["type"] == "call.finished")
+    assert "not on Fridays" in result["content"][0]["text"]
+
+
+@pytest.mark.slow
+@owes("perm-18", "K-25")
+def test_an_approval_is_void_where_the_call_would_now_do_something_else(shell: Shell) -> None:
+    (shell.work / "a.txt").write_text("before")
+    model = shell.script({"calls": [write("a.txt", "new")]}, {"text": "done"})
+    status, finished = shell.task(model)
+    assert status == 4
+    shell.run(lambda: approvals("approve", finished["pending"][0]["pending"], None, options=shell.options))
+
+    (shell.work / "a.txt").write_text("changed by hand")
+    _, rows = shell.resume(finished["run"])
+
+    assert (shell.work / "a.txt").read_text() == "changed by hand"
+    result = next(r["result"] for r in rows if r["type"] == "call.finished")
+    assert "has changed since it was approved" in result["content"][0]["text"]
+
+
+@pytest.mark.slow
+@owes("perm-13")
+def test_an_answer_after_the_session_went_on_is_refused_and_nothing_runs(shell: Shell) -> None:
+    run_id, key = suspended(shell, session="talk")
+    status, _ = shell.task(shell.script({"text": "something else"}), session="talk")
+    assert status == 0
+
+    with pytest.raises(ConfigError, match="its session has gone on"):
+        approvals("approve", key, None, options=shell.options)
+    with pytest.raises(BuildError, match="gone on"):
+        shell.resume(run_id, yes=True)
+    assert not (shell.work / "a.txt").exists()
+    shell.transcript("talk")
+
+
+@pytest.mark.slow
+@owes("perm-16")
+def test_after_the_approval_the_siblings_are_not_repeated(shell: Shell) -> None:
+    (shell.work / "log.txt").write_text("x\n")
+    calls = [{"name": "read_file", "arguments": {"path": "log.txt"}}, write("b.txt", "two")]
+    status, finished = shell.task(shell.script({"calls": calls}, {"text": "done"}))
+    assert status == 4
+
+    shell.run(lambda: approvals("approve", finished["pending"][0]["pending"], None, options=shell.options))
+    _, rows = shell.resume(finished["run"])
+
+    assert [r["result"]["tool"] for r in rows if r["type"] == "call.finished"] == ["write_file"]
+    assert rows[-1]["status"] == "done"
+
+
+@pytest.mark.slow
+@owes("G-17")
+def test_yes_at_resume_answers_what_waits(shell: Shell) -> None:
+    run_id, _ = suspended(shell)
+
+    assert shell.resume(run_id, yes=True)[0] == 0
+    assert (shell.work / "a.txt").read_text() == "one"
+
+
+@pytest.mark.slow
+@owes("G-17")
+def test_a_run_is_taken_up_only_where_it_worked_and_by_one_process(shell: Shell, tmp_path: Path) -> None:
+    run_id, _ = suspended(shell, session="mine")
+    other = tmp_path / "other"
+    other.mkdir()
+
+    with pytest.raises(BuildError, match=r"it worked in .*work"):
+        shell.resume(run_id, workspace=other, yes=True)
+    with App.open(workspace=shell.work) as app, app.claim("mine"):
+        with pytest.raises(ConfigError, match="another process is at work"):
+            shell.resume(run_id, yes=True)
+
+
+@pytest.mark.slow
+@owes("G-17", "G-10")
+def test_a_killed_command_is_taken_up_where_it_was(shell: Shell) -> None:
+    marker = shell.work / "started"
+    slow = {"name": "exec", "arguments": {"command": f"touch {marker} && sleep 30"}}
+    model = shell.script(
+        {"text": "first", "calls": [write("a.txt", "1")]}, {"calls": [slow]}, {"text": "end"}
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pegboard.cli.main", "run", "go", "--model", model, "--workspace",
+         str(shell.work), "--mode", "full", "--yes"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, cwd=ROOT, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    end = time.monotonic() + 30
+    while not marker.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert marker.exists()
+
+    status, rows = shell.resume(mode="full")
+
+    assert (status, rows[-1]["status"], rows[-1]["answer"]) == (0, "done", "end")
+    result = next(r["result"] for r in rows if r["type"] == "call.finished")
+    assert result["error"]["code"] == "interrupted"
+    assert "unknown" in result["content"][0]["text"]
+    assert replay_run(rows[-1]["run"], live_model=None, against=None, options=shell.options) == 0
+
+
+@pytest.mark.slow
+@owes("G-03", "K-89")
+def test_two_runs_are_compared_and_a_run_is_exported(shell: Shell) -> None:
+    (shell.work / "a.txt").write_text("hello\n")
+    read = {"name": "read_file", "arguments": {"path": "a.txt"}}
+    one = shell.task(shell.script({"calls": [read]}, {"text": "it says hello"}))[1]["run"]
+    two = shell.task(shell.script({"calls": [read]}, {"text": "it says goodbye"}))[1]["run"]
+
+    status, rows = shell.run(lambda: replay_run(one, live_model=None, against=two, options=shell.options))
+    assert status == 1
+    assert "-model: it says hello" in rows[0]["diff"]
+    assert "+model: it says goodbye" in rows[0]["diff"]
+    live = shell.script({"calls": [read]}, {"text": "it says hello"})
+    (shell.work / "a.txt").unlink()
+    status, rows = shell.run(lambda: replay_run(one, live_model=live, against=None, options=shell.options))
+    assert (status, rows[0]["same"]) == (0, True)
+
+    status, rows = shell.run(lambda: runs("export", one, model=None, pytest=True, options=shell.options))
+    assert status == 0
+    assert str(shell.work) not in rows[0]["source"]
+    assert "effect: read a.txt" in rows[0]["includes"]
+    status, rows = shell.run(lambda: runs("show", one, model=None, pytest=False, options=shell.options))
+    assert [r["type"] for r in rows][:2] == ["run.started", "message.user"]
+
+
+@pytest.mark.slow
+@owes("G-21")
+def test_usage_counts_models_and_tools(shell: Shell) -> None:
+    (shell.work / "a.txt").write_text("hello\n")
+    turn = {
+        "calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}, {"name": "nope", "arguments": {}}],
+        "usage": {"input_tokens": 100, "output_tokens": 10, "cost_usd": 0.5},
+    }
+    shell.task(shell.script(turn, {"text": "ok", "usage": {"input_tokens": 150, "output_tokens": 5}}))
+
+    status, rows = shell.run(lambda: usage("1d", options=shell.options))
+
+    assert status == 0
+    report = rows[0]
+    assert report["runs"] == 1
+    [model] = report["models"].values()
+    assert (model["input_tokens"], model["output_tokens"], model["cost_usd"]) == (250, 15, 0.5)
+    assert (report["tools"]["read_file"]["calls"], report["tools"]["nope"]["failed"]) == (1, 1)
+    assert report["tools"]["read_file"]["schema_tokens"] > 50
+    assert report["tools"]["read_file"]["result_tokens"] > 0
+    with pytest.raises(BuildError, match="7d"):
+        usage("soon", options=shell.options)
+
+
+@pytest.mark.slow
+@owes("K-25", "G-21", "K-89")
+def test_people_read_the_same_as_text(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = Options(workspace=shell.work, mode="ask")
+    run_id, key = suspended(shell)
+
+    def text(act: Callable[[], int]) -> str:
+        capsys.readouterr()
+        act()
+        read = capsys.readouterr()
+        return read.out + read.err
+
+    listed = text(lambda: approvals("list", None, None, options=plain))
+    assert key in listed
+    assert "+one" in listed
+    assert "why it asks" in listed
+    resume = lambda: runs("resume", run_id, model=None, pytest=False, options=plain)  # noqa: E731
+    assert f"waits for approval {key}" in text(resume)
+    assert f"pegboard runs resume {run_id}" in text(lambda: approvals("approve", key, "a 5x", options=plain))
+    assert "[approved]" in text(lambda: approvals("list", None, None, options=plain))
+    assert f"run {run_id} done" in text(resume)
+    assert "nothing waits" in text(lambda: approvals("list", None, None, options=plain))
+    assert "no unfinished runs" in text(lambda: runs("resume", None, model=None, pytest=False, options=plain))
+    assert run_id in text(lambda: runs("list", None, model=None, pytest=False, options=plain))
+    assert "done" in text(lambda: runs("show", run_id, model=None, pytest=False, options=plain))
+    assert "replays exactly as it went" in text(
+        lambda: replay_run(run_id, live_model=None, against=None, options=plain)
+    )
+    assert "did the same" in text(lambda: replay_run(run_id, live_model=None, against=run_id, options=plain))
+    assert "def test_run_" in text(lambda: runs("export", run_id, model=None, pytest=True, options=plain))
+    assert "write_file" in text(lambda: usage("1d", options=plain))
+
+
+@owes("K-25")
+def test_what_is_no_answer_is_refused(shell: Shell) -> None:
+    for action, key, said in (
+        ("approve", None, "needs an id"),
+        ("answer", "x", "use: pegboard approvals"),
+        ("eat", "x", "use: pegboard approvals"),
+    ):
+        with pytest.raises(BuildError, match=said):
+            approvals(action, key, None, options=shell.options)
+    with pytest.raises(BuildError, match="no scope"):
+        approvals("approve", "x", "maybe", options=shell.options)
+    with pytest.raises(ConfigError, match="nothing waits"):
+        approvals("approve", "ap_nothing", None, options=shell.options)
+
+
+@pytest.mark.slow
+@owes("K-25")
+def test_a_question_is_no_approval_and_an_approval_no_question(shell: Shell) -> None:
+    _, key = suspended(shell)
+
+    with pytest.raises(ConfigError, match="approve or deny it"):
+        approvals("answer", key, "yes", options=shell.options)
+
+
+def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: Shell) -> None:
+    from pegboard.core.events import Notice, RunStarted
+    from pegboard.store.sqlite import SqliteStore
+
+    with shell.options.open() as app:
+        log = app.log("long")
+        log.record(RunStarted(run="run_long", session="long", agent="main", model="m", task="t"))
+        for n in range(2000):
+            log.record(Notice(text=f"{n}"))
+        log.close()
+        row = app.run_row("run_long")
+        reads: list[int] = []
+        store = app.store
+        assert isinstance(store, SqliteStore)
+        whole = store.read
+
+        def counted(*args: Any, **options: Any) -> Any:
+            found = whole(*args, **options)
+            reads.append(len(found))
+            return found
+
+        store.read = counted  # type: ignore[method-assign]
+        events = app.each_event(row)
+        assert next(events).type == "run.started"
+        assert sum(reads) <= 256
+        assert len(list(events)) == 2000

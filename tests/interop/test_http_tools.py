@@ -1,0 +1,175 @@
+"""HTTP tools from files, against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest import raises
+
+from pegboard import BuildError, Executor
+from pegboard.interop.http_tools import http_tool, http_tools
+from tests.interop.server import Loopback, loopback
+from tests.ledger import owes
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with loopback() as running:
+        yield running
+
+
+TOML = """
+[[tool]]
+name = "get_weather"
+description = "Current weather of a city."
+url = "{url}/v1/weather/{{city}}"
+query = {{ units = "{{units}}", days = "{{days}}", lang = "en", only = "{{only}}" }}
+headers = {{ Authorization = "Bearer secret://weather", X-Note = "for {{city}}" }}
+hints = ["forecast"]
+[tool.parameters.city]
+type = "string"
+description = "Name of the city"
+[tool.parameters.units]
+type = "string"
+default = "metric"
+[tool.parameters.days]
+type = "integer"
+optional = true
+[tool.parameters.only]
+type = "array"
+required = false
+
+[[tool]]
+name = "report"
+description = "Send a report."
+method = "POST"
+url = "{url}/reports"
+level = "confirm"
+body = {{ title = "Report: {{title}}", count = "{{count}}", tags = ["fixed", "{{tag}}"], meta = {{ by = "pegboard", n = 1 }} }}
+[tool.parameters.title]
+type = "string"
+[tool.parameters.count]
+type = "integer"
+[tool.parameters.tag]
+type = "string"
+optional = true
+"""
+
+MARKDOWN = """---
+name: lookup
+method: POST
+url: {url}/lookup
+form:
+  q: "{{word}}"
+parameters:
+  word: {{type: string, description: What to look up}}
+---
+
+Look a word up in the dictionary.
+
+Use it for words that you do not know.
+"""
+
+YAML = """
+tools:
+  ping:
+    description: Is it there?
+    url: {url}/ping
+"""
+
+
+def door(server: Loopback, folder: Path, **options: Any) -> Executor:
+    for name, text in (("a.toml", TOML), ("b.md", MARKDOWN), ("c.yaml", YAML)):
+        (folder / name).write_text(text.format(url=server.url))
+    (folder / "readme.txt").write_text("not a tool")
+    return Executor(http_tools(folder, **options), policy=[f"allow connect:{server.host}"])
+
+
+@owes("K-17")
+async def test_a_folder_of_files_in_three_forms(server: Loopback, tmp_path: Path) -> None:
+    made = door(server, tmp_path, secrets={"weather": "w-key-123"})
+    kit = made.toolkit
+
+    assert kit.names == ("get_weather", "report", "lookup", "ping")
+    assert kit["get_weather"].schema["required"] == ["city"]
+    assert kit["lookup"].description.startswith("Look a word up")
+    assert kit["report"].level == "confirm"
+    assert [str(e) for e in (await made.preview("ping", {})).effects] == [f"connect {server.host}"]
+
+
+@owes("K-17", "X-57")
+async def test_arguments_fill_the_template(server: Loopback, tmp_path: Path) -> None:
+    made = door(server, tmp_path, secrets={"weather": "w-key-123"})
+
+    result = await made.call("get_weather", {"city": "São Paulo/x", "only": ["a", "b"]})
+    await made.call("report", {"title": "Q1", "count": "4"})
+    await made.call("lookup", {"word": "a&b"})
+    await made.call("ping", {})
+
+    assert len(server.seen) == 4, [str(e.result) for e in made.events if e.type == "call.finished"]
+    weather, report, lookup, ping = server.seen
+    assert result.data == {"ok": True}
+    assert weather.path == "/v1/weather/S%C3%A3o%20Paulo%2Fx"
+    assert weather.query == [("units", "metric"), ("lang", "en"), ("only", "a"), ("only", "b")]
+    assert weather.headers["authorization"] == "Bearer w-key-123"
+    assert report.json == {
+        "title": "Report: Q1",
+        "count": 4,
+        "tags": ["fixed"],
+        "meta": {"by": "pegboard", "n": 1},
+    }
+    assert lookup.body == b"q=a%26b"
+    assert ping.body == b""
+
+
+async def test_an_argument_cannot_name_a_secret(server: Loopback) -> None:
+    tool = http_tool(
+        {"name": "a", "description": "A.", "url": server.url, "headers": {"X-A": "v {x}"},
+         "query": {"q": "{x}"}, "parameters": {"x": {"type": "string"}}},
+        secrets={"weather": "w-key-123"},
+    )  # fmt: skip
+
+    result = await Executor([tool], mode="full").call("a", {"x": "secret://weather"})
+
+    assert all("w-key-123" not in str(s) for s in server.seen), result
+
+
+@owes("K-17")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"url": ""}, "'url' is missing"),
+        ({"colour": 1}, "unknown key 'colour'"),
+        ({"query": {"q": "{nothing}"}}, "{nothing} stands for no parameter"),
+        ({"url": "http://{x}.example/"}, "host of its url may not depend"),
+        ({"url": "file:///etc/passwd"}, "no http or https URL"),
+    ],
+)
+def test_a_wrong_definition_is_named(change: dict[str, Any], message: str) -> None:
+    definition = {
+        "name": "a", "description": "A.", "url": "http://h.example", "parameters": {"x": {"type": "string"}},
+        "body": {"x": ["{x}"]},
+    }  # fmt: skip
+
+    with raises(BuildError, match=message.replace("{", r"\{")):
+        http_tool({**definition, **change})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.toml", "name = ", "a.toml cannot be parsed"),
+        ("a.yaml", "- 1", "holds no table"),
+        ("a.md", "no front matter", "needs front matter"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    with raises(BuildError, match=message):
+        http_tools(tmp_path / name)
+    with raises(BuildError, match="cannot be read"):
+        http_tools(tmp_path / "none.toml")

@@ -1,0 +1,109 @@
+"""Skills are told by name first and read when needed; nothing outside their folders is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytest import raises
+
+from pegboard import BuildError, Executor
+from pegboard.interop.skills import Skills, read_skill
+from tests.ledger import owes
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    skill = tmp_path / "skills" / "invoices"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text(
+        "---\nname: invoices\ndescription: Writes\n  invoices.\nallowed-tools: Read, Bash\n---\n\n# Invoices\nUse form.md.\n"
+    )
+    (skill / "form.md").write_text("The form.")
+    (skill / "scripts" / "sum.py").write_text("print(1)")
+    (tmp_path / "secret.txt").write_text("secret")
+    (skill / "link.txt").symlink_to(tmp_path / "secret.txt")
+    return tmp_path / "skills"
+
+
+@owes("K-18")
+async def test_progressive_loading(folder: Path) -> None:
+    skills = Skills([folder])
+    door = Executor(skills.toolkit())
+
+    listed = await door.call("list_skills", {})
+    whole = await door.call("read_skill", {"name": "invoices"})
+    part = await door.call("read_skill", {"name": "invoices", "file": "scripts/sum.py"})
+
+    assert str(listed) == "invoices: Writes invoices."
+    assert "# Invoices" not in str(listed)
+    assert str(whole).startswith("# Invoices\nUse form.md.")
+    assert whole.data["files"] == ["form.md", "link.txt", "scripts/sum.py"]
+    assert str(part) == "print(1)"
+    assert skills.skills["invoices"].allowed_tools == ("Read", "Bash")
+
+
+@owes("K-18")
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("../../secret.txt", "outside_workspace"),
+        ("link.txt", "outside_workspace"),
+        ("/etc/passwd", "outside_workspace"),
+        ("none.md", "not_found"),
+    ],
+)
+async def test_nothing_outside_a_skill_is_read(folder: Path, file: str, code: str) -> None:
+    result = await Executor(Skills([folder]).toolkit()).call("read_skill", {"name": "invoices", "file": file})
+
+    assert result.error is not None
+    assert result.error.code == code
+
+
+async def test_an_unknown_skill_names_those_there_are(folder: Path) -> None:
+    result = await Executor(Skills([folder / "invoices"]).toolkit()).call("read_skill", {"name": "invoice"})
+
+    assert result.error is not None
+    assert result.error.hint == "There are: invoices."
+
+
+@owes("K-18")
+def test_prompt_and_prompts(folder: Path) -> None:
+    skills = Skills([folder])
+
+    assert "- invoices: Writes invoices." in skills.prompt()
+    assert skills.prompts()[0]["text"].startswith("# Invoices")
+    assert Skills([]).prompt() == ""
+    assert len(skills) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("no front matter", "needs name and description"), ("---\nname: a\n---\n", "needs name and description"),
+     ("---\n: [\n---\n", "needs name and description"), ("---\nname: a", "needs name and description")],
+)  # fmt: skip
+def test_a_skill_without_a_description_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "SKILL.md").write_text(text)
+
+    with raises(BuildError, match=message):
+        Skills([tmp_path])
+
+
+def test_folders_that_are_none_and_names_that_are_twice(folder: Path, tmp_path: Path) -> None:
+    with raises(BuildError, match="does not exist"):
+        Skills([tmp_path / "none"])
+    with raises(BuildError, match="has no SKILL"):
+        read_skill(tmp_path)
+    with raises(BuildError, match="two skills are called 'invoices'"):
+        Skills([folder, folder])
+
+
+async def test_a_huge_file_is_refused(folder: Path) -> None:
+    (folder / "invoices" / "big.txt").write_text("x" * 200_001)
+
+    result = await Executor(Skills([folder]).toolkit()).call(
+        "read_skill", {"name": "invoices", "file": "big.txt"}
+    )
+
+    assert result.error is not None
+    assert result.error.code == "too_large"
