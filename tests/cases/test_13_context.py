@@ -133,3 +133,34 @@ async def test_old_pictures_become_notes_and_never_text() -> None:
     texts = json.dumps([m for m in wire(last) if m["role"] == "tool"])
     assert "iVBOR" not in texts
     await agent.aclose()
+
+
+@owes("context-09", "context-06", "K-49")
+@pytest.mark.parametrize("missing", [0, 1, 2])
+async def test_a_result_that_is_missing_in_the_middle_shifts_nothing(missing: int) -> None:
+    @tool(effects=PURE)
+    def look(n: int) -> str:
+        """Look."""
+        return f"saw {n}"
+
+    calls = [{"name": "look", "arguments": {"n": n}} for n in range(3)]
+    first = Agent(tools=[look], model=ScriptedModel([{"calls": calls}, {"text": "one"}]))
+    events = list((await first.run("first", session="s")).events)
+    ends = [e for e in events if e.type == "call.finished"]
+    damaged = [e for e in events if e is not ends[missing]]
+
+    model = ScriptedModel([{"text": "two"}, {"text": "three"}])
+    second = Agent(tools=[look], model=model)
+    second.remember("s", damaged)
+    await second.run("second", session="s")
+    await second.run("third", session="s")
+
+    messages = wire(sent(model))
+    said = [m["content"] for m in messages if m["role"] == "user"]
+    assert [s for s in said if s in ("first", "second", "third")] == ["first", "second", "third"]
+    assert [m["content"] for m in messages if m["role"] == "assistant" and m.get("content")] == ["one", "two"]
+    results = [m["content"] for m in messages if m["role"] == "tool"]
+    assert len(results) == 3
+    assert [n for n in range(3) if f"saw {n}" in results[n]] == [n for n in range(3) if n != missing]
+    await second.aclose()
+    await first.aclose()

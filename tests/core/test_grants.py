@@ -118,7 +118,7 @@ def test_a_grant_is_written_and_read_back_whole() -> None:
     assert grant.to_dict()["scope"] == "session"
 
 
-@owes("G-04", "perm-13")
+@owes("G-04")
 async def test_a_call_uses_a_grant_up_once_however_many_effects_lean_on_it() -> None:
     asked: list[str] = []
 
