@@ -34,7 +34,7 @@ async def test_a_yes_that_comes_after_the_session_went_on_runs_nothing(moved_on:
         events += (await agent.run("no, leave it", session="s")).events
 
     async def take_up() -> None:
-        answers = {first.pending[0]["key"]: Approved()}
+        answers = {first.pending[0]["pending"]: Approved()}
         async for _ in agent.resume(first.run_id, events, answers=answers):
             pass
 

@@ -164,3 +164,30 @@ async def test_a_result_that_is_missing_in_the_middle_shifts_nothing(missing: in
     assert [n for n in range(3) if f"saw {n}" in results[n]] == [n for n in range(3) if n != missing]
     await second.aclose()
     await first.aclose()
+
+
+@owes("context-11", "K-84")
+async def test_many_tools_stay_out_of_the_prompt_and_within_reach() -> None:
+    kit = [
+        tool(effects=PURE, name=f"weather_{n}", description=f"Weather of region {n}. " + "Words. " * 60)(
+            lambda n=n: f"sunny {n}"
+        )
+        for n in range(300)
+    ]
+    model = ScriptedModel(
+        [
+            {"calls": [{"name": "search_tools", "arguments": {"query": "weather of region 207"}}]},
+            {"calls": [{"name": "call_tool", "arguments": {"name": "weather_207", "arguments": {}}}]},
+            {"text": "done"},
+        ]
+    )
+    agent = Agent(tools=kit, model=model, defer_beyond=30)
+
+    answer = await agent.run("weather in region 207")
+
+    assert answer.status == "done"
+    offered = json.dumps(model.requests[0].tools.advertised().schemas("openai-chat"))
+    assert len(offered) < 8_000 < len(json.dumps([t.description for t in kit]))
+    messages = str(wire(sent(model)))
+    assert "weather_207" in messages and "sunny 207" in messages
+    await agent.aclose()

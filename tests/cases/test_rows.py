@@ -37,7 +37,7 @@ async def test_an_auto_tool_runs_and_completes_and_a_confirm_tool_is_asked_first
     asked = Executor([confirm], approver=AllowOnce())
     assert str(await asked.call("confirm")) == "ran"
     before = types(asked.events)
-    assert any("approval" in t for t in before[: before.index("call.started")])
+    assert "permission.request" in before[: before.index("call.started")]
 
 
 @owes("N-64", "N-02")
