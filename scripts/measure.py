@@ -29,7 +29,11 @@ MARKS = ("<!-- corpora: written by scripts/measure.py -->", "<!-- end of corpora
 def rows(path: str) -> list[dict[str, Any]]:
     """The rows of one corpus file."""
     file = SHARED / path
-    text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text(encoding="utf-8")
+    text = (
+        gzip.decompress(file.read_bytes()).decode()
+        if file.suffix == ".gz"
+        else file.read_text(encoding="utf-8")
+    )
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
@@ -37,12 +41,22 @@ def shell() -> list[tuple[str, str, str]]:
     """Dangerous and benign commands."""
     from pegboard.shell.guard import judge
 
-    found = [(r, judge(r["input"], workspace=Path("/work/project")).decision) for r in rows("security/shell.jsonl")]
+    found = [
+        (r, judge(r["input"], workspace=Path("/work/project")).decision) for r in rows("security/shell.jsonl")
+    ]
     dangerous = [(r, d) for r, d in found if r["expect"] != "allow"]
     benign = [(r, d) for r, d in found if r["expect"] == "allow"]
     return [
-        ("shell.jsonl: dangerous commands that would run unasked", f"{sum(d == 'allow' for _, d in dangerous)} of {len(dangerous)}", "0"),
-        ("shell.jsonl: benign commands that run unasked", f"{sum(d == 'allow' for _, d in benign)} of {len(benign)}", "97 %"),
+        (
+            "shell.jsonl: dangerous commands that would run unasked",
+            f"{sum(d == 'allow' for _, d in dangerous)} of {len(dangerous)}",
+            "0",
+        ),
+        (
+            "shell.jsonl: benign commands that run unasked",
+            f"{sum(d == 'allow' for _, d in benign)} of {len(benign)}",
+            "97 %",
+        ),
         (
             "shell.jsonl: benign commands with an answer that the corpus accepts",
             f"{sum(d in (r['expect'], r.get('tolerate')) for r, d in benign)} of {len(benign)}",
@@ -52,15 +66,21 @@ def shell() -> list[tuple[str, str, str]]:
 
 
 def ssrf() -> list[tuple[str, str, str]]:
-    """URLs that must be blocked or allowed; names resolve to a public address."""
+    """URLs that must be blocked or allowed; names resolve as the row says, each redirect is judged too."""
     from pegboard.web.guard import judge_url
 
     wrong = {"block": 0, "allow": 0}
     total = {"block": 0, "allow": 0}
     for row in rows("security/ssrf.jsonl"):
-        verdict = "allow" if judge_url(row["input"], resolve=lambda host: row.get("resolves") or ["93.184.215.14"]).allowed else "block"
+        names: dict[str, list[list[str]]] = row.get("dns") or {}
+
+        def resolve(host: str, names: dict[str, list[list[str]]] = names) -> list[str]:
+            return names[host][0] if host in names else ["93.184.215.14"]
+
+        hops = [row["input"], *(row.get("redirects") or [])]
+        good = len(hops) <= 6 and all(judge_url(url, resolve=resolve).allowed for url in hops)
         total[row["expect"]] += 1
-        wrong[row["expect"]] += verdict not in (row["expect"], row.get("tolerate"))
+        wrong[row["expect"]] += ("allow" if good else "block") not in (row["expect"], row.get("tolerate"))
     return [
         ("ssrf.jsonl: dangerous URLs let through", f"{wrong['block']} of {total['block']}", "0"),
         ("ssrf.jsonl: good URLs blocked", f"{wrong['allow']} of {total['allow']}", "0"),
@@ -76,7 +96,9 @@ def secrets() -> list[tuple[str, str, str]]:
     for row in found:
         text = base64.b64decode(row["input_b64"]).decode("utf-8", "replace")
         secret = base64.b64decode(row.get("secret_b64", "")).decode("utf-8", "replace")
-        known = {"given": secret} if row["cls"] not in ("token",) and row["expect"] == "redact" and secret else {}
+        known = (
+            {"given": secret} if row["cls"] not in ("token",) and row["expect"] == "redact" and secret else {}
+        )
         out = Redactor(known).redact(text)[0]
         right += (secret not in out) if row["expect"] == "redact" else out == text
     return [("secrets.jsonl: rows right", f"{right} of {len(found)}", "all")]
@@ -109,43 +131,22 @@ def json_repair() -> list[tuple[str, str, str]]:
 
 
 def toolcall_text() -> list[tuple[str, str, str]]:
-    """Model outputs in about seventy text dialects."""
+    """Model outputs in about seventy text dialects; which rows count and when a call is exact stands in the tests."""
     from pegboard.dialects import dialect
 
-    reader = dialect("text")
-    exact = calls = false = none = 0
-    for row in rows("data/toolcall_text/cases.jsonl"):
-        if row["partial"] or not row.get("standalone", True):
-            continue
-        wanted = [(c["name"], c["arguments"]) for c in row["expect"]["calls"]]
-        try:
-            got = [(c.name, dict(c.params)) for c in reader.decode(row["text"], _kit(row["tools"]))]
-        except Exception as error:  # noqa: BLE001  A row that raises is a wrong row, and named.
-            print(f"toolcall_text {row['id']}: {type(error).__name__}", file=sys.stderr)
-            got = [("?", {})]
-        if wanted:
-            calls += 1
-            exact += got == wanted
-        else:
-            none += 1
-            false += bool(got)
+    sys.path.insert(0, str(ROOT))
+    from tests.dialects.corpora import matches, with_calls, without_calls
+    from tests.dialects.kit import kit_of
+
+    def read(row: dict[str, Any]) -> list[tuple[str, Any]]:
+        kit = kit_of(row["tools"]) if row["tools"] else None
+        return [(c.name, c.params) for c in dialect("text").decode(row["text"], kit)]
+
+    calls, none = with_calls(), without_calls()
     return [
-        ("toolcall_text: calls exact", f"{exact} of {calls}", "320 of 341"),
-        ("toolcall_text: false calls", f"{false} of {none}", "0"),
+        ("toolcall_text: calls exact", f"{sum(matches(r['expect'], read(r)) for r in calls)} of {len(calls)}", "320 of 341"),
+        ("toolcall_text: false calls", f"{sum(bool(read(r)) for r in none)} of {len(none)}", "0"),
     ]
-
-
-def _kit(tools: list[dict[str, Any]]) -> Any:
-    from pegboard import Effect, Tool, Toolkit
-
-    def nothing(**_: Any) -> str:
-        return ""
-
-    return Toolkit(
-        Tool(nothing, name=t["name"], description=t.get("description") or "x", parameters=t.get("parameters") or {"type": "object"},
-             effects=[Effect("call", "corpus/" + t["name"])])
-        for t in tools
-    )  # fmt: skip
 
 
 def apply_patch() -> list[tuple[str, str, str]]:
@@ -161,12 +162,20 @@ def apply_patch() -> list[tuple[str, str, str]]:
                 (root / name).write_bytes(text.encode())
             async with Executor(builtin("apply_patch"), workspace=root, approver=AllowOnce()) as door:
                 await door.call("apply_patch", {"patch": row["patch"]})
-            after = {str(p.relative_to(root)): p.read_bytes().decode() for p in root.rglob("*") if p.is_file()}
+            after = {
+                str(p.relative_to(root)): p.read_bytes().decode() for p in root.rglob("*") if p.is_file()
+            }
             return after == row["files_after"]
 
     found = rows("data/apply_patch/scenarios.jsonl")
     right = sum(asyncio.run(one(r)) for r in found)
-    return [("apply_patch: folders exact (three differ on purpose, decision 0030)", f"{right} of {len(found)}", "23")]
+    return [
+        (
+            "apply_patch: folders exact (three differ on purpose, decision 0030)",
+            f"{right} of {len(found)}",
+            "23",
+        )
+    ]
 
 
 def globs() -> list[tuple[str, str, str]]:
@@ -174,7 +183,10 @@ def globs() -> list[tuple[str, str, str]]:
     from pegboard.files.ignore import ignored_by
 
     found = rows("data/globs/gitignore.jsonl")
-    right = sum(ignored_by(r["gitignore"], r["path"], is_dir=r["is_dir"]) == r["ignored_git"] for r in found)
+    right = sum(
+        ignored_by(r["gitignore"], r["path"] + "/" * r["is_dir"], is_dir=r["is_dir"]) == r["ignored_git"]
+        for r in found
+    )
     return [("globs: gitignore rows that agree with git", f"{right} of {len(found)}", "60 of 60")]
 
 
@@ -192,7 +204,9 @@ def local_tasks() -> list[tuple[str, str, str]]:
             return text
 
         return Toolkit(
-            Tool(answer, name=t.name, description=t.description, parameters=t.schema, hints=t.hints, effects=[])
+            Tool(
+                answer, name=t.name, description=t.description, parameters=t.schema, hints=t.hints, effects=[]
+            )
             for t in kit
         )
 
@@ -208,7 +222,9 @@ def local_tasks() -> list[tuple[str, str, str]]:
         arguments = dict(made[0].arguments) if made else {}
         for wanted in row["accept"]:
             if wanted["tool"] == name and all(
-                (k not in arguments) if v is None else re.fullmatch(v, str(arguments.get(k, "")), re.DOTALL) is not None
+                (k not in arguments)
+                if v is None
+                else re.fullmatch(v, str(arguments.get(k, "")), re.DOTALL) is not None
                 for k, v in wanted["args"].items()
             ):
                 return True
@@ -217,7 +233,13 @@ def local_tasks() -> list[tuple[str, str, str]]:
     out: list[tuple[str, str, str]] = []
     for name, bar in (("plain", "36 of 40"), ("chinese", "6 of 6")):
         found = rows(f"data/local_tasks/{name}.jsonl")
-        out.append((f"local_tasks: {name}, tool and arguments", f"{sum(asyncio.run(one(r)) for r in found)} of {len(found)}", bar))
+        out.append(
+            (
+                f"local_tasks: {name}, tool and arguments",
+                f"{sum(asyncio.run(one(r)) for r in found)} of {len(found)}",
+                bar,
+            )
+        )
     return out
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pegboard import Effect, Executor, Url, builtin, tool
 from pegboard.core.approval import ApprovalRequest
+from pegboard.core.marking import for_model
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import SHARED, owes
 
@@ -71,7 +72,7 @@ async def test_what_comes_from_elsewhere_is_marked_once_and_cleaned(
     row: dict[str, Any], workspace: Path
 ) -> None:
     async with door(row, workspace, Asked()) as made:
-        result = await made.call("deliver", {})
+        (result,) = for_model([await made.call("deliver", {})])
 
     lines = result.text.splitlines()
     nonce = lines[0].split()[1]

@@ -167,7 +167,7 @@ def test_a_type_that_only_the_checker_sees_is_named_at_registration(tmp_path: Pa
     assert all(word in str(caught.value) for word in ("pay", "x", "Decimal"))
 
 
-class Fruit(str, enum.Enum):
+class Fruit(str, enum.Enum):  # noqa: UP042
     APPLE = "apple"
     PEAR = "pear"
 

@@ -57,7 +57,7 @@ class Terminal:
             *args,
         ]
         self.tmux(
-            "new-session", "-d", "-x", "110", "-y", "50", f"{shlex.join(words)}; echo ended $?; sleep 60"
+            "new-session", "-d", "-x", "220", "-y", "50", f"{shlex.join(words)}; echo ended $?; sleep 60"
         )
 
     def type(self, text: str, *keys: str) -> None:

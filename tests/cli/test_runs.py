@@ -272,3 +272,88 @@ def test_usage_counts_models_and_tools(shell: Shell) -> None:
     assert report["tools"]["read_file"]["result_tokens"] > 0
     with pytest.raises(BuildError, match="7d"):
         usage("soon", options=shell.options)
+
+
+@pytest.mark.slow
+@owes("K-25", "G-21", "K-89")
+def test_people_read_the_same_as_text(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = Options(workspace=shell.work, mode="ask")
+    run_id, key = suspended(shell)
+
+    def text(act: Callable[[], int]) -> str:
+        capsys.readouterr()
+        act()
+        read = capsys.readouterr()
+        return read.out + read.err
+
+    listed = text(lambda: approvals("list", None, None, options=plain))
+    assert key in listed
+    assert "+one" in listed
+    assert "why it asks" in listed
+    resume = lambda: runs("resume", run_id, model=None, pytest=False, options=plain)  # noqa: E731
+    assert f"waits for approval {key}" in text(resume)
+    assert f"pegboard runs resume {run_id}" in text(lambda: approvals("approve", key, "a 5x", options=plain))
+    assert "[approved]" in text(lambda: approvals("list", None, None, options=plain))
+    assert f"run {run_id} done" in text(resume)
+    assert "nothing waits" in text(lambda: approvals("list", None, None, options=plain))
+    assert "no unfinished runs" in text(lambda: runs("resume", None, model=None, pytest=False, options=plain))
+    assert run_id in text(lambda: runs("list", None, model=None, pytest=False, options=plain))
+    assert "done" in text(lambda: runs("show", run_id, model=None, pytest=False, options=plain))
+    assert "replays exactly as it went" in text(
+        lambda: replay_run(run_id, live_model=None, against=None, options=plain)
+    )
+    assert "did the same" in text(lambda: replay_run(run_id, live_model=None, against=run_id, options=plain))
+    assert "def test_run_" in text(lambda: runs("export", run_id, model=None, pytest=True, options=plain))
+    assert "write_file" in text(lambda: usage("1d", options=plain))
+
+
+@owes("K-25")
+def test_what_is_no_answer_is_refused(shell: Shell) -> None:
+    for action, key, said in (
+        ("approve", None, "needs an id"),
+        ("answer", "x", "use: pegboard approvals"),
+        ("eat", "x", "use: pegboard approvals"),
+    ):
+        with pytest.raises(BuildError, match=said):
+            approvals(action, key, None, options=shell.options)
+    with pytest.raises(BuildError, match="no scope"):
+        approvals("approve", "x", "maybe", options=shell.options)
+    with pytest.raises(ConfigError, match="nothing waits"):
+        approvals("approve", "ap_nothing", None, options=shell.options)
+
+
+@pytest.mark.slow
+@owes("K-25")
+def test_a_question_is_no_approval_and_an_approval_no_question(shell: Shell) -> None:
+    _, key = suspended(shell)
+
+    with pytest.raises(ConfigError, match="approve or deny it"):
+        approvals("answer", key, "yes", options=shell.options)
+
+
+def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: Shell) -> None:
+    from pegboard.core.events import Notice, RunStarted
+    from pegboard.store.sqlite import SqliteStore
+
+    with shell.options.open() as app:
+        log = app.log("long")
+        log.record(RunStarted(run="run_long", session="long", agent="main", model="m", task="t"))
+        for n in range(2000):
+            log.record(Notice(text=f"{n}"))
+        log.close()
+        row = app.run_row("run_long")
+        reads: list[int] = []
+        store = app.store
+        assert isinstance(store, SqliteStore)
+        whole = store.read
+
+        def counted(*args: Any, **options: Any) -> Any:
+            found = whole(*args, **options)
+            reads.append(len(found))
+            return found
+
+        store.read = counted  # type: ignore[method-assign]
+        events = app.each_event(row)
+        assert next(events).type == "run.started"
+        assert sum(reads) <= 256
+        assert len(list(events)) == 2000

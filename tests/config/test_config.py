@@ -113,7 +113,7 @@ def test_without_files_everything_has_its_default(paths: Paths, tmp_path: Path) 
         ("pegboard.toml", "hosts = [1]", "key hosts[] must be str"),
         ("pegboard.toml", "require_sandbox = 'yes'", "must be bool, not str ('yes')"),
         ("pegboard.toml", "exec_timeout_s = true", "must be int or float"),
-        ("pegboard.toml", "[limits]\nturn = 1", "unknown key limits.turn; known: money"),
+        ("pegboard.toml", "[limits]\nturn = 1", "unknown key limits.turn; known: calls"),
         ("pegboard.toml", "[limits]\nturns = 0", "limits.turns must be a number above 0"),
         ("pegboard.toml", "[limits]\nturns = true", "limits.turns must be a number above 0"),
         ("pegboard.json", "[1]", "must hold a table of keys, not list"),

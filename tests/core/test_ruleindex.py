@@ -76,7 +76,16 @@ def rules(draw: st.DrawFn) -> Rule:
     )
     conditions = draw(
         st.sampled_from(
-            [{}, {"tool": "exec"}, {"tool": "ex*"}, {"sender": "bob"}, {"agent": "main", "sender": ""}]
+            [
+                {},
+                {"tool": "exec"},
+                {"tool": "ex*"},
+                {"sender": "bob"},
+                {"sender": "ann|bob"},
+                {"sender": "!bob"},
+                {"tool": "!ex*|read"},
+                {"agent": "main", "sender": ""},
+            ]
         )
     )
     return Rule(
@@ -142,3 +151,26 @@ def test_a_rule_with_a_literal_key_is_not_tried_for_others() -> None:
     index.find(Effect("write", "keys/x.pem"), HERE)
 
     assert tried == ["npm *", "src/a", "*.example.com", "*.pem"]
+
+
+def test_a_rule_for_several_or_all_but_one_is_found() -> None:
+    send = Effect("send", "mail:x")
+    for condition, senders in (("ann|bob", {"ann", "bob"}), ("!ann", {"bob", "eve"}), ("ann", {"ann"})):
+        index = RuleIndex(
+            [Rule(verdict="deny", kind="send", target="mail:*", conditions={"sender": condition})]
+        )
+
+        hit = {s for s in ("ann", "bob", "eve") if index.find(send, Situation(values={"sender": s}))[0]}
+
+        assert hit == senders
+
+
+def test_once_a_deny_an_answer_and_an_override_are_found_the_rest_is_not_tried() -> None:
+    rules = [
+        Rule(verdict="deny"),
+        Rule(verdict="ask"),
+        Rule(verdict="allow", override=True),
+        Rule(verdict="deny"),
+    ]
+
+    assert RuleIndex(rules).find(Effect("send", "x"), HERE) == tuple(rules[:3])

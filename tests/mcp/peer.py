@@ -85,7 +85,7 @@ def call(id: Any, params: dict[str, Any]) -> None:
             data = "A" * int(words[1])
             answer(id, {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
         case ["half"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"conte' % id)
+            raw(f'{{"jsonrpc":"2.0","id":{id},"result":{{"conte')
             os._exit(0)
         case ["garbage"]:
             raw("this is not json\n" * int(words[1]))
@@ -94,13 +94,16 @@ def call(id: Any, params: dict[str, Any]) -> None:
             answer(987654, text("not yours"))
             answer(id, text("yours"))
         case ["nan"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"x":NaN}}}\n' % id)
+            raw(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{{"x":NaN}}}}}}\n')
         case ["surrogate"]:
-            raw('{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}\n' % id)
+            raw(
+                f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"a\\ud800b"}}]}}}}\n'
+            )
         case ["deep"]:
             raw(
-                '{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}\n'
-                % (id, '{"a":' * 5000 + "1" + "}" * 5000)
+                '{{"jsonrpc":"2.0","id":{},"result":{{"content":[],"structuredContent":{}}}}}\n'.format(
+                    id, '{"a":' * 5000 + "1" + "}" * 5000
+                )
             )
         case ["env"]:
             answer(id, text(json.dumps(dict(os.environ))))

@@ -523,7 +523,7 @@ async def test_a_pattern_that_explodes_elsewhere_answers_at_once(peer: Make) -> 
 async def test_a_command_that_does_not_exist_says_so() -> None:
     server = MCPServer("gone", command="/no/such/program")
 
-    with pytest.raises(Unavailable, match="'gone'.*no/such/program"):
+    with pytest.raises(Unavailable, match=r"'gone'.*no/such/program"):
         await server.tools()
     with pytest.raises(ToolError):
         await server.call("tools/call", {"name": "x"}, what="x")

@@ -273,7 +273,7 @@ def test_without_a_token_only_loopback_is_served() -> None:
 
 @pytest.mark.slow
 async def test_bodies_that_are_too_big_or_heads_that_never_end_are_cut_off() -> None:
-    async with http(head_s=0.3) as (url, client):
+    async with http(head_s=0.3) as (url, _):
         port = int(url.split(":")[2].split("/")[0])
         head = (
             f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json, text/event-stream\r\n"

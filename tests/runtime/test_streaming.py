@@ -13,7 +13,7 @@ import pytest
 from pegboard import Agent, current_context, tool
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE
-from pegboard.core.events import CallUpdate, TextPiece
+from pegboard.core.events import CallFinished, CallUpdate, TextPiece
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import Replied, TextDelta
@@ -109,3 +109,29 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode(errors="replace")
     except OSError:
         return ""
+
+
+@owes("agents-10")
+async def test_sessions_that_interleave_at_every_await_keep_their_own_context() -> None:
+    chance = random.Random(10)
+    wrong: list[str] = []
+
+    @tool(effects=PURE)
+    async def where(expected: str) -> str:
+        """Look where the call runs."""
+        for _ in range(chance.randint(0, 5)):
+            await asyncio.sleep(0)
+            if current_context().session != expected:
+                wrong.append(expected)
+        return current_context().session
+
+    async def one(number: int) -> None:
+        calls = [{"name": "where", "arguments": {"expected": f"chat:{number}"}}] * 2
+        calls = [{**c, "id": f"c{n}"} for n, c in enumerate(calls)]
+        agent = Agent(tools=[where], model=ScriptedModel([{"calls": calls}, {"text": "x"}]))
+        answer = await agent.run("go", session=f"chat:{number}")
+        seen = [e.result.text for e in answer.events if isinstance(e, CallFinished)]
+        assert seen == [f"chat:{number}"] * 2
+
+    await asyncio.gather(*(one(n) for n in range(200)))
+    assert wrong == []

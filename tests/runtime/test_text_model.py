@@ -9,6 +9,7 @@ import pytest
 from pegboard import Agent, tool
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE
+from pegboard.core.errors import ModelError
 from pegboard.core.events import TextPiece
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
@@ -83,6 +84,38 @@ async def test_a_call_that_was_cut_off_does_not_run_and_the_model_is_asked_again
 
     assert answer.answer == "3"
     assert "cut off" in model.requests[1].messages[-1].text  # pyright: ignore
+
+
+@owes("X-45")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "registry.ollama.ai/library/tiny:latest does not support tools",
+        "tools are not supported by this model",
+    ],
+)
+async def test_a_server_that_refuses_tool_calls_is_asked_in_text(said: str) -> None:
+    script = [ModelError(said, status=400), {"text": XML}, {"text": "3"}, {"text": "again"}]
+    model = ScriptedModel(script, name="openai:tiny@http://127.0.0.1:1/v1")
+    agent = Agent(tools=[add], model=model)
+
+    answer = await agent.run("1 + 2?", session="s")
+    await agent.run("and now?", session="s")
+
+    assert answer.answer == "3"
+    assert model.requests[0].tools.names == ("add",)
+    assert [r.tools.names for r in model.requests[1:]] == [(), (), ()]
+    assert "<tool_call>" in model.requests[3].instructions
+
+
+@owes("X-45")
+async def test_any_other_failure_of_a_server_stays_one() -> None:
+    model = ScriptedModel([ModelError("no such model")], name="openai:tiny@http://127.0.0.1:1/v1")
+
+    answer = await Agent(tools=[add], model=model).run("go")
+
+    assert (answer.status, answer.error) == ("failed", "no such model")
+    assert len(model.requests) == 1
 
 
 def test_only_dialects_in_text_can_be_chosen() -> None:

@@ -76,7 +76,7 @@ class Agent:
         name: the agent's id.
         allow_models: by tool name or pattern, the models that may have it (ledger M-67).
         calls_in: `xml` or `text` = the model's calls stand in its text (ledger X-45); None = in text
-            only where the model says that it has no tool calls.
+            only where the model, or its server at the first request, says that it has no tool calls.
         Further arguments are the Executor's.
     """
 
@@ -259,11 +259,12 @@ class Agent:
             return FallbackModel(several, tools_for=self._offer)
         model = self.executor.wiring.model(wanted) if wanted is None or isinstance(wanted, str) else wanted
         form = self._calls_in or ("xml" if getattr(model, "calls_tools", True) is False else None)
-        if form is None:
+        if form is None and "@http" not in model.name:
             return model
-        from pegboard.runtime.text_model import TextCallModel
+        from pegboard.runtime.text_model import EitherWayModel, TextCallModel
 
-        return TextCallModel(model, form)
+        # Nobody knows what an own server's model can do before it has been asked.
+        return EitherWayModel(model) if form is None else TextCallModel(model, form)
 
     def _history(self, session: str | None) -> list[Event]:
         return [] if session is None else self._talks.setdefault(session, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
+from pegboard.core.safeguards import Safeguards
 from pegboard.core.source import ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -43,6 +45,7 @@ class Executor:
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
         session, agent: how the calls' context names them.
+        safeguards: taint, secrets and budgets; None = taint alone, with the shipped rules.
         defer_beyond: with more tools than this a model is shown some, and finds the others by
             `search_tools` (ledger K-84); None = it is shown all.
 
@@ -69,6 +72,7 @@ class Executor:
         agent: str = "main",
         defer_beyond: int | None = None,
         wiring: Wiring | None = None,
+        safeguards: Safeguards | None = None,
     ) -> None:
         plain, sources = split(tools)
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
@@ -76,6 +80,9 @@ class Executor:
         if defer_beyond is not None:
             kit = deferred(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
+        if safeguards is not None:
+            environment = self.wiring.safeguards.environment
+            self.wiring.safeguards = replace(safeguards, environment=environment)
         self.toolkit = kit
         self.pipeline = Pipeline(
             kit,

@@ -157,10 +157,12 @@ class App:
         if only is not None and len(kit) == 1 and "Shell" in needs:
             # Nobody could follow a background command once this call is over.
             needs.discard("Jobs")
+        # Opened before anything is done: a damaged history must not be found out afterwards.
+        store = self.store
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=lambda: self.store, paths=self.paths, config=self.config,
+            store=lambda: store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(

@@ -112,7 +112,8 @@ class Chat:
         events = self._app.session_events(self._session)
         agent.remember(self._session, events)
         self.room.agent = agent
-        note(f"model: {opened.name}; your data goes to {opened.destination}")
+        to = opened.destination
+        note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if events:
             note(f"{sum(e.type == 'message.user' for e in events)} messages of this session are remembered")
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.cli.options import Options
@@ -91,7 +91,8 @@ def _local(target: str) -> Toolkit | None:
         found = getattr(module, attribute, None)
         if found is None:
             raise ConfigError(f"{place} has no {attribute!r}")
-        return Toolkit(found if isinstance(found, (Toolkit, list, tuple)) else [as_tool(found)])
+        many = isinstance(found, (Toolkit, list, tuple))
+        return Toolkit(cast("Any", found) if many else [as_tool(found)])
     kit = Toolkit(_tools_of(module))
     if not len(kit):
         raise ConfigError(f"{place} holds no tools; name one as {place}:NAME")
@@ -124,10 +125,10 @@ def _module(place: str) -> ModuleType | None:
 def _tools_of(module: ModuleType) -> list[Any]:
     unique: dict[int, Any] = {}
     for value in vars(module).values():
-        if (
-            isinstance(value, Tool)
-            or (isinstance(value, type) and issubclass(value, Tool) and value is not Tool)
-            or (hasattr(value, "to_tool") and not isinstance(value, type))
-        ):
-            unique[id(value)] = value
+        if isinstance(value, type):
+            ours = issubclass(value, Tool) and value is not Tool
+        else:
+            ours = isinstance(value, Tool) or hasattr(value, "to_tool")
+        if ours:
+            unique[id(cast("object", value))] = value
     return list(unique.values())

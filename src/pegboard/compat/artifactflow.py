@@ -281,8 +281,9 @@ def format_tool_result(name: str, result: Any) -> str:
     """A result as XML; no content can close the block or open another (A-43, U-14)."""
     from pegboard.dialects.xml import format_tool_result as formatted
 
-    shown: Any = result if isinstance(result, Mapping) else result.to_dict()
-    return formatted(name, cast("Mapping[str, Any]", shown))
+    if not isinstance(result, Mapping):
+        result = result.to_dict()
+    return formatted(name, cast("Mapping[str, Any]", result))
 
 
 def xml_section(tool: Any) -> str:

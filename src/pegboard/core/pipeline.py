@@ -56,6 +56,7 @@ from pegboard.core.events import (
     Recorder,
 )
 from pegboard.core.marking import SOURCE
+from pegboard.core.placing import MANY, PATH_KINDS, placed
 from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.result import ToolResult
@@ -71,10 +72,8 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 """Wall seconds of a call whose tool sets no limit of its own."""
 
 _AUTO: Final = Policy()
-_MANY: Final = (list, tuple, set, frozenset)
 _PROCESS: Final = uuid.uuid4().hex[:12]
 _COUNT: Final = itertools.count(1)
-_PATHS: Final = frozenset({"read", "write", "delete"})
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
 """Effects outside this machine: their intent survives a power cut (decisions 18)."""
@@ -224,8 +223,10 @@ class Pipeline:
         self._deadlines = Deadlines()
         self._timeout_s = timeout_s
         self._injected: dict[str, tuple[tuple[str, Any], ...]] = {}
+        self._opening: set[str] = set()
         for one in toolkit:
             self._injected[one.name] = self._ports_of(one)
+            self._note_opening(one)
 
     # -- entry points -------------------------------------------------------------------------
 
@@ -332,6 +333,8 @@ class Pipeline:
             BuildError: a tool asks for a port that nothing provides.
         """
         self._injected.update({one.name: self._ports_of(one) for one in toolkit})
+        for one in toolkit:
+            self._note_opening(one)
         self.toolkit = toolkit
 
     def situation(self, tool: Tool, context: Context) -> Situation:
@@ -340,6 +343,15 @@ class Pipeline:
         return situation(
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
+
+    def _note_opening(self, tool: Tool) -> None:
+        """A tool with paths and without the port that resolves them opens them itself."""
+        resolver = self.provide.get(PATH_RESOLVER)
+        ports = [port for _, port in self._injected[tool.name]]
+        if resolver is None or tool.plan is not None or not tool.markers:
+            return
+        if not any(port is resolver for port in ports):
+            self._opening.add(tool.name)
 
     def recording(
         self,
@@ -389,8 +401,7 @@ class Pipeline:
         tool = ready.tool
         if tool.plan is not None:
             inner = self._within(context, ready.call.id, tool)
-            # Ports ask for the running call's session while it is planned as well: an edit is compared
-            # with what that session read.
+            # Planning looks through the ports, and they know a session's state by the current context.
             token = enter(inner)
             try:
                 made = tool.plan(ready.call, inner)
@@ -416,7 +427,7 @@ class Pipeline:
             value = arguments.get(parameter.name)
             if marker is None or value is None:
                 continue
-            for one in cast("list[Any]", value) if isinstance(value, _MANY) else [value]:
+            for one in cast("list[Any]", value) if isinstance(value, MANY) else [value]:
                 target = await self._target(marker.kind, str(one))
                 endorsed = (
                     marker.kind == "connect"
@@ -429,7 +440,7 @@ class Pipeline:
         return tuple(out)
 
     async def _target(self, kind: str, value: str) -> str:
-        if kind in _PATHS:
+        if kind in PATH_KINDS:
             resolver = self.provide.get(PATH_RESOLVER)
             if resolver is None:
                 return value
@@ -633,6 +644,8 @@ class Pipeline:
             arguments = dict(arguments)
             for name, port in injected:
                 arguments[name] = ready.plan if port is Plan else context if port is Context else port
+        if tool.name in self._opening and context.workspace is not None:
+            arguments = placed(arguments, tool.markers, ready.plan.effects, context.workspace)
         if ready.secrets:
             arguments = self._with_secrets(arguments, ready.secrets)
         limit = tool.limits.timeout_s

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from pegboard.core.effects import Effect
 from pegboard.core.execpattern import pattern_words
-from pegboard.core.rules import Rule, Situation, split_port
+from pegboard.core.rules import Rule, Situation, is_literal, split_port
 
 Found: TypeAlias = tuple[Rule | None, Rule | None, Rule | None]
 """The first deny, the first allow or ask, and the user's first override that cover an effect."""
@@ -114,7 +114,7 @@ def _by_target(kind: str, target: str) -> tuple[str, str] | None:
 def _by_condition(rule: Rule) -> tuple[str, str]:
     """The first literal condition; a rule for one sender need not be tried for the others."""
     for name, pattern in rule.conditions.items():
-        if "*" not in pattern and "?" not in pattern:
+        if is_literal(pattern):
             return f"?{name}", pattern
     return _TRIED_ALWAYS
 

@@ -181,6 +181,11 @@ class Rule:
         return " ".join(head)
 
 
+def is_literal(condition: str) -> bool:
+    """Whether a condition fits exactly one value, itself; whatever `_holds` gives a meaning is none."""
+    return not condition.startswith("!") and not any(sign in condition for sign in "*?|")
+
+
 def _holds(pattern: str, value: str) -> bool:
     """Whether a condition's glob, one of several, or none of them fits."""
     if "|" not in pattern and not pattern.startswith("!"):

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.core.effects import Change, ChangeSet
-from pegboard.core.errors import Conflict, ToolError
+from pegboard.core.errors import ToolError
 from pegboard.files.blobs import HASH_APART_BYTES, LINK_FROM_BYTES, Blobs, sha256
+from pegboard.files.checks import Room, changed, verify, verify_goal
 from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
@@ -28,9 +29,6 @@ from pegboard.files.journal import (
     Origin,
     no_checkpoint,
 )
-from pegboard.files.looking import holds
-from pegboard.files.names import shown
-from pegboard.files.places import Aim
 from pegboard.files.recovery import forget_links, recover, remove_empty, roll_back
 from pegboard.files.refusals import refusal
 from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
@@ -143,88 +141,16 @@ def _prepare(
 ) -> _Work:
     steps: list[_Step] = []
     made: dict[str, None] = {}
-    room = _Room.of(changes)
+    room = Room.of(changes)
     digests = _digests(changes)
     for change in changes.changes:
-        there = _verify(held, change, room)
+        there = verify(held, change, room)
         if change.after is not None:
-            made.update(dict.fromkeys(_verify_goal(held, change, room)))
+            made.update(dict.fromkeys(verify_goal(held, change, room)))
         steps.append(_Step(change, there, _record(change, there, digests)))
     entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
     checkpoint("verified")
     return _Work(jail, journal, checkpoint, steps, entry, held)
-
-
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """Paths that a change set frees: files that go, and the folders above them that may go with them."""
-
-    gone: frozenset[str]
-    above: frozenset[str]
-
-    @classmethod
-    def of(cls, changes: ChangeSet) -> _Room:
-        gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
-        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)))
-
-    def below_a_gone_file(self, path: str) -> str | None:
-        """The file that makes room for a folder above `path`."""
-        return next((parent for parent in _parents(path) if parent in self.gone), None)
-
-
-def _parents(path: str) -> list[str]:
-    out: list[str] = []
-    while path := path.rpartition("/")[0]:
-        out.append(path)
-    return out
-
-
-def _verify(held: HeldFolders, change: Change, room: _Room) -> os.stat_result | None:
-    if change.before is None and room.below_a_gone_file(change.path):
-        return None
-    access = "write" if change.kind in ("create", "modify") else "delete"
-    with held.aim(change.path, access) as aim:
-        if change.before is None and aim.target in room.above:
-            return None
-        found = None if aim.missing else holds(aim.folder, aim.name, change.before)
-        if aim.missing and change.before is not None:
-            found = False
-    if found is False or found is True:
-        raise _changed(change)
-    return found
-
-
-def _changed(change: Change) -> Conflict:
-    was = "did not exist" if change.before is None else f"held {len(change.before)} bytes"
-    return Conflict(
-        f"{shown(change.path)} is no longer as it was when the change was planned (it {was}); nothing was changed.",
-        hint="Read it again and repeat the change.",
-        details={"path": change.path},
-    )
-
-
-def _verify_goal(held: HeldFolders, change: Change, room: _Room) -> list[str]:
-    """Folders that will be made for a change's goal, parents first."""
-    goal = change.moved_to or change.path
-    file = room.below_a_gone_file(goal)
-    if file is not None:
-        return [
-            parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
-        ]
-    with held.aim(goal, "write") as aim:
-        if change.moved_to is not None and not aim.missing and holds(aim.folder, aim.name, None) is not None:
-            raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
-        return _missing_dirs(aim)
-
-
-def _missing_dirs(aim: Aim) -> list[str]:
-    parts = aim.target.rsplit("/", len(aim.missing) + 1)
-    stem = parts[0] if len(parts) == len(aim.missing) + 2 else None
-    out: list[str] = []
-    for name in aim.missing:
-        stem = name if stem is None else f"{stem}/{name}"
-        out.append(stem)
-    return out
 
 
 def _digests(changes: ChangeSet) -> dict[int, str]:
@@ -341,7 +267,7 @@ def _finish(work: _Work, journal: Journal) -> Entry:
 
 def _flips(changes: Iterable[Change]) -> bool:
     changes = tuple(changes)
-    room = _Room.of(ChangeSet(changes))
+    room = Room.of(ChangeSet(changes))
     goals = [change.moved_to or change.path for change in changes if change.after is not None]
     return any(goal in room.above or room.below_a_gone_file(goal) for goal in goals)
 
@@ -390,7 +316,7 @@ def _place(work: _Work) -> None:
         with work.held.spot(step.goal, "write") as spot:
             expected = None if step.change.moved_to is not None else step.there
             if not _unchanged(spot.lstat(), expected):
-                raise _changed(step.change)
+                raise changed(step.change)
             place(Staged(spot.folder, step.record.temporary), spot.folder, spot.name, sync=alone)
             folders[os.path.dirname(spot.target)] = None
         work.checkpoint("placed")
@@ -417,7 +343,7 @@ def _remove(work: _Work) -> None:
             continue
         with work.held.spot(step.change.path, "delete") as spot:
             if not _unchanged(spot.lstat(), step.there):
-                raise _changed(step.change)
+                raise changed(step.change)
             os.unlink(spot.name, dir_fd=spot.folder)
             folders[os.path.dirname(spot.target)] = None
         work.checkpoint("removed")

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pegboard.files.lineindex import LineIndex
 from pegboard.files.scan import Hit
-from pegboard.files.text import LineIndex, line_start, read_slice
+from pegboard.files.text import line_start, read_slice
 from pegboard.ports.files import Match
 from pegboard.textedit.encoding import bom_encoding, name_of
 

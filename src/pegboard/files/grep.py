@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pegboard.core.errors import NotFound, Unsupported
-from pegboard.files.engines import Engine, EngineFailed, Report, Ripgrep, Search, Walker, path_order
+from pegboard.files.engine import Engine, EngineFailed, Report, Search
+from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
 from pegboard.files.ignore import Scope, scope_of
 from pegboard.files.regex import Expression, literal_expression, parse_expression
+from pegboard.files.ripgrep import Ripgrep
 from pegboard.files.scan import Hit
 from pegboard.files.walk import Walk, enter_scope, open_beneath, open_folder
 from pegboard.ports.files import Found, Match, SearchQuery

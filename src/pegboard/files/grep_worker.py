@@ -9,7 +9,8 @@ import signal
 import sys
 from typing import Any
 
-from pegboard.files.engines import SLOW_FILE_S, Report, Search, scan_tree
+from pegboard.files.engine import SLOW_FILE_S, Report, Search
+from pegboard.files.engines import scan_tree
 from pegboard.files.filters import NameFilter
 from pegboard.files.regex import Expression
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import NotFound
 from pegboard.files.blobs import sha256
 from pegboard.files.diffs import unified
 from pegboard.files.journal import Entry, FileRecord, Journal, Origin
+from pegboard.files.marks import Mark, index_path, load, save
 from pegboard.files.names import shown
 from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
 
@@ -32,7 +32,6 @@ IGNORED: Final[tuple[str, ...]] = (
 
 _RACY_NS: Final = 20_000_000
 """A file changed so shortly before the snapshot may change again without its times telling."""
-_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,29 +47,6 @@ class SnapshotLimits:
     max_files: int = 200_000
     max_file_bytes: int = 16 * 1024 * 1024
     max_total_bytes: int = 512 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """One file or link as it was: `sha256` is empty where its content was not kept."""
-
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    mode: int
-    sha256: str
-    racy: bool
-
-    def same_stat(self, there: os.stat_result) -> bool:
-        # The change time cannot be set back by a program, the modification time can.
-        return (self.inode, self.size, self.mtime_ns, self.ctime_ns, self.mode) == (
-            there.st_ino,
-            there.st_size,
-            there.st_mtime_ns,
-            there.st_ctime_ns,
-            there.st_mode,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +100,7 @@ class Snapshot:
         self,
         root: Path,
         journal: Journal,
-        marks: dict[str, _Mark],
+        marks: dict[str, Mark],
         dirs: frozenset[str],
         limits: SnapshotLimits,
         ignored: tuple[str, ...],
@@ -161,12 +137,12 @@ class Snapshot:
             raise NotFound(f"{shown(str(root))} is no folder.", hint="Name the workspace.")
         limits = limits or SnapshotLimits()
         with journal.lock():
-            known = _load(_index_path(journal, real))
+            known = load(index_path(journal, real))
             moment = journal.wall_ns()
             tree = _walk(real, ignored, limits.max_files)
             marks = _mark_all(real, journal, tree, known, limits, moment)
             if marks != known:
-                _save(_index_path(journal, real), marks)
+                save(index_path(journal, real), marks)
         return cls(real, journal, marks, frozenset(tree.dirs), limits, ignored, tuple(tree.left_out))
 
     def diff_after(self) -> SnapshotDiff:
@@ -176,11 +152,11 @@ class Snapshot:
             moment = journal.wall_ns()
             tree = _walk(self._root, self._ignored, limits.max_files)
             found = _Found()
-            marks: dict[str, _Mark] = {}
+            marks: dict[str, Mark] = {}
             for path in sorted(self._marks.keys() | tree.files.keys()):
                 self._compare(path, tree.files.get(path), marks, found, moment)
             if marks != self._marks:
-                _save(_index_path(journal, self._root), marks)
+                save(index_path(journal, self._root), marks)
         if tree.too_many:
             found.missed.append(
                 f"The workspace has over {limits.max_files} files; the rest was not looked at."
@@ -194,7 +170,7 @@ class Snapshot:
         )
 
     def _compare(
-        self, path: str, there: os.stat_result | None, marks: dict[str, _Mark], found: _Found, moment: int
+        self, path: str, there: os.stat_result | None, marks: dict[str, Mark], found: _Found, moment: int
     ) -> None:
         was = self._marks.get(path)
         if was is not None and there is not None and not was.racy and was.same_stat(there):
@@ -223,7 +199,7 @@ class Snapshot:
         self._capture(path, was, there, data, found)
 
     def _capture(
-        self, path: str, was: _Mark | None, there: os.stat_result | None, data: bytes | None, found: _Found
+        self, path: str, was: Mark | None, there: os.stat_result | None, data: bytes | None, found: _Found
     ) -> None:
         blobs = self._journal.blobs
         try:
@@ -324,11 +300,11 @@ def _mark_all(
     root: Path,
     journal: Journal,
     tree: _Tree,
-    known: dict[str, _Mark],
+    known: dict[str, Mark],
     limits: SnapshotLimits,
     moment: int,
-) -> dict[str, _Mark]:
-    marks: dict[str, _Mark] = {}
+) -> dict[str, Mark]:
+    marks: dict[str, Mark] = {}
     kept = 0
     for path, there in tree.files.items():
         was = known.get(path)
@@ -350,9 +326,9 @@ def _mark_all(
     return marks
 
 
-def _mark(there: os.stat_result, digest: str, moment: int) -> _Mark:
+def _mark(there: os.stat_result, digest: str, moment: int) -> Mark:
     racy = max(there.st_ctime_ns, there.st_mtime_ns) >= moment - _RACY_NS
-    return _Mark(
+    return Mark(
         there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_mode, digest, racy
     )
 
@@ -427,29 +403,3 @@ def _read(root: Path, path: str, there: os.stat_result) -> bytes | None:
 
 
 # ---------------------------------------------------------------------- the index between snapshots
-
-
-def _index_path(journal: Journal, root: Path) -> Path:
-    return journal.snapshots / f"{sha256(os.fsencode(root))[:32]}.json"
-
-
-def _load(path: Path) -> dict[str, _Mark]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
-        if document["version"] != _VERSION:
-            return {}
-        return {name: _Mark(*row) for name, row in document["files"].items()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _save(path: Path, marks: dict[str, _Mark]) -> None:
-    rows = {
-        name: (m.inode, m.size, m.mtime_ns, m.ctime_ns, m.mode, m.sha256, m.racy) for name, m in marks.items()
-    }
-    document = {"version": _VERSION, "digests": sorted({m.sha256 for m in marks.values()}), "files": rows}
-    spare = path.with_suffix(".new")
-    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump(document, file, separators=(",", ":"))
-    spare.replace(path)

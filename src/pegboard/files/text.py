@@ -6,17 +6,17 @@ import codecs
 import hashlib
 import os
 import stat
-import threading
-from array import array
 from bisect import bisect_left
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments, Unsupported
+from pegboard.files.lineindex import LineIndex, Lines
 from pegboard.files.media import sniff_type
+from pegboard.files.slices import BLOCK, SLICE_BYTES, WHOLE_BYTES, Chunks, Wanted, fill
+from pegboard.files.widetext import wide_slice
 from pegboard.ports.files import Slice
-from pegboard.textedit.encoding import bom_encoding, bom_length, is_utf8, name_of
+from pegboard.textedit.encoding import bom_encoding, is_utf8, name_of
 
 DEFAULT_LIMIT: Final = 2000
 """Lines of one slice where the caller names no limit."""
@@ -24,47 +24,9 @@ DEFAULT_LIMIT: Final = 2000
 MAX_LINE: Final = 2000
 """Characters of one line; the rest of a longer line is left out and its number reported."""
 
-SLICE_BYTES: Final = 4 << 20
-"""Bytes of one slice; a slice that would be larger ends earlier."""
 
-_BLOCK: Final = 1 << 18
-_WHOLE_BYTES: Final = 4 << 20
 _COUNT_BYTES: Final = 64 << 20
 _HEAD_BYTES: Final = 64 << 10
-
-
-@dataclass(slots=True)
-class _Lines:
-    """Where lines end in one file: `ends[i]` separators in the first `i + 1` blocks."""
-
-    ends: array[int] = field(default_factory=lambda: array("Q"))
-    complete: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-class LineIndex:
-    """Remembers line positions of files that were scanned: 8 bytes for each 256 KiB of file.
-
-    Keyed by device, inode, size and both times, so a changed file is a new one. Thread-safe;
-    holds at most `files` files.
-    """
-
-    def __init__(self, files: int = 64) -> None:
-        self._limit = files
-        self._known: OrderedDict[tuple[int | bytes, ...], _Lines] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def lines_of(self, facts: os.stat_result, separator: bytes) -> _Lines:
-        """The positions known of a file, empty ones where it is new."""
-        key = (
-            facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, separator,
-        )  # fmt: skip
-        with self._lock:
-            found = self._known.setdefault(key, _Lines())
-            self._known.move_to_end(key)
-            while len(self._known) > self._limit:
-                self._known.popitem(last=False)
-            return found
 
 
 def read_slice(
@@ -104,9 +66,9 @@ def read_slice(
         raise Unsupported("not a regular file: a device, pipe, socket or folder has no lines to read")
     head = os.pread(fd, _HEAD_BYTES, 0)
     marked = bom_encoding(head)
-    wanted = _Wanted(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
+    wanted = Wanted(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
     if marked is not None and marked.startswith(("utf-16", "utf-32")):
-        return _wide_slice(fd, facts, marked, wanted)
+        return wide_slice(fd, facts, marked, wanted)
     separator = b"\r" if b"\r" in head and b"\n" not in head and not _has_lf(fd, head) else b"\n"
     lines = (index or LineIndex()).lines_of(facts, separator)
     return _Reader(fd, facts, head, separator, lines).read(wanted)
@@ -124,14 +86,6 @@ def _has_lf(fd: int, head: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    offset: int
-    limit: int
-    max_line: int
-    check_binary: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Reader:
     """One reading of one file in an encoding whose line ends are single bytes."""
 
@@ -139,11 +93,11 @@ class _Reader:
     facts: os.stat_result
     head: bytes
     separator: bytes
-    lines: _Lines
+    lines: Lines
 
-    def read(self, wanted: _Wanted) -> Slice:
+    def read(self, wanted: Wanted) -> Slice:
         size = self.facts.st_size
-        whole = self._whole() if size <= _WHOLE_BYTES else None
+        whole = self._whole() if size <= WHOLE_BYTES else None
         total = self.total() if wanted.offset < 0 or size <= _COUNT_BYTES or self.lines.complete else None
         first = wanted.offset if wanted.offset > 0 else max(1, (total or 0) + wanted.offset + 1)
         start = self.start_of(first)
@@ -169,7 +123,7 @@ class _Reader:
         )
 
     def _whole(self) -> bytes:
-        return b"".join(_Chunks(self.fd, 0, self.facts.st_size))
+        return b"".join(Chunks(self.fd, 0, self.facts.st_size))
 
     def total(self) -> int:
         """The number of lines; an unended last line counts."""
@@ -190,9 +144,9 @@ class _Reader:
         if block == len(ends):
             return None
         before = ends[block - 1] if block else 0
-        data = os.pread(self.fd, _BLOCK, block * _BLOCK)
+        data = os.pread(self.fd, BLOCK, block * BLOCK)
         at = _nth(data, self.separator, number - 1 - before)
-        start = block * _BLOCK + at + 1
+        start = block * BLOCK + at + 1
         return start if start < self.facts.st_size else None
 
     def _scan(self, ends_wanted: int | None) -> None:
@@ -202,22 +156,22 @@ class _Reader:
             known = lines.ends[-1] if lines.ends else 0
             if lines.complete or (ends_wanted is not None and known >= ends_wanted):
                 return
-            buffer = bytearray(_BLOCK)
+            buffer = bytearray(BLOCK)
             count, separator = known, self.separator
             while True:
-                got = _fill(self.fd, buffer, len(lines.ends) * _BLOCK)
+                got = fill(self.fd, buffer, len(lines.ends) * BLOCK)
                 if got:
-                    count += buffer.count(separator) if got == _BLOCK else buffer.count(separator, 0, got)
-                    if got == _BLOCK:
+                    count += buffer.count(separator) if got == BLOCK else buffer.count(separator, 0, got)
+                    if got == BLOCK:
                         lines.ends.append(count)
-                if got < _BLOCK:
+                if got < BLOCK:
                     lines.ends.append(count)
                     lines.complete = True
                     return
                 if ends_wanted is not None and count >= ends_wanted:
                     return
 
-    def _take(self, start: int, first: int, wanted: _Wanted) -> tuple[list[bytes], list[int], bool]:
+    def _take(self, start: int, first: int, wanted: Wanted) -> tuple[list[bytes], list[int], bool]:
         """Raw lines with their ends, numbers of the cut ones, and whether the file ended."""
         keep = wanted.max_line * 4 + 4
         raw: list[bytes] = []
@@ -225,7 +179,7 @@ class _Reader:
         held = bytearray()
         budget = SLICE_BYTES
         long = False
-        for chunk in _Chunks(self.fd, start, self.facts.st_size):
+        for chunk in Chunks(self.fd, start, self.facts.st_size):
             position = 0
             while position < len(chunk):
                 end = chunk.find(self.separator, position)
@@ -278,37 +232,6 @@ def _finish(
     raw.append(bytes(held))
 
 
-@dataclass(slots=True)
-class _Chunks:
-    """The file from `at` in blocks, up to the size it had when it was opened."""
-
-    fd: int
-    at: int
-    size: int
-
-    def __iter__(self) -> _Chunks:
-        return self
-
-    def __next__(self) -> bytes:
-        data = os.pread(self.fd, min(_BLOCK, max(0, self.size - self.at)), self.at)
-        if not data:
-            raise StopIteration
-        self.at += len(data)
-        return data
-
-
-def _fill(fd: int, buffer: bytearray, at: int) -> int:
-    """Fill the buffer from `at` as far as the file goes; bytes read."""
-    view = memoryview(buffer)
-    got = 0
-    while got < len(buffer):
-        more = os.preadv(fd, [view[got:]], at + got)
-        if more == 0:
-            break
-        got += more
-    return got
-
-
 def _nth(data: bytes, separator: bytes, number: int) -> int:
     """Index of the `number`-th separator (1-based) in `data`."""
     at = -1
@@ -358,64 +281,3 @@ def _newline(sample: bytes, raw: list[bytes]) -> str:
         # A lone CR inside an LF file (a progress bar in a log) is no line end there.
         return "mixed" if crlf and lf else ("\r\n" if crlf else "\n")
     return kinds[0] if kinds else "\n"
-
-
-def _wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: _Wanted) -> Slice:
-    """A slice of UTF-16 or UTF-32: decoded from the start, since its line ends are no single bytes."""
-    if wanted.offset < 0:
-        total = _wide_slice(fd, facts, encoding, _Wanted(1 << 62, 1, 1, False)).total or 0
-        wanted = replace(wanted, offset=max(1, total + wanted.offset + 1))
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    unit = bom_length(os.pread(fd, 4, 0))
-    digest = hashlib.sha256()
-    lines: list[str] = []
-    cut: list[int] = []
-    number, held, length, budget = 1, "", 0, SLICE_BYTES
-    crlf = lf = 0
-    chunks = _Chunks(fd, 0, facts.st_size)
-    skip = unit
-    for chunk in chunks:
-        digest.update(chunk)
-        text = decoder.decode(chunk[skip:])
-        skip = 0
-        pieces = text.split("\n")
-        for i, piece in enumerate(pieces):
-            inside = wanted.offset <= number and len(lines) < wanted.limit and budget > 0
-            if inside:
-                held += piece[: max(0, wanted.max_line + 1 - len(held))]
-                length += len(piece)
-            if i == len(pieces) - 1:
-                break
-            ends_cr = piece.endswith("\r")
-            crlf, lf = crlf + ends_cr, lf + (not ends_cr)
-            if inside:
-                if length - ends_cr > wanted.max_line:
-                    cut.append(number)
-                lines.append(held.removesuffix("\r")[: wanted.max_line] + "\n")
-                budget -= len(held)
-                held, length = "", 0
-            number += 1
-    if held:
-        if length > wanted.max_line:
-            cut.append(number)
-        lines.append(held[: wanted.max_line])
-    total = number if _unended(fd, facts.st_size, encoding) else number - 1
-    newline = "mixed" if crlf and lf else "\r\n" if crlf else "\n"
-    return Slice(
-        text="".join(lines),
-        first=wanted.offset if lines else 0,
-        last=wanted.offset + len(lines) - 1 if lines else 0,
-        total=total,
-        encoding=encoding,
-        newline=newline,
-        sha256=digest.hexdigest() if facts.st_size <= _WHOLE_BYTES else "",
-        size=facts.st_size,
-        cut=tuple(cut),
-    )
-
-
-def _unended(fd: int, size: int, encoding: str) -> bool:
-    """Whether the last line lacks its line end (and is not empty)."""
-    end = "\n".encode(encoding)
-    mark = bom_length(os.pread(fd, 4, 0))
-    return size > mark and os.pread(fd, len(end), size - len(end)) != end

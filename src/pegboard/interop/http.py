@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
@@ -69,7 +69,8 @@ class Filling:
 
     def _value(self, match: re.Match[str]) -> str:
         name = match[1]
-        found = self._secrets.get(name) if isinstance(self._secrets, Mapping) else self._secrets(name)
+        given: Any = self._secrets
+        found = cast("str | None", given(name) if callable(given) else given.get(name))
         if not found:
             raise Unavailable(f"the secret {name!r} is not set", hint="Set it, then call again.")
         self.used[name] = found
@@ -125,7 +126,7 @@ class Sender:
         return Filling(self.secrets)
 
     @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Any]:
+    async def _open(self) -> AsyncGenerator[Any]:
         if self.client is not None:
             yield self.client()
             return

@@ -67,8 +67,12 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
         tool: a BaseTool.
         effects: what it does; None = opaque, `call langchain/NAME`, which asks.
     """
-    given = tool.tool_call_schema if not isinstance(tool.args_schema, Mapping) else tool.args_schema
-    schema = given if isinstance(given, Mapping) else given.model_json_schema()
+    given: Any = tool.args_schema
+    if not isinstance(given, Mapping):
+        given = tool.tool_call_schema
+    if not isinstance(given, Mapping):
+        given = given.model_json_schema()
+    schema = cast("Mapping[str, Any]", given)
 
     async def call(**arguments: Any) -> Any:
         message = await tool.ainvoke(
@@ -82,7 +86,7 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
         call,
         name=tool.name,
         description=tool.description or "",
-        schema=cast("Mapping[str, Any]", schema),
+        schema=schema,
         framework="langchain",
         effects=effects,
     )

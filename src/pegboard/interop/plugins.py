@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.toolkit import Toolkit
@@ -71,7 +71,8 @@ def _tools(made: Any, name: str) -> Any:
     if made is None:
         return []
     try:
-        return Toolkit(made if isinstance(made, (list, tuple, Toolkit)) else [made])
+        many = isinstance(made, (list, tuple, Toolkit))
+        return Toolkit(cast("Iterable[Any]", made) if many else [made])
     except BuildError as error:
         raise BuildError(f"plug-in {name!r}: {error}") from error
 

@@ -144,14 +144,14 @@ def _inner(value: Any) -> Any:
     """The servers inside the wrappers that files of several programs put around them."""
     for _ in range(3):
         if not isinstance(value, Mapping):
-            break
+            return cast("object", value)
         folded: dict[str, Any] = {_fold(str(k)): v for k, v in cast("Mapping[Any, Any]", value).items()}
         found: Any = next((folded[w] for w in _WRAPPERS if isinstance(folded.get(w), Mapping | list)), None)
         # A server may be called "tools": its table has a command or url, a wrapper has not.
         if found is None or (isinstance(found, Mapping) and _is_server(cast("Mapping[str, Any]", found))):
-            break
-        value = found
-    return value  # pyright: ignore[reportUnknownVariableType]  (JSON of any shape)
+            return cast("object", value)
+        value = found  # pyright: ignore[reportUnknownVariableType]
+    return value
 
 
 def _is_server(table: Mapping[str, Any]) -> bool:

@@ -126,11 +126,8 @@ def _tells(content: list[Block], data: Any) -> bool:
                 continue
     texts = [b.text for b in content if isinstance(b, Text)]
     # Servers wrap a bare text as {"result": text}: that says nothing more.
-    return (
-        isinstance(data, dict)
-        and len(cast("dict[str, Any]", data)) == 1
-        and cast("dict[str, Any]", data).get("result") in texts
-    )
+    wrapped = cast("dict[str, Any]", data) if isinstance(data, dict) else _NOTHING
+    return len(wrapped) == 1 and next(iter(wrapped.values())) in texts
 
 
 def _image(encoded: str, mime: str) -> Block:

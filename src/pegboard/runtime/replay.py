@@ -155,6 +155,14 @@ class _Script:
             if self.end < len(self.events) or not isinstance(self.events[-1], RunFinished):
                 raise _RecordEnds
             raise self.differs(text_of_event(event))
+        recorded = self.events[self.place]
+        if (
+            isinstance(event, RunStarted | RunResumed)
+            and isinstance(recorded, RunStarted | RunResumed)
+            and "limits" not in recorded.detail
+        ):
+            # Written by hand, or before runs told of their limits.
+            event = replace(event, detail=recorded.detail)
         text = text_of_event(event)
         if self.fault is not None or text != self.texts[self.place]:
             raise self.differs(text)
@@ -178,6 +186,8 @@ class _Script:
         """What the typed answer was, or what was wrong with it."""
         event = self.next
         if isinstance(event, RunFinished) and event.output is not None:
+            if text != event.answer:
+                raise ValueError("it was not this text that was read")
             return event.output
         if isinstance(event, UserSaid) and event.message.text.startswith(MISFIT_NOTE[0]):
             raise ValueError(event.message.text[len(MISFIT_NOTE[0]) : -len(MISFIT_NOTE[1])])
@@ -193,11 +203,6 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
     started = next(e for e in (*known, *segment) if isinstance(e, RunStarted) and _is_run(e, segment, known))
     detail: Mapping[str, Any] = first.detail if isinstance(first, RunStarted | RunResumed) else {}
     history = fold(known) if known else None
-    typed = any(
-        (isinstance(e, RunFinished) and (e.output is not None or "wanted output" in e.error))
-        or (isinstance(e, UserSaid) and e.by == "runtime" and e.message.text.startswith(MISFIT_NOTE[0]))
-        for e in script.events
-    )
     loop = Loop(
         model=_RecordedModel(script, first.model if isinstance(first, RunStarted | RunResumed) else ""),
         executor=cast(TurnExecutor, _RecordedExecutor(script)),
@@ -205,7 +210,7 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         recorder=script,
         limits=Limits(**detail["limits"]) if "limits" in detail else Limits(turns=10**9, soft=0),
         clock=script,
-        read_output=script.read_output if typed else None,
+        read_output=script.read_output if detail.get("typed") else None,
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=_Answers(script),
     )
@@ -332,6 +337,10 @@ class _RecordedExecutor:
         self._script = script
         self.pipeline = self
         self.toolkit = self
+
+    def advertised(self) -> _RecordedExecutor:
+        """See Toolkit; nothing is shown to anybody here."""
+        return self
 
     def resolve(self, name: str) -> _RecordedExecutor | None:
         """A tool that may be repeated, None where the record says that it was not: it was interrupted."""

@@ -147,6 +147,7 @@ class Loop:
             "limits": asdict(self.limits),
             "window": asdict(self.window),
             "workspace": str(context.workspace or ""),
+            "typed": self.read_output is not None,
         }
         if history is not None:
             for message in history.messages:

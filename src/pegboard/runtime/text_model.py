@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pegboard.core.content import Text
+from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, UserMessage
 from pegboard.dialects import dialect, protocol
@@ -135,3 +137,93 @@ def _event(delta: protocol.Delta) -> ModelEvent:
 
 def _texts(parts: list[dict[str, Any]]) -> str:
     return "\n".join(p["text"] for p in parts if p.get("type") == "text")
+
+
+_NO_TOOL_CALLS: Final = re.compile(
+    r"(?:does not|doesn't|not) support (?:tools?|function|tool[ _-]calls?)|"
+    r"(?:tools?|function calling|tool[ _-]choice)\b.{0,30}\b(?:not supported|unsupported)",
+    re.IGNORECASE,
+)
+"""How servers refuse a request because their model has no tool calls."""
+
+
+class EitherWayModel:
+    """A model on somebody's own server: asked with tool calls, and in text once the server refuses them.
+
+    Args:
+        model: the model.
+        form: see TextCallModel.
+    """
+
+    def __init__(self, model: Model, form: str = "xml") -> None:
+        self._model = model
+        self._in_text = TextCallModel(model, form)
+        self.calls_in_text = False
+        """Whether the server has refused tool calls: later conversations begin in text."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    @property
+    def destination(self) -> str:
+        """Where the data goes."""
+        return self._model.destination
+
+    def converse(
+        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
+    ) -> EitherWayConversation:
+        """Open a conversation."""
+
+        def opened(model: Model | TextCallModel) -> Conversation:
+            return model.converse(instructions=instructions, tools=tools, output_schema=output_schema)
+
+        return EitherWayConversation(
+            self, opened(self._in_text if self.calls_in_text else self._model), lambda: opened(self._in_text)
+        )
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        await self._model.aclose()
+
+
+class EitherWayConversation:
+    """One talk that goes on in text where it must."""
+
+    def __init__(
+        self, model: EitherWayModel, talk: Conversation, in_text: Callable[[], Conversation]
+    ) -> None:
+        self._model = model
+        self._talk = talk
+        self._in_text = in_text
+        self._messages: list[Message] | None = None if model.calls_in_text else []
+
+    def append(self, message: Message) -> None:
+        """Add a message."""
+        self._talk.append(message)
+        if self._messages is not None:
+            self._messages.append(message)
+
+    async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[ModelEvent]:
+        """The next turn; asked again in text where the server says that it has no tool calls.
+
+        Raises:
+            ModelError: as the model's own conversation.
+        """
+        begun = False
+        try:
+            async for event in self._talk.reply(allow_tools=allow_tools):
+                begun = True
+                yield event
+            return
+        except ModelError as error:
+            if begun or self._messages is None or not _NO_TOOL_CALLS.search(str(error)):
+                raise
+        self._model.calls_in_text = True
+        held, self._messages = self._messages, None
+        self._talk = self._in_text()
+        for message in held:
+            self._talk.append(message)
+        async for event in self._talk.reply(allow_tools=allow_tools):
+            yield event

@@ -233,10 +233,20 @@ class SqliteStore:
                 f"the store {self._path} was written by a newer Pegboard (version {version}, this one knows "
                 f"{len(_MIGRATIONS)}); upgrade Pegboard or name another state folder"
             )
-        for number in range(version, len(_MIGRATIONS)):
-            self._db.executescript(
-                f"BEGIN IMMEDIATE; {_MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
-            )
+        if version == len(_MIGRATIONS):
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            # Looked at again under the lock: another process may have opened the same new file meanwhile.
+            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+            for number in range(version, len(_MIGRATIONS)):
+                for statement in _MIGRATIONS[number].split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={number + 1}")
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
 
 
 def _way_out(error: Exception) -> str:

@@ -122,7 +122,8 @@ async def test_a_wrong_schema_ends_the_checks_of_that_tool() -> None:
                   parameters={"type": "object", "properties": {"a": {"type": "strin"}}})  # fmt: skip
     rootless = Tool(lambda: 1, name="rootless", description="x", effects=PURE, parameters={"type": "array"})
     silent = Tool(lambda a="": a, name="silent", effects=PURE, description="",
-                  parameters={"type": "object", "properties": {"a": {"type": "string"}}})  # fmt: skip
+                  parameters={"type": "object", "additionalProperties": False,
+                              "properties": {"a": {"type": "string"}}})  # fmt: skip
 
     report = await report_of(broken, rootless, silent)
 

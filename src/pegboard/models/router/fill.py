@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.models.router.arguments import (
     Copied,
-    command_of,
     content_of,
     edit_of,
     file_of,
@@ -18,6 +17,7 @@ from pegboard.models.router.arguments import (
     scope_of,
     url_of,
 )
+from pegboard.models.router.commands import command_of
 from pegboard.models.router.places import body_of
 from pegboard.models.router.request import Request
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.models.router.arguments import command_of, looks_like_path
+from pegboard.models.router.arguments import looks_like_path
+from pegboard.models.router.commands import command_of
 from pegboard.models.router.places import body_of
 from pegboard.models.router.request import Request
 from pegboard.models.router.vocabulary import ACTIONS, VERBS

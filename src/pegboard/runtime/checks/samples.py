@@ -65,8 +65,9 @@ def value(schema: Any, root: Mapping[str, Any], rng: random.Random, *, text: str
     for key in ("anyOf", "oneOf"):
         branches = target.get(key)
         if isinstance(branches, list) and branches:
-            wanted = [b for b in cast("list[Any]", branches) if b != {"type": "null"}] or branches
-            return value(rng.choice(cast("list[Any]", wanted)), root, rng, text=text, depth=depth + 1)
+            all_ = cast("list[Any]", branches)
+            wanted = [b for b in all_ if b != {"type": "null"}] or all_
+            return value(rng.choice(wanted), root, rng, text=text, depth=depth + 1)
     kinds = types_of(target, root) or frozenset({"string"})
     if "string" in kinds:
         return _text(target, rng, text)
@@ -102,7 +103,9 @@ def wrong(schema: Any, root: Mapping[str, Any]) -> Any:
     kinds = frozenset[str]() if isinstance(target, bool) else types_of(target, root) or frozenset[str]()
     if not kinds or {"object", "array"} <= kinds:
         return None
-    return [["wrong"], 5] if "object" in kinds else {"wrong": [{}]}
+    if "object" in kinds:
+        return [["wrong"], 5]
+    return {"wrong": [5]}
 
 
 def _text(target: Mapping[str, Any], rng: random.Random, text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from pegboard.shell.guard.findings import Findings
 from pegboard.shell.guard.options import Option, Program, parse, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
-from pegboard.shell.guard.walk import Source
+from pegboard.shell.guard.segments import Source
 from pegboard.shell.guard.words import Word
 
 PATH_LIKE: Final = re.compile(r"^(?:/|~|\.\.?(?:/|$))|/\.\.(?:/|$)")

@@ -6,41 +6,38 @@ import posixpath
 import re
 from typing import Final
 
+from pegboard.shell.guard.archives import rsync, tar
 from pegboard.shell.guard.calls import Call, Rule, by_table
-from pegboard.shell.guard.code import judge_awk, judge_code, judge_sed
-from pegboard.shell.guard.options import Program, parse, stands_for
+from pegboard.shell.guard.code import judge_code
+from pegboard.shell.guard.options import Program, names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.searches import awk, fd, find, sed
 from pegboard.shell.guard.tables import PROGRAMS
 from pegboard.shell.guard.words import Word
-from pegboard.shell.guard.wrappers import file_text, is_filtered, operands_of, run_for_each
-
-
-def _long(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from pegboard.shell.guard.wrappers import operands_of
 
 _RM: Final = Program()
-_RECURSIVE: Final = _long("-r -R --recursive")
+_RECURSIVE: Final = names("-r -R --recursive")
 
 
 def rm(call: Call) -> bool:
     options, operands = call.options(_RM)
     recursive = any(stands_for(o.flag, _RECURSIVE) for o in options)
-    if any(stands_for(o.flag, _long("--no-preserve-root")) for o in options):
+    if any(stands_for(o.flag, names("--no-preserve-root")) for o in options):
         call.deny("rm --no-preserve-root")
     for word in operands:
         call.delete(word, recursive=recursive)
     return False
 
 
-_COPY: Final = Program(takes="tSZmog", long_takes=_long("--target-directory --suffix --mode --owner --group"))
+_COPY: Final = Program(takes="tSZmog", long_takes=names("--target-directory --suffix --mode --owner --group"))
 
 
 def copy(call: Call) -> bool:
     """`cp`, `mv`, `ln`, `install`: sources, then one target."""
     options, operands = call.options(_COPY)
-    into = [o.value for o in options if o.value and stands_for(o.flag, _long("-t --target-directory"))]
-    if any(stands_for(o.flag, _long("-d --directory")) for o in options) and call.name == "install":
+    into = [o.value for o in options if o.value and stands_for(o.flag, names("-t --target-directory"))]
+    if any(stands_for(o.flag, names("-d --directory")) for o in options) and call.name == "install":
         for word in operands:
             call.write(word)
         return False
@@ -122,271 +119,8 @@ def dd(call: Call) -> bool:
 
 
 def shred(call: Call) -> bool:
-    for word in call.options(Program(takes="ns", long_takes=_long("--iterations --size --random-source")))[1]:
+    for word in call.options(Program(takes="ns", long_takes=names("--iterations --size --random-source")))[1]:
         call.delete(word)
-    return False
-
-
-def find(call: Call) -> bool:
-    args = call.args
-    texts = [w.text for w in args]
-    roots: list[Word] = []
-    at = 0
-    while (at < len(args) and (texts[at][:1] not in "-(!" or texts[at] == "")) or (
-        at < len(args) and texts[at] in ("-L", "-P", "-H")
-    ):
-        if texts[at] not in ("-L", "-P", "-H"):
-            roots.append(args[at])
-        at += 1
-    roots = roots or [Word(".", ".")]
-    for root in roots:
-        if (
-            call.found.places.at(root.text, call.cwd).kind
-            in (
-                Kind.ABOVE,
-                Kind.HOME,
-                Kind.OUTSIDE,
-                Kind.SECRET,
-                Kind.UNKNOWN,
-            )
-            or call.found.places.at(root.text, call.cwd).kind is Kind.SYSTEM
-        ):
-            call.read(root)
-    filtered = is_filtered(["find", *texts])
-    reads = True
-    while at < len(args):
-        text = texts[at]
-        if text == "-delete":
-            reads = False
-            for root in roots:
-                call.delete(
-                    Word(root.text.rstrip("/") + "/found", root.source) if filtered else root, recursive=True
-                )
-        elif text in ("-exec", "-execdir", "-ok", "-okdir"):
-            stop = next((i for i in range(at + 1, len(args)) if texts[i] in (";", "+")), len(args))
-            reads = _find_runs(call, args[at + 1 : stop], roots, filtered) and reads
-            at = stop
-        elif text in ("-fprint", "-fprint0", "-fls", "-fprintf"):
-            reads = False
-            if at + 1 < len(args):
-                call.write(args[at + 1])
-            at += 1
-        elif text in ("-newer", "-samefile", "-files0-from"):
-            if text == "-files0-from" and at + 1 < len(args):
-                call.read(args[at + 1])
-            at += 1
-        elif HOLE in text and args[at].source.startswith("$"):
-            call.ask("find has an expression that is not known before it runs")
-        at += 1
-    return reads
-
-
-def _find_runs(call: Call, words: list[Word], roots: list[Word], filtered: bool) -> bool:
-    """Judge `-exec PROGRAM …` once for each root; what is found stands for `{}`."""
-    before = len(call.found.effects)
-    for root in roots:
-        base = root.text.rstrip("/") or "/"
-        name = posixpath.join(base, "found") if filtered else posixpath.join(base, HOLE)
-        inner = [Word(w.text.replace("{}", name), w.source, w.glob, w.secret) for w in words]
-        if inner:
-            run_for_each(call, inner)
-    return all(e.kind == "read" or e.read_only for e in call.found.effects[before:])
-
-
-def fd(call: Call) -> bool:
-    args = call.args
-    for at, word in enumerate(args):
-        if word.text in ("-x", "--exec", "-X", "--exec-batch"):
-            # Without a pattern everything is found, as with an unfiltered `find`.
-            plain = [w for w in args[:at] if w.text[:1] != "-"]
-            for root in plain[1:] or [Word(".", ".")]:
-                name = posixpath.join(
-                    root.text, "found" if plain and plain[0].text not in (".", "") else HOLE
-                )
-                inner = [
-                    Word(w.text.replace("{}", name), w.source, w.glob)
-                    for w in args[at + 1 :]
-                    if w.text != ";"
-                ]
-                if not any(name in w.text for w in inner):
-                    inner.append(Word(name, "{}"))
-                run_for_each(call, inner)
-            return False
-        if word.text[:1] != "-" and any(w.text[:1] != "-" for w in args[:at]):
-            call.look(word)
-    return True
-
-
-def sed(call: Call) -> bool:
-    program = Program(takes="efl", long_takes=_long("--expression --file --line-length"))
-    # -i takes a suffix only when it stands right behind it.
-    args = [
-        Word("-i", w.source) if re.fullmatch(r"-[nErsuz]*i.*", w.text) and not w.text.startswith("--") else w
-        for w in call.args
-    ]
-    options, operands = parse(args, program)
-    scripts = [o.value for o in options if o.value and stands_for(o.flag, _long("-e --expression"))]
-    files = [o.value for o in options if o.value and stands_for(o.flag, _long("-f --file"))]
-    in_place = any(o.flag == "-i" or stands_for(o.flag, _long("--in-place")) for o in options)
-    if not scripts and not files:
-        scripts, operands = operands[:1], operands[1:]
-    reads = not in_place
-    for script in scripts:
-        reads = judge_sed(call, script.text) and reads
-    for word in files:
-        call.read(word)
-        place = call.found.places.at(word.text, call.cwd)
-        known = (
-            file_text(posixpath.join(call.found.places.root, place.target))
-            if place.kind is Kind.INSIDE
-            else None
-        )
-        if known is not None:
-            judge_sed(call, known)
-        elif word.text in ("-", "/dev/stdin") or word.text.startswith("/dev/fd/"):
-            call.ask("sed runs a script that is not known before it runs")
-    for word in operands:
-        (call.write if in_place else call.read)(word)
-    return reads and not files
-
-
-def awk(call: Call) -> bool:
-    options, operands = call.options(
-        Program(
-            takes="FvfiElbde",
-            long_takes=_long("--field-separator --assign --file --include --exec --load --source"),
-        )
-    )
-    reads = True
-    programs = [o.value for o in options if o.value and stands_for(o.flag, _long("-e --source"))]
-    files = [o.value for o in options if o.value and stands_for(o.flag, _long("-f -E --file --exec"))]
-    for option in options:
-        if option.flag in ("-l", "--load"):
-            call.ask("awk loads a library")
-        if option.flag in ("-i", "--include"):
-            reads = False
-            if option.value and option.value.text == "inplace":
-                for word in operands[1:]:
-                    call.write(word)
-        if option.flag in ("-o", "-p", "-d"):
-            reads = False
-    if not programs and not files:
-        programs, operands = operands[:1], operands[1:]
-    for word in programs:
-        reads = judge_awk(call, word.text) and reads
-    for word in files:
-        call.read(word)
-        if not word.known:
-            call.ask("awk runs a program that is not known before it runs")
-    for word in operands:
-        if not re.match(r"[A-Za-z_]\w*=", word.text):
-            call.read(word)
-    return reads and not files
-
-
-_TAR: Final = Program(
-    takes="fCTXIbgKLNVF", long_takes=_long("--file --directory --files-from --exclude-from --use-compress-program --exclude --transform "
-                                          "--one-top-level --index-file --info-script --new-volume-script --rsh-command --rmt-command --listed-incremental")
-)  # fmt: skip
-_TAR_RUNS: Final = _long(
-    "--to-command --use-compress-program --checkpoint-action --info-script --new-volume-script --rsh-command --rmt-command -I -F"
-)
-
-
-def tar(call: Call) -> bool:
-    args: list[Word] = [*call.args]
-    # Old style: `tar xzf a.tar`, the first word is a bundle and takes its values in order.
-    if args and args[0].text[:1] != "-" and re.fullmatch(r"[A-Za-z]+", args[0].text):
-        letters = args[0].text
-        rest = args[1:]
-        args = []
-        for letter in letters:
-            args.append(Word("-" + letter, letters))
-            if letter in _TAR.takes and rest:
-                args.append(rest.pop(0))
-        args.extend(rest)
-    options, operands = parse(args, _TAR)
-    cwd = call.cwd
-    flags = {o.flag for o in options}
-    lists = bool(flags & {"-t", "--list"})
-    extracts = bool(flags & {"-x", "--extract", "--get"})
-    for option in options:
-        if stands_for(option.flag, _TAR_RUNS) and not (
-            option.flag in ("-I", "--use-compress-program") and _compressor(option.value)
-        ):
-            call.ask(f"tar {option.flag} runs a program")
-        if option.flag == "--index-file" and option.value:
-            call.write(option.value)
-        if option.flag in ("-P", "--absolute-names") and extracts:
-            call.ask("tar -P writes to the absolute paths that stand in the archive")
-        if option.flag in ("-C", "--directory", "--one-top-level") and option.value:
-            if extracts:
-                call.write(option.value)
-            else:
-                call.read(option.value)
-            cwd = _joined(cwd, option.value)
-    for option in options:
-        if option.flag in ("-f", "--file") and option.value:
-            if re.match(r"[\w.@-]+:", option.value.text) and "--force-local" not in flags:
-                call.found.connect(option.value.text.split(":")[0].rpartition("@")[2])
-            (call.read if extracts or lists else call.write)(option.value)
-        if option.flag in ("-T", "-X", "--files-from", "--exclude-from") and option.value:
-            call.read(option.value)
-    if not extracts and not lists:
-        for word in operands:
-            call.within(cwd).read(word)
-    if flags & {"--remove-files"}:
-        for word in operands:
-            call.within(cwd).delete(word, recursive=True)
-    return lists
-
-
-def _compressor(value: Word | None) -> bool:
-    return (
-        value is not None
-        and re.fullmatch(
-            r"(?:gzip|pigz|bzip2|pbzip2|xz|pxz|zstd|zstdmt|lz4|lzip|lzop|brotli)(?: -[\w-]+)*", value.text
-        )
-        is not None
-    )
-
-
-def _joined(cwd: str | None, word: Word) -> str | None:
-    if not word.known or (cwd is None and not word.text.startswith("/")):
-        return None
-    return posixpath.normpath(posixpath.join(cwd or "/", word.text))
-
-
-_RSYNC: Final = Program(
-    takes="efTB", long_takes=_long("--rsh --exclude --include --filter --exclude-from --include-from --files-from --rsync-path --temp-dir "
-                                  "--backup-dir --log-file --partial-dir --compare-dest --link-dest --password-file --port --chmod --chown")
-)  # fmt: skip
-
-
-def rsync(call: Call) -> bool:
-    options, operands = call.options(_RSYNC)
-    for option in options:
-        if stands_for(option.flag, _long("--rsh --rsync-path -e --daemon --server")):
-            call.ask(f"rsync {option.flag} runs a program")
-        if option.value and stands_for(
-            option.flag, _long("--log-file --backup-dir --temp-dir -T --partial-dir")
-        ):
-            call.write(option.value)
-        if option.value and stands_for(
-            option.flag, _long("--exclude-from --include-from --files-from --password-file")
-        ):
-            call.read(option.value)
-    deletes = any(o.flag.startswith("--del") for o in options)
-    for at, word in enumerate(operands):
-        remote = re.match(r"(?:rsync://|[\w.@-]+::?)", word.text)
-        if remote and not word.text.startswith(("/", ".")):
-            call.found.connect(re.split(r"[:/]", word.text.removeprefix("rsync://"))[0].rpartition("@")[2])
-        elif at == len(operands) - 1 and len(operands) > 1:
-            call.write(word)
-            if deletes:
-                call.delete(Word(word.text.rstrip("/") or "/", word.source), recursive=True)
-        else:
-            call.read(word)
     return False
 
 
@@ -458,7 +192,7 @@ def less(call: Call) -> bool:
 
 def make(call: Call) -> bool:
     program = Program(
-        takes="fCIjloW", long_takes=_long("--file --makefile --directory --eval --include-dir --jobs")
+        takes="fCIjloW", long_takes=names("--file --makefile --directory --eval --include-dir --jobs")
     )
     options, operands = call.options(program)
     for option in options:

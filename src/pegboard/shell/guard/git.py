@@ -10,39 +10,34 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.calls import URL, Call, Rule, host_of
-from pegboard.shell.guard.options import stands_for
+from pegboard.shell.guard.options import names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.words import Word
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-READ_ONLY: Final = _names(
+READ_ONLY: Final = names(
     "status log diff show blame annotate ls-files ls-tree rev-parse rev-list describe shortlog grep cat-file merge-base name-rev "
     "whatchanged show-ref for-each-ref diff-tree diff-index diff-files check-ignore check-attr count-objects cherry var version help "
     "range-diff verify-commit verify-tag verify-pack fsck show-branch merge-tree interpret-trailers get-tar-commit-id column check-ref-format "
     "stripspace patch-id"
 )
-_LOCAL: Final = _names(
+_LOCAL: Final = names(
     "add commit branch checkout switch merge rebase cherry-pick revert stash tag mv rm restore reset init config apply am worktree "
     "notes format-patch archive bundle bisect clean gc prune repack pack-refs reflog remote submodule sparse-checkout update-index "
     "write-tree commit-tree read-tree hash-object mktree mktag rerere maintenance symbolic-ref update-ref filter-branch replace "
     "checkout-index merge-file merge-base merge-index difftool mergetool subtree lfs flow fast-export fast-import unpack-objects index-pack"
 )
-_NETWORK: Final = _names(
+_NETWORK: Final = names(
     "push fetch pull clone ls-remote send-email svn p4 fetch-pack send-pack request-pull cvsimport imap-send http-push http-fetch remote-https"
 )
-_ASKS: Final = _names(
+_ASKS: Final = names(
     "filter-branch difftool mergetool daemon instaweb gui citool credential credential-store credential-cache shell upload-pack receive-pack "
     "cvsserver hook fast-import fsmonitor--daemon archimport web--browse bugreport diagnose"
 )
-_RUNS: Final = _names(
+_RUNS: Final = names(
     "--ext-diff --textconv --upload-pack --receive-pack --exec --open-files-in-pager --strategy-option-exec --tool --extcmd --config-env "
     "--template --index-filter --tree-filter --msg-filter --exec-path --editor --git-completion-helper"
 )
-_WRITES: Final = _names("--output --output-directory --separate-git-dir --bundle-uri")
+_WRITES: Final = names("--output --output-directory --separate-git-dir --bundle-uri")
 HARMLESS_KEYS: Final = re.compile(
     r"(?:user\.(?:name|email)|color\..*|column\..*|core\.(?:quotepath|autocrlf|eol|safecrlf|ignorecase|precomposeunicode|filemode|abbrev|longpaths"
     r"|commentchar|logallrefupdates|preloadindex|untrackedcache|compression)|advice\..*|init\.defaultbranch|commit\.gpgsign|tag\.gpgsign|gc\.auto"
@@ -176,7 +171,7 @@ def _options(call: Call, command: str) -> None:
             at = call.args.index(word)
             target = Word(value, text) if equals else (call.args[at + 1] if at + 1 < len(call.args) else word)
             call.write(target)
-        elif command == "apply" and stands_for(name, _names("--directory --unsafe-paths")):
+        elif command == "apply" and stands_for(name, names("--directory --unsafe-paths")):
             call.ask(f"git apply {name} can write outside the workspace")
         elif (equals and name in ("--template", "--file")) or (
             equals and value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit")
@@ -285,7 +280,7 @@ def _config(call: Call) -> bool:
 
 def _reset(call: Call) -> bool:
     if call.has("--hard", "--merge", "--keep") or any(
-        stands_for(w.text, _names("--hard")) for w in call.args if len(w.text) > 4
+        stands_for(w.text, names("--hard")) for w in call.args if len(w.text) > 4
     ):
         call.ask("git reset --hard loses work that is not committed")
     return False

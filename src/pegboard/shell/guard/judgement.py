@@ -11,14 +11,16 @@ from typing import Final
 
 from pegboard.core.effects import Effect, Verdict
 from pegboard.ports.shell import Inspection
-from pegboard.shell.guard import files, git, network, packages, queries, system, wrappers
-from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard import runners, variables, wrappers
+from pegboard.shell.guard.calls import Call
 from pegboard.shell.guard.characters import refused
 from pegboard.shell.guard.findings import Findings, TooMuch
-from pegboard.shell.guard.options import Program
+from pegboard.shell.guard.intricacy import PLAIN_LENGTH, intricate
 from pegboard.shell.guard.places import HOLE, Kind, Places
-from pegboard.shell.guard.tables import INTERPRETERS, NETWORK, PRIVILEGE, PROGRAMS, SHELLS
-from pegboard.shell.guard.walk import MAX_DEPTH, Segment, Source, Walk, bash_parser
+from pegboard.shell.guard.programs import judge_program, program_name
+from pegboard.shell.guard.segments import Segment, Source
+from pegboard.shell.guard.tables import PRIVILEGE
+from pegboard.shell.guard.walk import MAX_DEPTH, Walk, bash_parser
 from pegboard.shell.guard.words import Word
 
 MAX_COMMAND_BYTES: Final = 100_000
@@ -141,7 +143,7 @@ class _Judge:
             found.executed(command[:200], None, read_only=False)
             return
         # Bash joins lines at a backslash before it looks at words; the grammar does not everywhere.
-        if len(command) > _PLAIN_LENGTH and _intricate(command):
+        if len(command) > PLAIN_LENGTH and intricate(command):
             found.ask("the command is long and intricate, so it is not judged")
             found.executed(command[:200] + "…", None, read_only=False)
             return
@@ -196,7 +198,7 @@ class _Judge:
         )
         self._redirects(call, segment)
         for name, value in segment.assigned:
-            system.judge_assignment(call, name, value)
+            variables.judge_assignment(call, name, value)
         if not segment.words:
             if found.verdict != "allow":
                 found.executed(segment.text, (), read_only=False)
@@ -266,7 +268,7 @@ class _Judge:
                 found.ask("the program's name is not known before it runs")
                 found.executed(text, None, read_only=False)
                 return None
-            name = _name(program.text)
+            name = program_name(program.text)
             call = Call(
                 name, program, args, call.cwd, call.other_cwds, call.stdin, found, self, call.piped_on
             )
@@ -289,7 +291,7 @@ class _Judge:
             moved = self._cd(call)
             found.executed(text, argv, read_only=True)
             return moved
-        read_only = self._judge(call)
+        read_only = judge_program(call)
         found.executed(text, argv, read_only=read_only and not found.wrote)
         return None
 
@@ -297,11 +299,11 @@ class _Judge:
         if call.name == "env":
             assigned, rest = wrappers.env(call)
             for name, value in assigned:
-                system.judge_assignment(call, name, value)
+                variables.judge_assignment(call, name, value)
             if any(w.text.startswith(("--chdir", "-C")) for w in call.args[: len(call.args) - len(rest)]):
                 self.found.ask("env runs a program in another folder")
             if not rest:
-                system.env_printed(call)
+                variables.env_printed(call)
             return rest
         inner = wrappers.peel_plain(call)
         if inner is None:
@@ -311,7 +313,7 @@ class _Judge:
                     return []
                 self.found.ask(f"{call.name} gives a command other rights or another root")
                 if any(w.text in ("-c", "--command") for w in call.args):
-                    system.script(call)
+                    runners.script(call)
                     return []
         elif call.name in ("strace", "ltrace", "time"):
             for at, word in enumerate(call.args[: len(call.args) - len(inner)]):
@@ -342,165 +344,7 @@ class _Judge:
             return HOLE
         return posixpath.normpath(posixpath.join(call.cwd or "/", text))
 
-    def _judge(self, call: Call) -> bool:
-        name, program = call.name, call.program.text
-        if not name.isascii():
-            call.ask(f"the program name {name!r} is not written in plain letters")
-        if len(call.args) == 1 and "/" not in program and _only_tells(name, call.args[0].text):
-            return True
-        secret = next((w for w in (call.program, *call.args) if w.secret), None)
-        if secret is not None and name not in (
-            "[",
-            "[[",
-            "test",
-            "export",
-            "declare",
-            "local",
-            "readonly",
-            "unset",
-            ":",
-        ):
-            call.ask(f"{secret.source} puts a secret into the command")
-        if "/" in program and not self._known_file(call):
-            for word in call.args:
-                call.doubtful(word)
-            return False
-        read_only = self._rule(call)
-        if (call.cwd is not None and not read_only) or call.cwd not in (None, self.found.places.root):
-            self._outside(call)
-        return read_only
-
-    def _rule(self, call: Call) -> bool:
-        name = call.name
-        rule = RULES.get(name)
-        if rule is not None:
-            return rule(call)
-        if name in PROGRAMS:
-            return by_table(call, PROGRAMS[name])
-        if name in SHELLS:
-            return wrappers.shell(call)
-        if name in PRIVILEGE:
-            call.ask(f"{name} gives a command other rights")
-        base = re.sub(r"[\d.]+$", "", name)
-        if base in INTERPRETERS or name in INTERPRETERS:
-            return wrappers.interpreter(call)
-        if name.startswith("mkfs"):
-            call.deny(f"{name} formats a disk")
-        if name.startswith("pip") and re.fullmatch(r"pip\d[\d.]*", name):
-            return packages.manager(call)
-        if name.startswith("git-"):
-            return git.git(call.named("git", [Word(name[4:], name), *call.args]))
-        if re.fullmatch(r"(?:vim|emacs|gdb|lldb|ssh|scp)-?[\d.]+", name):
-            call.ask(f"{name} runs what its arguments say")
-        self._carried(call)
-        return by_table(call, _UNKNOWN)
-
-    def _carried(self, call: Call) -> None:
-        """A program nobody knows may run what its arguments name: destruction among them asks."""
-        for at, word in enumerate(call.args[:-1]):
-            name = _name(word.text) if word.known else ""
-            if name not in _DESTROYERS and not (name in SHELLS and call.args[at + 1].text.startswith("-")):
-                continue
-            before = len(self.found.effects)
-            self.inner(call, call.args[at:])
-            if any(effect.at_least not in (None, "allow") for effect in self.found.effects[before:]):
-                call.ask(f"{call.name} may run the {name} among its arguments")
-            return
-
-    def _known_file(self, call: Call) -> bool:
-        """Whether a program named by its path is the one of that name; says where it lies if it asks."""
-        text = call.program.text
-        place = self.found.places.at(text, call.cwd)
-        if place.kind is Kind.PUBLIC:
-            return True
-        if place.kind in (Kind.INSIDE, Kind.PROTECTED):
-            # A virtual environment's or node's own programs do what their names say.
-            if re.search(
-                r"(?:^|/)(?:\.?venv|env|node_modules/\.bin|\.tox/[^/]+)(?:/bin)?/[^/]+$", place.target
-            ):
-                return True
-            if (call.name in RULES or call.name in SHELLS) and call.name not in ("gradlew", "mvnw"):
-                call.ask(f"{text} has the name of a known program but lies in the workspace")
-            elif re.search(r"\.(?:sh|bash)$", place.target):
-                self._script_program(call, place.target)
-            return False
-        if place.kind in (Kind.SYSTEM, Kind.OUTSIDE, Kind.UNKNOWN, Kind.SECRET, Kind.HOME, Kind.ABOVE):
-            if call.name in RULES or call.name in PROGRAMS or call.name in SHELLS:
-                self.found.ask(f"runs {text}, which lies {place.kind.value}")
-                return True
-            call.ask(f"runs {text}, which lies {place.kind.value}")
-        elif place.kind is Kind.TEMPORARY:
-            call.ask(f"runs {text} from a temporary folder")
-        return False
-
-    def _script_program(self, call: Call, target: str) -> None:
-        text = wrappers.file_text(posixpath.join(self.found.places.root, target))
-        if text is not None and re.match(r"#!\s*\S*(?:/|\s)(?:ba|da|z|k)?sh\b", text):
-            self.script(call, text)
-
-    def _outside(self, call: Call) -> None:
-        """A program that is no mere printer works in a folder outside."""
-        row = PROGRAMS.get(call.name)
-        if (
-            call.cwd is None
-            or (row is not None and row.operands in ("text", "look"))
-            or call.name in _HARMLESS_ANYWHERE
-        ):
-            return
-        kind = self.found.places.at(call.cwd, "/").kind
-        if kind in (Kind.HOME, Kind.OUTSIDE, Kind.ABOVE, Kind.SYSTEM, Kind.SECRET):
-            call.ask(f"{call.name} works in {call.cwd}, {kind.value}")
-
-
-def _intricate(command: str) -> bool:
-    """Whether a long text has so many operators that a parse error in it would take seconds.
-
-    The parser's recovery is quadratic in them (measured: 0.3 s at 4,000, 9 s at 16,000); here-documents
-    and quoted text, which make commands long in practice, cost nothing.
-    """
-    if command.count("<<") > 200:
-        return True
-    bare = _QUOTED.sub(_unless_double, _HERE.sub("", command))
-    return len(_OPERATOR.findall(bare)) > _MAX_OPERATORS
-
-
-def _unless_double(match: re.Match[str]) -> str:
-    return match[0] if match[0].startswith('"') else ""
-
-
-def _only_tells(name: str, argument: str) -> bool:
-    """Whether a lone argument makes the program print its help or version and nothing else."""
-    if argument in ("--help", "--version"):
-        return True
-    row = PROGRAMS.get(name)
-    known = name in NETWORK or (
-        row is not None and row.verdict == "ask" and name not in ("at", "batch", "ed", "ex", "m4")
-    )
-    return known and argument in ("-V", "-version", "version", "help")
-
-
-def _name(program: str) -> str:
-    name = posixpath.basename(posixpath.normpath(program)) if "/" in program else program
-    return name.lower() if name.isascii() and name.isupper() else name
-
 
 _JOIN: Final = re.compile(r"((?:^|[^\\])(?:\\\\)*)\\\n")
-_PLAIN_LENGTH: Final = 4_000
-_MAX_OPERATORS: Final = 2_500
-_OPERATOR: Final = re.compile(r"[|&;(){}\[\]<>`\n]")
-_HERE: Final = re.compile(r"<<-?[ \t]*(['\"]?)([\w.-]+)\1[^\n]*\n(?:[^\n]*\n)*?[ \t]*\2(?=\n|$|\))")
-_QUOTED: Final = re.compile(
-    r"""\\.|(?:(?<=\s)|^)#[^\n]*|'[^']*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL | re.MULTILINE
-)
 _PLAIN_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _TWICE: Final = re.compile(r"\$[A-Za-z_]\w{0,60}[^\s'\"$]{0,200}\$[A-Za-z_]")
-_UNKNOWN: Final = Program()
-_DESTROYERS: Final = frozenset(
-    {"rm", "dd", "shred", "wipefs", "mkfs", "chmod", "chown", "sudo", "eval", "kill"}
-)
-_HARMLESS_ANYWHERE: Final = frozenset(
-    {"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"}
-)
-RULES: Final[dict[str, Rule]] = {
-    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, **queries.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
-}  # fmt: skip

@@ -6,19 +6,14 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.calls import URL, Call, Rule, host_of, is_loopback
-from pegboard.shell.guard.options import Program, parse, stands_for
+from pegboard.shell.guard.options import Program, names, parse, stands_for
 from pegboard.shell.guard.places import HOLE, is_secret
 from pegboard.shell.guard.tables import NETWORK
 from pegboard.shell.guard.words import Word
 
-
-def _long(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _CURL: Final = Program(
     takes="XHdFoTuUbceAKEmrtwxyYzCDPQhT",
-    long_takes=_long(
+    long_takes=names(
         "--request --header --data --data-raw --data-binary --data-urlencode --data-ascii --json --form --form-string --output --upload-file "
         "--user --cookie --cookie-jar --referer --user-agent --config --cert --key --max-time --range --write-out --proxy --connect-timeout "
         "--retry --retry-delay --resolve --connect-to --unix-socket --abstract-unix-socket --cacert --capath --dump-header --trace --trace-ascii "
@@ -26,14 +21,14 @@ _CURL: Final = Program(
         "--socks5-hostname --socks4 --variable --expand-url --stderr --libcurl --etag-save --etag-compare --hsts --alt-svc --engine --quote"
     ),
 )
-_CURL_WRITES: Final = _long(
+_CURL_WRITES: Final = names(
     "-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii --output-dir --stderr --libcurl --etag-save --hsts --alt-svc"
 )
-_CURL_ASKS: Final = _long(
+_CURL_ASKS: Final = names(
     "-K --config -x --proxy --preproxy --socks5 --socks5-hostname --socks4 --resolve --connect-to --unix-socket --abstract-unix-socket "
     "--doh-url --dns-servers -Q --quote --engine --interface -n --netrc --netrc-file"
 )
-_SENDS: Final = _long(
+_SENDS: Final = names(
     "-d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string -T --upload-file -X --request -u --user"
 )
 
@@ -103,7 +98,7 @@ def _reach(call: Call, words: list[Word]) -> None:
 
 _WGET: Final = Program(
     takes="OPoaieUTtQlARDIXBY",
-    long_takes=_long(
+    long_takes=names(
         "--output-document --directory-prefix --output-file --append-output --input-file --execute --user-agent --header --post-data --post-file "
         "--body-data --body-file --method --timeout --tries --user --password --load-cookies --save-cookies --use-askpass --config --warc-file"
     ),

@@ -16,6 +16,11 @@ Operands: TypeAlias = Literal[
 names that are looked at without their content; files removed; not known."""
 
 
+def names(text: str) -> frozenset[str]:
+    """The words of a line, as a set."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What a program's options and operands do (a row of tables.py).

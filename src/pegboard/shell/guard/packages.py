@@ -6,14 +6,9 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.calls import URL, Call, Rule, host_of
-from pegboard.shell.guard.options import Program
+from pegboard.shell.guard.options import Program, names
 from pegboard.shell.guard.places import HOLE
 from pegboard.shell.guard.words import Word
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 # program: (registry host, subcommands that stay here, subcommands that fetch from the registry)
 _MANAGERS: Final[dict[str, tuple[str, str, str]]] = {
@@ -121,7 +116,7 @@ def manager(call: Call) -> bool:
     )
 
 
-_LEAVES: Final = _names(
+_LEAVES: Final = names(
     "publish login logout token owner unpublish deprecate dist-tag access adduser team org profile hook star config set npm global link unlink dlx exec x env "
     "plugin policies node server setup self-update cache deploy repl upgrade"
 )
@@ -311,7 +306,7 @@ def fetched(call: Call) -> bool:
 
 
 def deno(call: Call) -> bool:
-    from pegboard.shell.guard.wrappers import interpreter
+    from pegboard.shell.guard.interpreters import interpreter
 
     if call.args and call.args[0].text in ("eval", "run", "repl", "serve"):
         if call.args[0].text == "run":
@@ -322,7 +317,7 @@ def deno(call: Call) -> bool:
 
 
 def bun(call: Call) -> bool:
-    from pegboard.shell.guard.wrappers import interpreter
+    from pegboard.shell.guard.interpreters import interpreter
 
     first = call.args[0].text if call.args else ""
     if first.startswith(("-e", "-p", "--eval", "--print")) or re.search(r"\.[cm]?[jt]sx?$", first):
@@ -330,7 +325,7 @@ def bun(call: Call) -> bool:
     return manager(call)
 
 
-_QUERIES: Final = _names(
+_QUERIES: Final = names(
     "ps images version info logs top stats history port diff events inspect search-none --version -v"
 )
 

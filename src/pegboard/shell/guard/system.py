@@ -8,78 +8,21 @@ from typing import Final
 from pegboard.shell.guard.calls import Call, Rule, by_table
 from pegboard.shell.guard.options import Program, stands_for
 from pegboard.shell.guard.places import HOLE
-from pegboard.shell.guard.tables import (
-    ENV_PREFIXES,
-    HARMLESS_ENV,
-    HARMLESS_PROGRAM_VALUES,
-    PROGRAMS,
-    UNFETTERED_ENV,
+from pegboard.shell.guard.runners import (
+    entr,
+    flock,
+    hyperfine,
+    nodemon,
+    parallel,
+    script_program,
+    watch,
 )
-from pegboard.shell.guard.walk import SECRET_NAME
+from pegboard.shell.guard.tables import (
+    PROGRAMS,
+)
+from pegboard.shell.guard.variables import declare, env_printed, set_
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
-
-_PATH_LISTS: Final = frozenset(
-    {"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"}
-)
-_LOADS: Final = re.compile(
-    r"--(?:require|import|loader|experimental-loader|inspect|env-file|eval)|(?:^|\s)-r\b|-javaagent|-agent(?:lib|path)|-XX:On|@|data:"
-)
-_OPTION_LISTS: Final = frozenset(
-    {
-        "NODE_OPTIONS",
-        "JAVA_TOOL_OPTIONS",
-        "_JAVA_OPTIONS",
-        "JDK_JAVA_OPTIONS",
-        "MAVEN_OPTS",
-        "GRADLE_OPTS",
-        "MAKEFLAGS",
-        "GOFLAGS",
-    }
-)
-_COUNTS: Final = re.compile(r"[\w.,:+-]*")
-
-
-def judge_assignment(call: Call, name: str, value: Word) -> None:
-    """A variable that a command, or all that follows, gets."""
-    upper = name.upper()
-    if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)) or upper in HARMLESS_ENV:
-        return
-    text = value.text
-    if upper == "HOME":
-        # The sandbox has its own; programs that read start-up files there are asked about by path.
-        call.doubtful(value)
-        return
-    if upper in ("CDPATH", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
-        return
-    if upper == "LESS" and re.fullmatch(r"-?[A-Za-z0-9]*", text):
-        return
-    if upper in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTFILE"):
-        call.ask(f"{name} decides whether the shell keeps its history")
-    elif (
-        (upper in _PATH_LISTS and value.known and _stays_inside(call, text))
-        or (
-            upper in _OPTION_LISTS
-            and value.known
-            and not _LOADS.search(text)
-            and not re.search(r"exec|overlay|eval", text)
-        )
-        or (
-            value.known
-            and text in HARMLESS_PROGRAM_VALUES
-            and not upper.startswith(("LD_", "DYLD_", "BASH_"))
-            and "PATH" not in upper
-        )
-        or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"))
-    ) or (upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text)):
-        return
-    else:
-        call.ask(f"{name}= decides what runs or where it connects")
-
-
-def _stays_inside(call: Call, text: str) -> bool:
-    parts = [p for p in text.split(":") if p]
-    return all(call.found.places.at(p, call.cwd).kind.name in ("INSIDE", "WORKSPACE") for p in parts)
 
 
 def eval_(call: Call) -> bool:
@@ -108,43 +51,6 @@ def source(call: Call) -> bool:
     if call.args:
         script_file(call, call.args[0])
     return False
-
-
-def set_(call: Call) -> bool:
-    texts = [w.text for w in call.args]
-    if "history" in texts and "+o" in texts:
-        call.ask("the shell would stop keeping its history")
-    if not call.args and call.name == "set":
-        call.ask("set prints all variables")
-    return True
-
-
-def declare(call: Call) -> bool:
-    texts = [w.text for w in call.args]
-    if "HISTFILE" in texts and call.name == "unset":
-        call.ask("the shell would stop keeping its history")
-    if (
-        any(re.fullmatch(r"-\w*p\w*|-x|-f", t) for t in texts)
-        and len([t for t in texts if t[:1] != "-"]) == 0
-        and "-f" not in texts
-    ):
-        call.ask(f"{call.name} prints the environment")
-    if not texts and call.name in ("export", "declare", "typeset"):
-        call.ask(f"{call.name} prints the environment")
-    if "-n" in texts and any(HOLE in t for t in texts):
-        call.ask("a name reference that is not known before it runs")
-    return True
-
-
-def env_printed(call: Call) -> bool:
-    """`env` or `printenv` without a command."""
-    names = [w.text for w in call.args if not w.text.startswith("-") and "=" not in w.text]
-    if call.name == "printenv" and names:
-        if any(SECRET_NAME.search(n) or HOLE in n for n in names):
-            call.ask(f"prints {names[0].replace(HOLE, '…')}")
-        return True
-    call.ask(f"{call.name} prints the environment")
-    return True
 
 
 def jq(call: Call) -> bool:
@@ -268,98 +174,6 @@ def crontab(call: Call) -> bool:
     if [w.text for w in call.args] != ["-l"]:
         call.ask("crontab changes what runs later")
     return True
-
-
-def script(call: Call) -> bool:
-    """`script -c`, `watch`, `flock -c`, `su -c`, `parallel`, `entr`: a shell text or a command among the arguments."""
-    args = call.args
-    for at, word in enumerate(args):
-        if word.text in ("-c", "--command") and at + 1 < len(args):
-            script_words(call, args[at + 1 : at + 2])
-            return False
-        if word.text.startswith("--command="):
-            script_words(call, [Word(word.text.partition("=")[2], word.source)])
-            return False
-    return False
-
-
-def script_program(call: Call) -> bool:
-    call.ask("script runs a command and records it")
-    return script(call)
-
-
-def watch(call: Call) -> bool:
-    rest = list(call.args)
-    while rest and rest[0].text.startswith("-"):
-        rest = rest[2:] if rest[0].text in ("-n", "--interval", "-s", "--shotsdir") else rest[1:]
-    before = len(call.found.effects)
-    script_words(call, rest)
-    made = call.found.effects[before:]
-    if not made or any(e.kind == "exec" and not e.read_only for e in made):
-        call.ask("watch runs a command again and again")
-    return False
-
-
-def flock(call: Call) -> bool:
-    rest = [w for w in call.args]
-    while rest and rest[0].text.startswith("-") and rest[0].text != "-c":
-        rest = rest[2:] if rest[0].text in ("-w", "-E", "--timeout", "--wait") else rest[1:]
-    if rest:
-        call.write(rest[0])
-    if len(rest) > 1 and rest[1].text in ("-c", "--command"):
-        script_words(call, rest[2:3])
-    elif len(rest) > 1:
-        call.judge.inner(call, rest[1:])
-    return False
-
-
-def parallel(call: Call) -> bool:
-    texts = [w.text for w in call.args]
-    stop = next((i for i, t in enumerate(texts) if re.fullmatch(r":::+\+?", t)), len(texts))
-    rest = call.args[:stop]
-    while rest and rest[0].text.startswith("-"):
-        rest = (
-            rest[2:]
-            if rest[0].text
-            in ("-j", "--jobs", "-a", "--arg-file", "-I", "-N", "-n", "--colsep", "-C", "-S", "--sshlogin")
-            else rest[1:]
-        )
-    before = len(call.found.effects)
-    if rest:
-        script_words(call, rest)
-    made = call.found.effects[before:]
-    if (
-        not made
-        or any(e.kind == "exec" and not e.read_only for e in made)
-        or call.has("-S", "--sshlogin", "--sshloginfile")
-    ):
-        call.ask(f"{call.name} runs a command for each of its inputs")
-    return False
-
-
-def entr(call: Call) -> bool:
-    rest = list(call.args)
-    while rest and rest[0].text.startswith("-"):
-        if "s" in rest[0].text:
-            script_words(call, rest[1:2])
-            return False
-        rest = rest[1:]
-    if rest:
-        call.judge.inner(call, rest)
-    return False
-
-
-def nodemon(call: Call) -> bool:
-    for at, word in enumerate(call.args[:-1]):
-        if word.text in ("-x", "--exec", "-s", "--shell", "--on-change-start"):
-            script_words(call, call.args[at + 1 : at + 2])
-    return False
-
-
-def hyperfine(call: Call) -> bool:
-    for word in [w for w in call.args if not w.text.startswith("-") and not w.text.isdigit()]:
-        script_words(call, [word])
-    return False
 
 
 def ip(call: Call) -> bool:

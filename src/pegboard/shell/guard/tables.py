@@ -9,11 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from pegboard.core.effects import Verdict
-from pegboard.shell.guard.options import Operands, Program
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+from pegboard.shell.guard.options import Operands, Program, names
 
 
 def _row(
@@ -32,11 +28,11 @@ def _row(
     }
     return Program(
         takes="".join(sorted(short_values | set(takes))) if not runs.startswith("!") else takes,
-        long_takes=_names(long)
+        long_takes=names(long)
         | frozenset(f for f in (text + " " + writes).split() if f.startswith("--") or single),
-        text=_names(text),
-        runs=_names(runs),
-        writes=_names(writes),
+        text=names(text),
+        runs=names(runs),
+        writes=names(writes),
         operands=operands,
         read_only=ro,
         single_dash=single,
@@ -54,7 +50,7 @@ _LOOK: Final = _row("look")
 PROGRAMS: Final[dict[str, Program]] = {
     # -- text in, text out
     **dict.fromkeys(
-        _names(
+        names(
             "cat tac nl rev expand unexpand fold fmt strings column zcat bzcat xzcat zless zmore gzcat "
             "hexdump od file md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 "
             "shasum comm join paste cmp bat pygmentize pr look iconv-l base32 basenc"
@@ -109,7 +105,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     "tr": _TEXT,
     # -- looking
     **dict.fromkeys(
-        _names(
+        names(
             "ls dir vdir stat du df lsblk basename dirname pwd which whereis realpath readlink namei "
             "getfacl exa eza lsattr pathchk locate"
         ),
@@ -117,7 +113,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     ),
     "tree": _row("look", takes="L", text="-L -I -P --charset --filelimit --timefmt --sort", writes="-o"),
     **dict.fromkeys(
-        _names(
+        names(
             "echo printf true false : uname whoami id groups users who w uptime free nproc arch getconf "
             "locale tput seq expr factor numfmt sleep cal ps pgrep lscpu lsusb lspci lsmod vmstat iostat "
             "top htop tty logname hostid help info apropos whatis type hash let shift break continue "
@@ -200,7 +196,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     "ctags": _row(runs="--options", writes="-f -o", ro=False),
     # -- programs that change the machine
     **dict.fromkeys(
-        _names(
+        names(
             "mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs "
             "mkntfs mkdosfs mkswap mkreiserfs newfs wipefs blkdiscard diskpart zpool badblocks sgdisk "
             "hdparm nvme fdformat"
@@ -208,25 +204,25 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("formats or wipes a disk", "deny"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "fdisk sfdisk cfdisk parted gdisk cryptsetup pvcreate vgremove lvremove mdadm resize2fs "
             "e2fsck fsck tune2fs debugfs losetup dmsetup format"
         ),
         _asks("changes disks or file systems"),
     ),
     **dict.fromkeys(
-        _names("shutdown reboot poweroff halt telinit init runlevel kexec pm-suspend pm-hibernate"),
+        names("shutdown reboot poweroff halt telinit init runlevel kexec pm-suspend pm-hibernate"),
         _asks("stops or restarts the machine", "deny"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup gpasswd passwd "
             "chpasswd chsh chfn vipw visudo newusers pwconv vigr chage dscl sysadminctl"
         ),
         _asks("changes users or their rights", "deny"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "setcap mknod insmod modprobe rmmod depmod pivot_root swapon swapoff chroot nsenter umount "
             "iptables ip6tables iptables-restore nft ufw firewall-cmd ebtables arptables pfctl tc "
             "setenforce semanage apparmor_parser aa-disable auditctl update-grub grub-install efibootmgr "
@@ -238,7 +234,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("changes the system"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "at batch atrm anacron launchctl schtasks systemd-run systemd-tmpfiles loginctl machinectl "
             "runcon start-stop-daemon run-parts incrontab fcrontab update-desktop-database xdg-autostart "
             "supervisorctl"
@@ -246,7 +242,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("starts something later or outside this command"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "expect gdb lldb emacs emacsclient ed ex screen tmux osascript m4 gnuplot octave tclsh wish "
             "guile sbcl gs ghostscript dbus-send gdbus busctl qdbus xdotool ydotool wmctrl "
             "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open open gnome-terminal "
@@ -257,7 +253,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("runs what its arguments or input say, which cannot be judged"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "kubectl helm oc kustomize-apply terraform tofu pulumi ansible ansible-playbook packer nomad "
             "consul vault aws gcloud gsutil bq az doctl heroku flyctl fly vercel netlify wrangler "
             "firebase eksctl kops linode-cli ibmcloud oci s3cmd s4cmd rclone restic borg mc b2 railway "
@@ -268,7 +264,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("changes or reads things outside this machine"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "psql mysql mariadb mysqladmin mysqldump pg_dump pg_dumpall pg_restore dropdb createdb "
             "dropuser createuser mongo mongosh mongodump mongorestore redis-cli cqlsh influx "
             "clickhouse-client sqlcmd sqlplus neo4j-admin cypher-shell etcdctl snowsql bcp isql usql "
@@ -277,7 +273,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("works on a database server"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "security keyctl secret-tool pass gopass op bw lpass keyring gnome-keyring gpg-connect-agent "
             "ssh-add ssh-keygen ssh-copy-id ssh-agent age sops gpg gpg2 certutil keytool pwsafe kinit "
             "klist chezmoi kwallet-query kwalletcli sshpass"
@@ -285,14 +281,14 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("works on keys or passwords"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port "
             "nix-env nix nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
         ),
         _asks("installs or removes system packages"),
     ),
     **dict.fromkeys(
-        _names(
+        names(
             "history fc logger wall write talk killall killall5 skill slay xkill crontab script "
             "scriptreplay watch-exec trickle renice chcpu taskkill"
         ),
@@ -305,7 +301,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     "alembic": _row("doubtful", ro=False),
 }
 
-NETWORK: Final = _names(
+NETWORK: Final = names(
     "curl wget wget2 aria2c axel http https httpie xh curlie ssh slogin scp sftp ftp lftp ncftp tftp telnet rlogin rsh rcp nc "
     "ncat netcat socat nmap masscan zmap dig nslookup host drill kdig delv ping ping6 fping traceroute tracepath mtr whois "
     "finger mail mailx sendmail mutt swaks msmtp ssmtp smbclient smbget rpcclient ldapsearch snmpwalk snmpget nfs-ls "
@@ -317,7 +313,7 @@ NETWORK: Final = _names(
 )
 """Programs whose purpose is to reach other machines."""
 
-UNFETTERED_ENV: Final = _names(
+UNFETTERED_ENV: Final = names(
     "PATH BASH_ENV ENV PROMPT_COMMAND PS4 PS0 SHELLOPTS BASHOPTS BASH_LOADABLES_PATH BASH_XTRACEFD IFS CDPATH FPATH ZDOTDIR "
     "PAGER EDITOR VISUAL MANPAGER MANOPT MANPATH BROWSER LESSOPEN LESSCLOSE LESS LESSKEY LESSKEYIN LESSKEY_SYSTEM PYTHONSTARTUP PYTHONHOME "
     "PYTHONINSPECT PYTHONBREAKPOINT PYTHONUSERBASE PYTHONPATH PYTHONEXECUTABLE PYTHONPLATLIBDIR PYTHONWARNINGS "
@@ -349,22 +345,22 @@ ENV_PREFIXES: Final = (
     "CARGO_TARGET_",
     "YARN_",
 )
-HARMLESS_ENV: Final = _names(
+HARMLESS_ENV: Final = names(
     "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE "
     "GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GIT_MERGE_AUTOEDIT GIT_TRACE LD_BIND_NOW PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK "
     "PIP_QUIET PIP_NO_CACHE_DIR NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND NPM_CONFIG_AUDIT"
 )
-HARMLESS_PROGRAM_VALUES: Final = _names("true : cat false less more vi vim nano")
+HARMLESS_PROGRAM_VALUES: Final = names("true : cat false less more vi vim nano")
 
-SHELLS: Final = _names(
+SHELLS: Final = names(
     "sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash pwsh powershell elvish nu xonsh oksh"
 )
-INTERPRETERS: Final = _names(
+INTERPRETERS: Final = names(
     "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit Rscript R julia "
     "ts-node tsx raku elixir erl groovy scala kotlin jshell clojure clj ghc runghc runhaskell swift dart racket crystal "
     "ipython bpython nim jruby iex osascript janet hy coffee"
 )
 
-PRIVILEGE: Final = _names(
+PRIVILEGE: Final = names(
     "sudo su doas pkexec runuser gosu su-exec setpriv sudoedit calife super dzdo please run0 capsh newgrp sg"
 )

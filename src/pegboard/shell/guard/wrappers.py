@@ -8,11 +8,10 @@ import shlex
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, parse
 from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.segments import Source
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
-from pegboard.shell.guard.walk import Source
 from pegboard.shell.guard.words import Word
 
 # name: (short options with a value, long options with a value, words before the command)
@@ -333,183 +332,9 @@ def file_text(path: str) -> str | None:
     return None if len(data) > _MAX_SCRIPT or b"\x00" in data else data.decode("utf-8", "replace")
 
 
-# language: (options whose value is code, options with another value)
-_CODE: Final[dict[str, tuple[str, str, str]]] = {
-    "python": ("c", "", "WXQ"), "perl": ("eE", "", "IMmCxDF"), "ruby": ("e", "", "ICEFKrTxWi"),
-    "node": ("ep", "--eval --print", "rC"), "php": ("rBRE", "--run --process-code", "dczftS"), "lua": ("e", "", "l"),
-    "Rscript": ("e", "", ""), "R": ("e", "", "f"), "julia": ("eE", "--eval --print", "CJLptmH"), "bun": ("ep", "--eval --print", ""),
-    "elixir": ("e", "--eval", "rS"), "scala": ("e", "", ""), "groovy": ("e", "", ""), "swift": ("e", "", ""), "raku": ("e", "", "IM"),
-    "erl": ("", "-eval", ""), "ghc": ("e", "", "o"), "clojure": ("e", "--eval", ""), "racket": ("e", "--eval", "l"),
-}  # fmt: skip
-_ALIASES: Final = {
-    "pypy": "python", "ipython": "python", "bpython": "python", "nodejs": "node", "ts-node": "node", "tsx": "node",
-    "luajit": "lua", "jruby": "ruby", "kotlin": "scala", "clj": "clojure", "hy": "python", "janet": "lua", "iex": "elixir",
-}  # fmt: skip
-_REACHES: Final = re.compile(
+REACHES: Final = re.compile(
     r"-?(?:IO::(?:Socket|Pty|All)|Socket\b|LWP|Net::|HTTP::|File::(?:Path|Copy|Slurp)|IPC::|Inline|Sys::|socket\b|net/|open-uri|open3|pty\b|fileutils|drb|webrick)"
 )
-_SAFE_LOADS: Final = re.compile(r"^[A-Za-z][\w:]*(?:=[\w,:]*)?$")
-
-
-def interpreter(call: Call) -> bool:
-    """`python`, `perl`, `node` and their like: inline code is judged, code from a pipe asks, files run."""
-    base = re.sub(r"[\d.]+$", "", call.name)
-    language = _ALIASES.get(base, base)
-    code_flags, code_long, takes = _CODE.get(language, ("e", "--eval -eval", ""))
-    args = call.args
-    at = 0
-    coded = False
-    in_place = False
-    while at < len(args):
-        word = args[at]
-        text = word.text
-        if text == "--" or text[:1] != "-" or text == "-":
-            at += text == "--"
-            break
-        name, equals, value = text.partition("=")
-        if name in code_long.split() or (text.startswith("--") and name in ("--eval", "--print")):
-            code = Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
-            judge_code(call, code.text, language)
-            coded = True
-            at += 1 if equals else 2
-        elif name in ("--require", "--import", "--loader", "--experimental-loader", "--env-file"):
-            call.doubtful(
-                Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
-            )
-            if "data:" in text or (
-                not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")
-            ):
-                call.ask(f"{call.name} {name} loads code from its argument")
-            at += 1 if equals else 2
-        elif text.startswith("--"):
-            at += 1
-        elif language == "python" and (module := re.match(r"-[bBdEhiIOPqsSuv]*m(.*)", text)):
-            rest = args[at + 1 :]
-            return (
-                _module(call, module[1], rest)
-                if module[1]
-                else _module(call, rest[0].text if rest else "", rest[1:])
-            )
-        else:
-            step, code_word, opens_in_place = _short(
-                call, args, at, code_flags, takes, language in ("perl", "ruby")
-            )
-            in_place = in_place or opens_in_place
-            if code_word is not None:
-                judge_code(call, code_word.text, language)
-                coded = True
-                if language == "python":
-                    return False
-            at += step
-    operands = args[at:]
-    if coded:
-        for word in operands:
-            call.write(word) if in_place else call.doubtful(word)
-        return False
-    _program_file(call, operands, language)
-    return False
-
-
-def _short(
-    call: Call, args: list[Word], at: int, code: str, takes: str, edits: bool
-) -> tuple[int, Word | None, bool]:
-    """One bundle of short options: words used, the code in it, whether files are edited in place."""
-    text = args[at].text
-    in_place = False
-    for index in range(1, len(text)):
-        letter = text[index]
-        rest = text[index + 1 :]
-        if letter in code and rest != "e":
-            value = (
-                Word(rest, args[at].source)
-                if rest
-                else (args[at + 1] if at + 1 < len(args) else Word("", ""))
-            )
-            return (1 if rest else 2), value, in_place
-        if letter == "i" and edits:
-            in_place = True
-            # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
-            return 1, None, True
-        if letter in takes:
-            if letter in "rMm" and (
-                _REACHES.match(rest)
-                or (not rest and at + 1 < len(args) and _REACHES.match(args[at + 1].text))
-            ):
-                call.ask(f"{call.name} -{letter} loads what reaches files, programs or other machines")
-            if letter in "rMm" and not _SAFE_LOADS.match(
-                rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
-            ):
-                call.doubtful(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
-            return (1 if rest or letter in "CFD" else 2), None, in_place
-    return 1, None, in_place
-
-
-def _program_file(call: Call, operands: list[Word], language: str) -> None:
-    if not operands or operands[0].text in ("-", "/dev/stdin") or operands[0].text.startswith("/dev/fd/"):
-        if call.stdin is None:
-            if operands and operands[0].text.startswith("/dev/fd/"):
-                call.ask(f"{call.name} runs what another program writes")
-            return
-        text = call.stdin.text
-        if text is None:
-            call.ask(f"{call.name} runs what another program writes")
-        else:
-            judge_code(call, text, language)
-        return
-    first, *rest = operands
-    if first.text.endswith("setup.py") and any(w.text in ("upload", "register") for w in rest):
-        call.ask("setup.py upload publishes")
-    if language == "deno" and first.text == "eval":
-        judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
-        return
-    if not first.known or re.match(r"[a-z][a-z0-9+.-]*:", first.text):
-        call.ask(f"{call.name} runs a program that is not known before it runs")
-    else:
-        place = call.found.places.at(first.text, call.cwd)
-        if place.kind not in (Kind.INSIDE, Kind.PROTECTED, Kind.WORKSPACE, Kind.TEMPORARY, Kind.PUBLIC):
-            call.read(first)
-            call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
-    for word in rest:
-        call.doubtful(word)
-
-
-def _module(call: Call, name: str, rest: list[Word]) -> bool:
-    """`python -m NAME`."""
-    if HOLE in name:
-        call.ask(f"{call.name} -m runs a module that is not known before it runs")
-    elif name in (
-        "pip",
-        "pipx",
-        "uv",
-        "poetry",
-        "twine",
-        "hatch",
-        "build",
-        "flit",
-        "pdm",
-        "ansible",
-        "awscli",
-    ):
-        call.judge.inner(call, [Word(name, name), *rest])
-    elif name == "timeit":
-        for word in rest:
-            judge_code(call, word.text, "python")
-    elif name in (
-        "smtplib",
-        "ftplib",
-        "telnetlib",
-        "webbrowser",
-        "code",
-        "asyncio",
-        "poplib",
-        "imaplib",
-        "nntplib",
-    ):
-        call.ask(f"{call.name} -m {name} reaches other machines or runs typed code")
-    else:
-        for word in rest:
-            call.doubtful(word)
-    return False
 
 
 def script_words(call: Call, words: list[Word]) -> None:

@@ -1,0 +1,132 @@
+"""The loop's own figures beside b06: CPU a turn over the SQLite stream, first token, opening a long run.
+
+Ratios are taken within this one run; the floor of the stream is the same events encoded and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from pegboard import PURE, Agent, Limits, tool
+from pegboard.core.content import Text
+from pegboard.core.events import MemoryRecorder, TextPiece
+from pegboard.core.transcript import AssistantMessage
+from pegboard.models import ScriptedModel
+from pegboard.ports.model import Replied, TextDelta
+from pegboard.store.logs import SessionLog, decode, encode
+from pegboard.store.sqlite import SqliteStore
+
+TURNS = 500
+
+
+@tool(effects=PURE)
+async def step(n: int) -> int:
+    """One step."""
+    return n + 1
+
+
+async def run(turns: int, recorder: Any) -> list[float]:
+    """CPU stamps of a run."""
+    stamps: list[float] = []
+
+    def turn(n: int) -> Any:
+        def answer(_: Any) -> dict[str, Any]:
+            stamps.append(time.process_time())
+            return {"text": "end"} if n == turns else {"calls": [{"name": "step", "arguments": {"n": n}}]}
+
+        return answer
+
+    model = ScriptedModel([turn(n) for n in range(turns + 1)])
+    await Agent(tools=[step], model=model, limits=Limits(turns=turns + 5)).run("go", recorder=recorder)
+    await recorder.flush()
+    stamps.append(time.process_time())
+    return stamps
+
+
+class Streaming:
+    """A model that says when each piece left it."""
+
+    name = "streaming"
+    destination = "nowhere"
+    left = 0.0
+
+    def converse(self, **_: Any) -> Streaming:
+        """The one conversation."""
+        return self
+
+    def append(self, message: Any) -> None:
+        """Nothing."""
+
+    async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[Any]:
+        """Two hundred pieces, a millisecond apart."""
+        for _ in range(200):
+            await asyncio.sleep(0.001)
+            self.left = time.perf_counter()
+            yield TextDelta("x")
+        yield Replied(AssistantMessage(content=(Text("x" * 200),)))
+
+    async def aclose(self) -> None:
+        """Nothing."""
+
+
+async def forwarded() -> list[float]:
+    """Seconds from a piece's leaving the model to its listener."""
+    model = Streaming()
+    return [
+        time.perf_counter() - model.left
+        async for event in Agent(model=model).stream("go")
+        if isinstance(event, TextPiece)
+    ]
+
+
+def emit(metric: str, value: float, unit: str) -> None:
+    """One figure as a JSON line."""
+    sys.stdout.write(
+        json.dumps({"bench": "loop", "subject": "pegboard", "metric": metric, "value": value, "unit": unit})
+        + "\n"
+    )
+
+
+def main() -> None:
+    """Print the figures."""
+    asyncio.run(run(20, MemoryRecorder(keep=None)))
+    memory = MemoryRecorder(keep=None)
+    stamps = asyncio.run(run(TURNS, memory))
+    emit("us_turn_memory", (stamps[-1] - stamps[0]) / TURNS * 1e6, "us")
+    begun = time.process_time()
+    for event in memory.events:
+        encode(event)
+    emit("us_turn_encoding_floor", (time.process_time() - begun) / TURNS * 1e6, "us")
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "h.sqlite")
+        log = SessionLog(store, "s", key=b"k" * 32, heads=Path(folder) / "head.json")
+        stamps = asyncio.run(run(TURNS, log))
+        emit("us_turn_sqlite", (stamps[-1] - stamps[0]) / TURNS * 1e6, "us")
+        asyncio.run(run(3333, log))
+        log.close()
+        row = store.runs(limit=1)[0]
+        begun = time.process_time()
+        page = store.read("s", run=row.id, limit=256)
+        decode(page)
+        emit("ms_open_10000_events_first_page", (time.process_time() - begun) * 1e3, "ms")
+        begun = time.process_time()
+        entries = store.read("s", run=row.id)
+        for start in range(0, len(entries), 256):
+            decode(entries[start : start + 256])
+        emit("ms_open_10000_events_whole", (time.process_time() - begun) * 1e3, "ms")
+        store.close()
+    delays = sorted(asyncio.run(forwarded()))
+    emit("us_piece_forwarded_median", statistics.median(delays) * 1e6, "us")
+    emit("us_piece_forwarded_p95", delays[int(len(delays) * 0.95)] * 1e6, "us")
+
+
+if __name__ == "__main__":
+    main()

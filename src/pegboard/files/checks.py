@@ -1,0 +1,85 @@
+"""Whether a change set can be carried out: what it needs is as it saw it, and nothing is in the way."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from pegboard.core.effects import Change, ChangeSet
+from pegboard.core.errors import Conflict
+from pegboard.files.held import HeldFolders
+from pegboard.files.looking import holds
+from pegboard.files.names import shown
+from pegboard.files.places import Aim
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Paths that a change set frees: files that go, and the folders above them that may go with them."""
+
+    gone: frozenset[str]
+    above: frozenset[str]
+
+    @classmethod
+    def of(cls, changes: ChangeSet) -> Room:
+        gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
+        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)))
+
+    def below_a_gone_file(self, path: str) -> str | None:
+        """The file that makes room for a folder above `path`."""
+        return next((parent for parent in _parents(path) if parent in self.gone), None)
+
+
+def _parents(path: str) -> list[str]:
+    out: list[str] = []
+    while path := path.rpartition("/")[0]:
+        out.append(path)
+    return out
+
+
+def verify(held: HeldFolders, change: Change, room: Room) -> os.stat_result | None:
+    if change.before is None and room.below_a_gone_file(change.path):
+        return None
+    access = "write" if change.kind in ("create", "modify") else "delete"
+    with held.aim(change.path, access) as aim:
+        if change.before is None and aim.target in room.above:
+            return None
+        found = None if aim.missing else holds(aim.folder, aim.name, change.before)
+        if aim.missing and change.before is not None:
+            found = False
+    if found is False or found is True:
+        raise changed(change)
+    return found
+
+
+def changed(change: Change) -> Conflict:
+    was = "did not exist" if change.before is None else f"held {len(change.before)} bytes"
+    return Conflict(
+        f"{shown(change.path)} is no longer as it was when the change was planned (it {was}); nothing was changed.",
+        hint="Read it again and repeat the change.",
+        details={"path": change.path},
+    )
+
+
+def verify_goal(held: HeldFolders, change: Change, room: Room) -> list[str]:
+    """Folders that will be made for a change's goal, parents first."""
+    goal = change.moved_to or change.path
+    file = room.below_a_gone_file(goal)
+    if file is not None:
+        return [
+            parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
+        ]
+    with held.aim(goal, "write") as aim:
+        if change.moved_to is not None and not aim.missing and holds(aim.folder, aim.name, None) is not None:
+            raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
+        return _missing_dirs(aim)
+
+
+def _missing_dirs(aim: Aim) -> list[str]:
+    parts = aim.target.rsplit("/", len(aim.missing) + 1)
+    stem = parts[0] if len(parts) == len(aim.missing) + 2 else None
+    out: list[str] = []
+    for name in aim.missing:
+        stem = name if stem is None else f"{stem}/{name}"
+        out.append(stem)
+    return out

@@ -1,0 +1,86 @@
+"""What a search engine is given, what it reports, and how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from pegboard.core.errors import TimedOut
+from pegboard.files.filters import NameFilter
+from pegboard.files.regex import Expression
+from pegboard.files.scan import Hit
+from pegboard.files.walk import Skipped
+
+RG_MEMORY_BYTES: Final = 768 << 20
+"""Writable memory that ripgrep may take; a line of a gigabyte would take two."""
+
+
+SLOW_FILE_S: Final = 1.0
+"""Seconds that a backtracking pattern may spend on one file."""
+
+
+SLOW_FILES: Final = 2
+"""How many such files end the search."""
+
+
+LINE_END: Final = 1 << 40
+
+
+class EngineFailed(Exception):
+    """The engine ended without an answer; the other one should try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What an engine is to do.
+
+    Attributes:
+        folder: descriptor of the folder to search in.
+        file: search only this file of the folder; None = everything below.
+        expression: what to find.
+        count: give one `(path, number of matching lines)` a file instead of hits.
+        hidden, no_ignore: as in SearchQuery.
+        names: which files count; ripgrep may give more, the caller throws those away.
+        denied: told paths below the folder; only saves work, the caller asks again.
+        per_file: hits of one file at most, 0 = all.
+        deadline: `time.monotonic()` at which the engine is ended.
+    """
+
+    folder: int
+    file: str | None
+    expression: Expression
+    count: bool
+    hidden: bool
+    no_ignore: bool
+    names: NameFilter = field(default_factory=NameFilter)
+    denied: Callable[[str], bool] | None = None
+    per_file: int = 0
+    deadline: float = 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What an engine tells beside its answer: what it left out, how many files it looked at."""
+
+    skipped: Skipped = field(default_factory=Skipped)
+    searched: int = 0
+
+
+Record = tuple[str, Hit | int]
+"""A path below the folder, with a matching line or (count) the number of them."""
+
+
+class Engine(Protocol):
+    """Gives records until it is exhausted or closed."""
+
+    def run(self, search: Search, report: Report, *, ordered: bool) -> Iterator[Record]:
+        """Records of all matching files; in path order where `ordered`, else files in any order."""
+        ...
+
+
+def timed_out() -> TimedOut:
+    return TimedOut(
+        "the search took longer than its time limit and was ended",
+        hint="Search a smaller folder, or give a glob or a type.",
+    )

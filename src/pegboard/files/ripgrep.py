@@ -1,0 +1,106 @@
+"""Searching with `rg`: its arguments, its answer line by line, its complaints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from pegboard.files.childlines import end_child, lines_of
+from pegboard.files.engine import LINE_END, RG_MEMORY_BYTES, EngineFailed, Record, Report, Search
+from pegboard.files.scan import Hit
+
+
+class Ripgrep:
+    """ripgrep as a child; linear in the text whatever the pattern.
+
+    Its lines are asked for by number and column only (`--max-columns 1`), because `--json` spells
+    out every match of a line: for `.` on a line of a megabyte that is a hundred megabytes. The
+    text comes from our own reading.
+    """
+
+    def __init__(self, program: Path) -> None:
+        self._program = program
+
+    def run(self, search: Search, report: Report, *, ordered: bool) -> Iterator[Record]:
+        """Records as ripgrep finds them.
+
+        Raises:
+            EngineFailed: ripgrep refused the pattern, ran out of memory or broke down.
+            TimedOut: the deadline passed.
+        """
+        child = subprocess.Popen(
+            [str(self._program), *_rg_arguments(search, ordered)],
+            # The folder is pinned: a rename or link swapped in later does not move the search.
+            cwd=f"/proc/self/fd/{search.folder}",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"LC_ALL": "C.UTF-8"},
+            start_new_session=True,
+        )
+        # Without the right to do so (another effective user) the search goes on unbounded.
+        with contextlib.suppress(OSError):
+            resource.prlimit(child.pid, resource.RLIMIT_DATA, (RG_MEMORY_BYTES, RG_MEMORY_BYTES))
+        complaints = bytearray()
+        try:
+            pending = b""
+            for line in lines_of(child, search.deadline, complaints):
+                pending += line
+                # A line without a NUL is the start of a name with a line end in it, or the statistics.
+                record = _record(pending, search.count) if b"\0" in line else None
+                pending = pending + b"\n" if record is None else b""
+                if record is not None:
+                    yield record
+            if stated := re.search(rb"^(\d+) files searched$", pending, re.MULTILINE):
+                report.searched = int(stated[1])
+            status = child.wait()
+        finally:
+            end_child(child)
+        _read_complaints(complaints, report)
+        if status < 0 or (status > 1 and not report.skipped.counts):
+            raise EngineFailed(complaints.decode("utf-8", "replace"))
+
+
+def _rg_arguments(search: Search, ordered: bool) -> list[str]:
+    expression = search.expression
+    arguments = ["--no-config", "--no-require-git", "--no-ignore-global", "--text", "--no-mmap"]
+    arguments += ["--null", "--stats", "--with-filename", "--no-heading", "--color", "never"]
+    arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
+    arguments.append("--ignore-case" if expression.ignore_case else "--case-sensitive")
+    if search.hidden:
+        arguments.append("--hidden")
+    if search.no_ignore:
+        arguments.append("--no-ignore")
+    if ordered:
+        arguments += ["--sort", "path"]
+    if search.per_file:
+        arguments += ["--max-count", str(search.per_file)]
+    if search.file is None:
+        for glob in search.names.narrow():
+            arguments += ["--glob", glob]
+        arguments += ["--glob", "!.git"]
+    arguments += ["--regexp", expression.rust, "--", "./" + (search.file or "")]
+    return arguments
+
+
+def _record(line: bytes, count: bool) -> Record | None:
+    path, _, rest = line.lstrip(b"\n").rpartition(b"\0")
+    name = os.fsdecode(path).removeprefix("./")
+    if count:
+        return name, int(rest)
+    # A match of nothing at the end of the last line has no column.
+    found = re.match(rb"(\d+):(?:(\d+):)?", rest)
+    return None if found is None else (name, Hit(int(found[1]), int(found[2] or LINE_END) - 1))
+
+
+def _read_complaints(text: bytearray, report: Report) -> None:
+    """Turn `rg: ./x: Permission denied (os error 13)` into a reason for skipping."""
+    for line in os.fsdecode(bytes(text)).splitlines():
+        found = re.fullmatch(r"(?:rg: )?(?:\./)?(.*?): (?:.*: )?(.+?) \(os error \d+\)", line)
+        if found:
+            report.skipped.add("path", f"could not be read: {found[2].lower()}", found[1])

@@ -1,0 +1,39 @@
+"""Simple commands as the walk finds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pegboard.shell.guard.words import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What feeds a command's standard input: a literal text, or the command on the pipe's left."""
+
+    text: str | None = None
+    argv: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """One redirection: operator without descriptor, and its target words."""
+
+    operator: str
+    target: tuple[Word, ...]
+
+
+@dataclass(slots=True)
+class Segment:
+    """One simple command, as the walk hands it on."""
+
+    text: str
+    words: list[Word]
+    assigned: list[tuple[str, Word]]
+    redirects: list[Redirect]
+    stdin: Source | None
+    cwd: str | None
+    #: Where the command would run if an earlier `cd` had failed; deleting looks at these too.
+    other_cwds: tuple[str, ...]
+    functions: frozenset[str]
+    piped_on: bool = False

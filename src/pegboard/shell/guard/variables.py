@@ -1,0 +1,122 @@
+"""Variables that decide what runs or hold secrets: set, exported, printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.expansion import SECRET_NAME
+from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.tables import (
+    ENV_PREFIXES,
+    HARMLESS_ENV,
+    HARMLESS_PROGRAM_VALUES,
+    UNFETTERED_ENV,
+)
+from pegboard.shell.guard.words import Word
+
+_PATH_LISTS: Final = frozenset(
+    {"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"}
+)
+
+
+_LOADS: Final = re.compile(
+    r"--(?:require|import|loader|experimental-loader|inspect|env-file|eval)|(?:^|\s)-r\b|-javaagent|-agent(?:lib|path)|-XX:On|@|data:"
+)
+
+
+_OPTION_LISTS: Final = frozenset(
+    {
+        "NODE_OPTIONS",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "JDK_JAVA_OPTIONS",
+        "MAVEN_OPTS",
+        "GRADLE_OPTS",
+        "MAKEFLAGS",
+        "GOFLAGS",
+    }
+)
+
+
+_COUNTS: Final = re.compile(r"[\w.,:+-]*")
+
+
+def judge_assignment(call: Call, name: str, value: Word) -> None:
+    """A variable that a command, or all that follows, gets."""
+    upper = name.upper()
+    if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)) or upper in HARMLESS_ENV:
+        return
+    text = value.text
+    if upper == "HOME":
+        # The sandbox has its own; programs that read start-up files there are asked about by path.
+        call.doubtful(value)
+        return
+    if upper in ("CDPATH", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
+        return
+    if upper == "LESS" and re.fullmatch(r"-?[A-Za-z0-9]*", text):
+        return
+    if upper in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTFILE"):
+        call.ask(f"{name} decides whether the shell keeps its history")
+    elif (
+        (upper in _PATH_LISTS and value.known and _stays_inside(call, text))
+        or (
+            upper in _OPTION_LISTS
+            and value.known
+            and not _LOADS.search(text)
+            and not re.search(r"exec|overlay|eval", text)
+        )
+        or (
+            value.known
+            and text in HARMLESS_PROGRAM_VALUES
+            and not upper.startswith(("LD_", "DYLD_", "BASH_"))
+            and "PATH" not in upper
+        )
+        or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"))
+    ) or (upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text)):
+        return
+    else:
+        call.ask(f"{name}= decides what runs or where it connects")
+
+
+def _stays_inside(call: Call, text: str) -> bool:
+    parts = [p for p in text.split(":") if p]
+    return all(call.found.places.at(p, call.cwd).kind.name in ("INSIDE", "WORKSPACE") for p in parts)
+
+
+def set_(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if "history" in texts and "+o" in texts:
+        call.ask("the shell would stop keeping its history")
+    if not call.args and call.name == "set":
+        call.ask("set prints all variables")
+    return True
+
+
+def declare(call: Call) -> bool:
+    texts = [w.text for w in call.args]
+    if "HISTFILE" in texts and call.name == "unset":
+        call.ask("the shell would stop keeping its history")
+    if (
+        any(re.fullmatch(r"-\w*p\w*|-x|-f", t) for t in texts)
+        and len([t for t in texts if t[:1] != "-"]) == 0
+        and "-f" not in texts
+    ):
+        call.ask(f"{call.name} prints the environment")
+    if not texts and call.name in ("export", "declare", "typeset"):
+        call.ask(f"{call.name} prints the environment")
+    if "-n" in texts and any(HOLE in t for t in texts):
+        call.ask("a name reference that is not known before it runs")
+    return True
+
+
+def env_printed(call: Call) -> bool:
+    """`env` or `printenv` without a command."""
+    names = [w.text for w in call.args if not w.text.startswith("-") and "=" not in w.text]
+    if call.name == "printenv" and names:
+        if any(SECRET_NAME.search(n) or HOLE in n for n in names):
+            call.ask(f"prints {names[0].replace(HOLE, '…')}")
+        return True
+    call.ask(f"{call.name} prints the environment")
+    return True

@@ -1,0 +1,192 @@
+"""Theme 11: a permission means what the person thought that it meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import AllowOnce, Executor, Policy, Refused, Rule, ToolCall, WritePath, builtin, tool
+from tests.cases.kit import door, rows
+from tests.ledger import owes
+
+
+async def decided(folder: Path, command: str, *, allow: Any = (), deny: Any = (), mode: str = "ask") -> str:
+    """What the policy answers, asked through the executor."""
+    rules = [f"allow exec:{a}" for a in allow] + [f"deny exec:{d}" for d in deny]
+    async with door(folder, "exec", mode=mode, policy=[*rules]) as tools:
+        explained = await tools.explain("exec", {"command": command})
+    assert "decision" in explained, explained
+    return str(explained["decision"])
+
+
+def table(id: str) -> list[str]:
+    return list(rows("11-perm")[id]["input"]["commands"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "api").mkdir()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "a.sh").write_text("echo a\n")
+    (tmp_path / "link.txt").symlink_to("/etc/passwd")
+    return tmp_path
+
+
+@owes("perm-01")
+@pytest.mark.parametrize("command", table("perm-01"))
+async def test_an_allowed_prefix_carries_no_passenger(command: str, folder: Path) -> None:
+    assert await decided(folder, command, allow=["git *"]) in ("ask", "deny")
+
+
+@owes("perm-02")
+@pytest.mark.parametrize("command", table("perm-02"))
+async def test_a_command_whose_parts_are_all_allowed_is_not_asked(command: str, folder: Path) -> None:
+    allow = rows("11-perm")["perm-02"]["input"]["allow"]
+    assert await decided(folder, command, allow=allow) == "allow"
+
+
+@owes("perm-03", "X-23", "K-20")
+@pytest.mark.parametrize("command", table("perm-03"))
+async def test_a_denial_is_found_in_any_part(command: str, folder: Path) -> None:
+    given = rows("11-perm")["perm-03"]["input"]
+
+    answer = await decided(folder, command, allow=given["allow"], deny=given["deny"])
+
+    assert answer == ("ask" if command == given["commands"][-1] else "deny")
+
+
+@owes("perm-04")
+@pytest.mark.parametrize("command", table("perm-04"))
+async def test_a_substitution_is_judged_by_itself(command: str, folder: Path) -> None:
+    allow = rows("11-perm")["perm-04"]["input"]["allow"]
+    assert await decided(folder, command, allow=allow) == ("allow" if command == "echo '$(id)'" else "ask")
+
+
+@owes("perm-05")
+@pytest.mark.parametrize("command", table("perm-05"))
+async def test_a_redirection_is_a_write_of_its_own(command: str, folder: Path) -> None:
+    answer = await decided(folder, command, allow=["echo *"], mode="workspace")
+    assert (answer == "allow") == command.endswith(" out.txt")
+
+
+@owes("perm-07")
+async def test_a_shell_around_the_command_does_not_hide_it_from_the_rules(folder: Path) -> None:
+    command = f"/bin/sh -lc \"cd {folder} && ./scripts/a.sh 'p'\""
+    assert await decided(folder, command, allow=["./scripts/*", "cd *"]) == "allow"
+
+
+@owes("perm-08")
+@pytest.mark.parametrize("command", table("perm-08"))
+async def test_the_inner_program_decides(command: str, folder: Path) -> None:
+    allow = rows("11-perm")["perm-08"]["input"]["allow"]
+    assert await decided(folder, command, allow=allow) == "ask"
+
+
+@owes("perm-09")
+async def test_a_rule_ends_at_the_border_of_a_word(folder: Path) -> None:
+    allow = rows("11-perm")["perm-09"]["input"]["allow"]
+    answers = [await decided(folder, c, allow=allow) for c in table("perm-09")]
+    assert answers == ["ask", "allow", "ask", "allow"]
+
+
+@owes("perm-10", "N-48", "N-61")
+@pytest.mark.parametrize("command", table("perm-10"))
+async def test_no_file_outside_is_shown_however_it_is_named(
+    command: str, folder: Path, own_home: Path
+) -> None:
+    (own_home / ".ssh").mkdir()
+    (own_home / ".ssh" / "id_rsa").write_text("root:x:KEY")
+    (own_home / ".config").mkdir()
+    (own_home / ".config" / "x").write_text("root:x:CONFIG")
+    command = command.split(" (")[0]
+
+    async with door(folder, "exec") as tools:
+        result = await tools.call("exec", {"command": command})
+    async with door(folder, "exec", approver=AllowOnce()) as tools:
+        approved = await tools.call("exec", {"command": command})
+
+    assert "KEY" not in str(result) and "CONFIG" not in str(result)
+    assert "root:x:0:0:root:/root" not in str(result) or "/root" not in Path("/etc/passwd").read_text()
+    assert not result.ok or result.data["exit_code"] != 0 or "daemon:" not in str(result)
+    assert approved is not None
+
+
+@owes("perm-16", "K-49")
+async def test_a_yes_does_not_repeat_the_finished_siblings(folder: Path) -> None:
+    @tool
+    def append(path: WritePath = "log.txt") -> str:
+        """Append a line."""
+        with open(path, "a") as log:
+            log.write("line\n")
+        return "ok"
+
+    (folder / "x").write_text("x")
+    kit = [append, *builtin("delete_file")]
+    async with Executor(kit, workspace=folder, approver=AllowOnce()) as tools:
+        results = await tools.turn(
+            [ToolCall("1", "append", "{}"), ToolCall("2", "delete_file", '{"path": "x"}')]
+        )
+
+    assert [r.ok for r in results] == [True, True]
+    assert (folder / "log.txt").read_text() == "line\n"
+
+
+@owes("perm-18", "G-01")
+async def test_what_was_shown_is_what_runs_or_nothing(folder: Path) -> None:
+    shown: list[Any] = []
+
+    class Slow:
+        async def decide(self, request: Any) -> str:
+            shown.append(request)
+            (folder / "x").write_text("changed while you looked")
+            return "allow"
+
+    (folder / "x").write_text("before")
+    async with door(folder, "delete_file", "write_file", approver=Slow()) as tools:
+        deleted = await tools.call("delete_file", {"path": "x"})
+
+    assert not deleted.ok
+    assert (folder / "x").read_text() == "changed while you looked"
+    assert len(shown) >= 1
+
+
+@owes("perm-18")
+async def test_invisible_characters_of_a_command_are_made_visible_to_who_is_asked(folder: Path) -> None:
+    seen: list[str] = []
+
+    class Look:
+        async def decide(self, request: Any) -> str:
+            seen.append(" ".join([str(e) for e in request.effects] + [str(request.reason)]))
+            return "deny"
+
+    async with door(folder, "exec", mode="ask", approver=Look()) as tools:
+        await tools.call("exec", {"command": "echo safe\u202etxt.exe\u200b; true " + "x" * 3000 + " rm"})
+
+    assert seen and "x" * 3000 in seen[0] and "rm" in seen[0]
+    assert "\u202e" not in seen[0] and "\u200b" not in seen[0]
+
+
+@owes("perm-19", "D-56")
+async def test_a_reason_is_told_and_the_same_call_is_not_asked_twice(folder: Path) -> None:
+    asked: list[Any] = []
+
+    class Friday:
+        async def decide(self, request: Any) -> Refused:
+            asked.append(request)
+            return Refused("not on Fridays")
+
+    (folder / "x").write_text("x")
+    async with door(folder, "delete_file", approver=Friday()) as tools:
+        results = await tools.turn([ToolCall(str(n), "delete_file", '{"path": "x"}') for n in range(2)])
+
+    assert len(asked) == 1
+    assert all("not on Fridays" in str(r) for r in results)
+    assert (folder / "x").exists()
+
+
+def test_rules_are_read_from_lines_as_a_policy_file_has_them() -> None:
+    assert Policy(rules=(Rule.parse("allow exec:git *"),)).rules[0].target == "git *"
+    assert os.path.isdir("/")

@@ -1,0 +1,136 @@
+"""`pegboard chat` in this process: its commands, its approvals, its end (ledger K-25, K-73)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from pegboard.app.home import App
+from pegboard.cli.chat import Chat, _Commands, chat
+from pegboard.cli.options import Options
+from pegboard.core.events import ContextCompacted
+from pegboard.dialects import dialect
+from pegboard.runtime.transcripts import fold
+from tests.ledger import owes
+from tests.transcript import assert_valid_transcript
+
+Talk = Callable[..., str]
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for kind in ("STATE", "CONFIG", "DATA", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def talk(work: Path, capsys: pytest.CaptureFixture[str]) -> Talk:
+    """Type lines into a chat with a scripted model; what it printed."""
+
+    def say(lines: list[str], turns: list[dict[str, Any]], **options: Any) -> str:
+        path = work.parent / "turns.jsonl"
+        path.write_text("\n".join(json.dumps(t) for t in turns))
+        with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+            keys.send_text("".join(f"{line}\r" for line in lines) + "\x04")
+            status = chat(
+                model=f"scripted:{path}", session="chat_x", last=False,
+                options=Options(workspace=work, **{"mode": "ask", **options}),
+            )  # fmt: skip
+        assert status == 0
+        read = capsys.readouterr()
+        return read.out + read.err
+
+    return say
+
+
+def write(text: str) -> dict[str, Any]:
+    return {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": text}}]}
+
+
+@pytest.mark.slow
+@owes("K-25")
+def test_a_no_with_its_reason_reaches_the_model_and_a_yes_carries_out(talk: Talk, work: Path) -> None:
+    shown = talk(
+        ["write it", "what?", "n: not yet", "again", "y", "/exit"],
+        [write("1"), {"text": "all right"}, write("2"), {"text": "written"}],
+    )
+
+    assert "+1" in shown
+    assert "not yet" in shown
+    assert (work / "a.txt").read_text() == "2"
+    assert "the conversation is kept: pegboard chat --session chat_x" in shown
+
+
+@pytest.mark.slow
+@owes("K-73", "K-25")
+def test_every_command_does_what_its_help_says(talk: Talk, work: Path) -> None:
+    shown = talk(
+        ["/help", "/compact", "/tools", "/mode", "/mode full", "/mode odd", "write it", "/undo", "/undo nothing",
+         "/runs", "/usage", "/model", "/model nosuch:model", "/compact", "/nope", "/exit"],
+        [write("1"), {"text": "ok", "usage": {"input_tokens": 7, "output_tokens": 2}}],
+    )  # fmt: skip
+
+    for line in (
+        "shorten what the model is sent", "there is nothing to shorten", "write_file", "mode ask", "mode full",
+        "unknown mode 'odd'", "undone: 1 file changes", "done", "2 model turns, 7 tokens in, 2 out",
+        "scripted:", "tokens, now", "there is no /nope",
+    ):  # fmt: skip
+        assert line in shown, line
+    assert not (work / "a.txt").exists()
+    with App.open(workspace=work) as app:
+        events = app.session_events("chat_x")
+        run = app.store.runs()[0]
+    assert isinstance(events[-1], ContextCompacted)
+    assert run.status == "done"
+    assert_valid_transcript([m for x in fold(events).messages for m in dialect("openai-chat").encode(x)])
+
+
+@pytest.mark.slow
+def test_a_later_chat_goes_on_and_another_model_may_answer(talk: Talk, work: Path) -> None:
+    talk(["hello", "/exit"], [{"text": "hi"}])
+    other = work.parent / "other.jsonl"
+    other.write_text(json.dumps({"text": "I am another"}))
+
+    shown = talk([f"/model scripted:{other}", "who?"], [{"text": "unused"}])  # Ctrl+D ends it.
+
+    assert "1 messages of this session are remembered" in shown
+    assert "I am another" in shown
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_told_and_the_chat_goes_on(talk: Talk) -> None:
+    shown = talk(["one", "two", "/exit"], [{"error": "overloaded"}, {"text": "better"}])
+
+    assert "failed: overloaded" in shown
+    assert "better" in shown
+
+
+def test_commands_values_and_files_are_completed(work: Path) -> None:
+    (work / "notes.md").touch()
+    (work / "sub").mkdir()
+    (work / "sub" / "deep.txt").touch()
+    with App.open(workspace=work) as app:
+        complete = _Commands(app)
+
+        def found(text: str) -> list[str]:
+            return [c.text for c in complete.get_completions(Document(text), None)]
+
+        assert found("/mo") == ["/mode", "/model"]
+        assert found("/mode re") == ["read-only"]
+        assert found("look at @no") == ["@notes.md"]
+        assert found("look at @sub/") == ["@sub/deep.txt"]
+        assert found("look at @../") == []
+        assert found("plain") == []
+    assert Chat is not None

@@ -1,0 +1,50 @@
+"""Every run of these tests is replayed, and every provider would take its transcript (issue 3, done means)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pegboard.app.agent import Agent
+from pegboard.core.codec import event_from_dict, event_to_dict
+from pegboard.core.events import Event, RunStarted
+from pegboard.runtime.replay import replay
+from pegboard.runtime.transcripts import closing, fold
+from tests.runtime.transcripts import valid
+
+
+@pytest.fixture(autouse=True)
+def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep what each run records; behind the test replay it from its stored form and validate it."""
+    kept: list[list[Event]] = []
+    alone = Agent._alone
+
+    async def watched(self: Agent, task: str, tee: Any, *rest: Any) -> Any:
+        before = list(tee.before())
+        try:
+            return await alone(self, task, tee, *rest)
+        finally:
+            kept.append([*before, *tee.mine])
+
+    monkeypatch.setattr(Agent, "_alone", watched)
+    yield
+    for events in kept:
+        again(events)
+
+
+def again(events: list[Event]) -> None:
+    """The last run of some events, replayed and validated."""
+    stored = [event_from_dict(event_to_dict(e)) for e in events]
+    started = [e for e in stored if isinstance(e, RunStarted)]
+    if not started:
+        return
+    history = fold(stored)
+    valid([*history.messages, *([closing(history)] if history.open_calls else [])])
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(replay(stored, started[-1].run))
+    finally:
+        loop.close()
