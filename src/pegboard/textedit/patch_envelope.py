@@ -141,7 +141,7 @@ class _Reader:
         while not self._header_here():
             if not self._rows[self._at].strip() and self._blank_until_header():
                 break
-            hunks.append(self._hunk())
+            hunks.append(self._hunk(may_only_look=moved_to is not None))
         if not hunks and moved_to is None:
             raise bad(row, f"the update of {path} has no hunk", "Add '@@' and the lines that change.")
         return UpdateFile(path=path, hunks=tuple(hunks), moved_to=moved_to)
@@ -155,7 +155,7 @@ class _Reader:
         self._at = at
         return True
 
-    def _hunk(self) -> Hunk:
+    def _hunk(self, *, may_only_look: bool) -> Hunk:
         row = self._at + 1
         seeks: list[str] = []
         start = None
@@ -174,7 +174,8 @@ class _Reader:
                 break
             if not _NO_NEWLINE.match(text):
                 lines.append(self._line(text))
-        if not any(line.sign != " " for line in lines):
+        # With a move, lines that only say where the file is meant to be the right one are a fair check.
+        if not any(line.sign != " " for line in lines) and not (may_only_look and lines):
             raise bad(row, "the hunk changes nothing", "Mark lines with '+' or '-'.")
         return Hunk(lines=tuple(lines), seeks=tuple(seeks), at_end=at_end, start=start, row=row)
 

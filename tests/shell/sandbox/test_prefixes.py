@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pegboard.shell.sandbox.prefixes import interpreter_prefixes
@@ -50,3 +51,25 @@ def test_a_plain_folder_is_bound_alone_and_its_siblings_are_not(tmp_path: Path) 
 
 def test_system_relative_and_missing_folders_need_no_bind(tmp_path: Path) -> None:
     assert interpreter_prefixes(f"/usr/bin:/bin:relative::{tmp_path}/missing") == ()
+
+
+def test_a_folder_on_path_that_this_user_may_not_look_into_is_left_out(tmp_path: Path) -> None:
+    closed = tmp_path / "other" / "bin"
+    make(closed / "python3")
+    (tmp_path / "other").chmod(0)
+    child = os.fork()
+    if child == 0:
+        # Root may look everywhere, so the child is somebody else.
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            os._exit(0 if interpreter_prefixes(f"{closed}:/usr/bin") == () else 1)
+        except OSError:
+            os._exit(2)
+
+    _, status = os.waitpid(child, 0)
+
+    (tmp_path / "other").chmod(0o700)
+    assert os.waitstatus_to_exitcode(status) == 0

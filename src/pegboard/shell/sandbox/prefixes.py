@@ -21,12 +21,14 @@ def interpreter_prefixes(search_path: str) -> tuple[Path, ...]:
 
     A folder on PATH is bound alone unless it belongs to a recognised installation (virtualenv,
     conda, pyenv, nvm, rustup, Go), which is bound whole; HOME and its like never are. Links are
-    followed: a virtualenv brings the installation that it was made from.
+    followed: a virtualenv brings the installation that it was made from. A folder that this user may
+    not look into is left out: PATH may be another user's.
     """
+    # os.path and not Path's tests, which raise where a parent is closed.
     found: dict[Path, None] = {}
     for name in search_path.split(os.pathsep):
         folder = Path(name)
-        if not folder.is_absolute() or not folder.is_dir() or _is_system(folder):
+        if not folder.is_absolute() or not os.path.isdir(folder) or _is_system(folder):
             continue
         _add(found, folder)
         for program in _PROGRAMS:
@@ -37,13 +39,13 @@ def interpreter_prefixes(search_path: str) -> tuple[Path, ...]:
 def _follow(found: dict[Path, None], program: Path) -> None:
     """Add the folder of each link on the way from a program to the real file."""
     for _ in range(16):
-        if not program.is_symlink():
+        if not os.path.islink(program):
             break
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
-        if program.exists() and not _is_system(program):
+        if os.path.exists(program) and not _is_system(program):
             _add(found, program.parent)
     base = program.parent.parent / "pyvenv.cfg"
-    if base.is_file():
+    if os.path.isfile(base):
         _add_venv_home(found, base)
 
 
@@ -51,13 +53,13 @@ def _add(found: dict[Path, None], folder: Path) -> None:
     root = folder
     if folder.name in ("bin", "shims", "Scripts", "condabin"):
         parent = folder.parent
-        if any((parent / mark).exists() for mark in _MARKS) or _has_python_library(parent):
+        if any(os.path.exists(parent / mark) for mark in _MARKS) or _has_python_library(parent):
             root = parent
     if len(root.parts) < 3:
         root = folder
     found[root] = None
     config = root / "pyvenv.cfg"
-    if config.is_file():
+    if os.path.isfile(config):
         _add_venv_home(found, config)
     # Cargo's programs are proxies for the toolchains beside it; its own folder holds credentials.
     if folder.parts[-2:] == (".cargo", "bin"):
@@ -72,7 +74,7 @@ def _add_venv_home(found: dict[Path, None], config: Path) -> None:
     for line in lines:
         key, _, value = line.partition("=")
         home = Path(value.strip())
-        if key.strip() != "home" or not home.is_absolute() or not home.is_dir() or _is_system(home):
+        if key.strip() != "home" or not home.is_absolute() or not os.path.isdir(home) or _is_system(home):
             continue
         if home not in found and home.parent not in found:
             _add(found, home)
@@ -90,7 +92,7 @@ def _is_system(path: Path) -> bool:
 
 
 def _outermost(found: dict[Path, None]) -> list[Path]:
-    existing = sorted((path for path in found if path.is_dir()), key=lambda path: len(path.parts))
+    existing = sorted((path for path in found if os.path.isdir(path)), key=lambda path: len(path.parts))
     out: list[Path] = []
     for path in existing:
         if not any(path == kept or kept in path.parents for kept in out):
