@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pegboard import AllowOnce, Executor, Policy, Refused, Rule, ToolCall, WritePath, builtin, tool
+from pegboard.cli.show import safe
+from pegboard.shell.guard import judge
 from tests.cases.kit import door, rows
-from tests.ledger import owes
+from tests.ledger import SHARED, owes
+from tests.shell.guard_commands import DANGEROUS
 
 
 async def decided(folder: Path, command: str, *, allow: Any = (), deny: Any = (), mode: str = "ask") -> str:
@@ -75,7 +78,7 @@ async def test_a_redirection_is_a_write_of_its_own(command: str, folder: Path) -
 @owes("perm-07")
 async def test_a_shell_around_the_command_does_not_hide_it_from_the_rules(folder: Path) -> None:
     command = f"/bin/sh -lc \"cd {folder} && ./scripts/a.sh 'p'\""
-    assert await decided(folder, command, allow=["./scripts/*", "cd *"]) == "allow"
+    assert await decided(folder, command, allow=["./scripts/*"]) == "allow"
 
 
 @owes("perm-08")
@@ -154,19 +157,42 @@ async def test_what_was_shown_is_what_runs_or_nothing(folder: Path) -> None:
 
 
 @owes("perm-18")
-async def test_invisible_characters_of_a_command_are_made_visible_to_who_is_asked(folder: Path) -> None:
-    seen: list[str] = []
+async def test_an_invisible_character_asks_and_a_long_command_is_shown_whole(folder: Path) -> None:
+    asked: list[Any] = []
 
     class Look:
         async def decide(self, request: Any) -> str:
-            seen.append(" ".join([str(e) for e in request.effects] + [str(request.reason)]))
+            asked.append(request)
             return "deny"
 
-    async with door(folder, "exec", mode="ask", approver=Look()) as tools:
-        await tools.call("exec", {"command": "echo safe\u202etxt.exe\u200b; true " + "x" * 3000 + " rm"})
+    tail = "x" * 3000 + " end"
+    for mode in ("ask", "workspace"):
+        async with door(folder, "exec", mode=mode, approver=Look()) as tools:
+            await tools.call("exec", {"command": f"echo safe\u202etxt.exe\u200b {tail}"})
 
-    assert seen and "x" * 3000 in seen[0] and "rm" in seen[0]
-    assert "\u202e" not in seen[0] and "\u200b" not in seen[0]
+    assert len(asked) == 2
+    for request in asked:
+        assert any(tail in e.target for e in request.effects)
+        assert "U+202E" in request.reason or any("U+202E" in e.reason for e in request.effects)
+        shown = safe(" ".join(e.target for e in request.effects))
+        assert "\u202e" not in shown and "\u200b" not in shown
+
+
+CORPUS = [json.loads(line) for line in (SHARED / "security" / "shell.jsonl").read_text("utf-8").splitlines()]
+
+
+@owes("X-22", "X-25")
+async def test_no_verdict_of_the_guard_gets_lost_on_its_way_to_the_policy(folder: Path) -> None:
+    rank = ("allow", "ask", "deny").index
+    lost: list[str] = []
+    async with door(folder, "exec") as tools:
+        for command in [*(row["input"] for row in CORPUS), *DANGEROUS]:
+            verdict = judge(command, folder).decision
+            preview = await tools.preview("exec", {"command": command})
+            if preview.error is None and rank(preview.decision) < rank(verdict):
+                lost.append(command)
+
+    assert lost == []
 
 
 @owes("perm-19", "D-56")
@@ -189,4 +215,3 @@ async def test_a_reason_is_told_and_the_same_call_is_not_asked_twice(folder: Pat
 
 def test_rules_are_read_from_lines_as_a_policy_file_has_them() -> None:
     assert Policy(rules=(Rule.parse("allow exec:git *"),)).rules[0].target == "git *"
-    assert os.path.isdir("/")

@@ -39,7 +39,7 @@ def verdict(policy: Policy, *effects: Effect, level: Any = "auto") -> str:
         (WRITE, "deny", "ask", "allow", "allow"),
         (OUT, "deny", "ask", "ask", "allow"),
         (Effect("delete", "a"), "deny", "ask", "ask", "allow"),
-        (LS, "allow", "allow", "allow", "allow"),
+        (LS, "allow", "ask", "allow", "allow"),
         (MAKE, "deny", "ask", "allow", "allow"),
         (BLIND, "deny", "ask", "ask", "allow"),
         (Effect("exec", "x", ("x",), at_least="ask"), "deny", "ask", "ask", "allow"),

@@ -274,13 +274,27 @@ class Policy:
             return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
         if kind == "exec" and effect.argv is None and effect.at_least is None:
             return "ask", "the command was not analysed"
-        if kind == "exec" and (mode == "workspace" or effect.read_only):
+        if kind == "exec" and (mode != "ask" or _does_nothing_itself(effect)):
             return "allow", ""
         if mode == "workspace" and kind == "write":
             return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
         if mode == "workspace" and effect.at_least == "allow":
             return "allow", ""
         return "ask", f"{kind} asks in mode {mode}"
+
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+
+
+def _does_nothing_itself(effect: Effect) -> bool:
+    """`cd`, and a shell around commands that are effects of their own (case perm-07)."""
+    if effect.at_least != "allow" or not effect.argv:
+        return False
+    program, *options = effect.argv
+    around = program.rpartition("/")[2] in _SHELLS and any(
+        o.startswith("-") and "c" in o for o in options[:1]
+    )
+    return program == "cd" or around
 
 
 def _despite(rule: Rule) -> bool:

@@ -159,6 +159,10 @@ class Rule:
             return False
         # What forbids is read widely, what allows narrowly.
         forbids = self.verdict != "allow"
+        blind = effect.kind == "exec" and effect.argv is None and effect.at_least == "ask"
+        if blind and self.kind == "exec" and not forbids and not self.override:
+            # Analysed, and still nobody knows what will run: no pattern of commands speaks of it (perm-03).
+            return False
         if not target_matches(self.target, effect, situation, forbids=forbids):
             return False
         return not any(target_matches(u, effect, situation) for u in self.unless)

@@ -353,10 +353,6 @@ class _RecordedExecutor:
         """See `resolve`."""
         return True
 
-    def advertised(self) -> _RecordedExecutor:
-        """Nothing is offered to anyone."""
-        return self
-
     async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}

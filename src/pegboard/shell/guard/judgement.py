@@ -94,12 +94,25 @@ def judge(
             # The nesting limit counts our own frames; the caller may already stand deep in the stack.
             found.ask("the command is nested too deeply to be judged")
             found.effects.append(Effect("exec", command[:200], at_least="ask", reason=found.reason))
-    effects = tuple(found.effects)
+    effects = _with_verdict(found, command)
     writes = any(e.kind in ("write", "delete") for e in effects)
     read_only = (
         not writes and found.decision == "allow" and all(e.read_only for e in effects if e.kind == "exec")
     )
     return Judgement(decision=found.decision, reason=found.reason, effects=effects, read_only=read_only)
+
+
+def _with_verdict(found: Findings, command: str) -> tuple[Effect, ...]:
+    """The effects; where none carries the verdict on the command as a whole, one more that does.
+
+    A policy sees effects only: what made the guard ask must not get lost between them.
+    """
+    rank = ("allow", "ask", "deny").index
+    carried = max((rank(e.at_least or "allow") for e in found.effects), default=0)
+    if rank(found.decision) <= carried:
+        return tuple(found.effects)
+    whole = Effect("exec", command[:200], at_least=found.decision, reason=found.reason)
+    return (*found.effects, whole)
 
 
 def inspection(judgement: Judgement) -> Inspection:
