@@ -69,7 +69,9 @@ def policies() -> None:
         same = (effects(3)[number],)
         warm = median_us(lambda n, e=same: many(e, HERE))
         floor = median_us(lambda n, i=number: none((effects(n)[i],), HERE))
-        scan = median_us(lambda n, i=number: [r for r in rules if r.covers(effects(n)[i], HERE)], times=20, rounds=3)
+        scan = median_us(
+            lambda n, i=number: [r for r in rules if r.covers(effects(n)[i], HERE)], times=20, rounds=3
+        )
         find = median_us(lambda n, i=number: index.find(effects(n)[i], HERE))
         print(
             f"policy {kind:8} new {cold - made:6.1f} us, repeated {warm:5.1f} us; no rules {floor - made:5.1f} us, "
@@ -100,13 +102,19 @@ def audit() -> None:
 
         whole = asyncio.run(write())
         log.close()
-        body = json.dumps({"type": "call.started", "tool": "read_file", "arguments": {"path": "src/a.py"}}).encode()
+        body = json.dumps(
+            {"type": "call.started", "tool": "read_file", "arguments": {"path": "src/a.py"}}
+        ).encode()
         db = store._db
         start = time.perf_counter()
         for chunk in range(0, len(events), 512):
             db.execute("BEGIN IMMEDIATE")
-            db.executemany("INSERT INTO payloads VALUES ('bare',?,?)", [(chunk + i, body) for i in range(512)])
-            db.executemany("INSERT INTO entries VALUES ('bare',?,'r','t',0,'d','m')", [(chunk + i,) for i in range(512)])
+            db.executemany(
+                "INSERT INTO payloads VALUES ('bare',?,?)", [(chunk + i, body) for i in range(512)]
+            )
+            db.executemany(
+                "INSERT INTO entries VALUES ('bare',?,'r','t',0,'d','m')", [(chunk + i,) for i in range(512)]
+            )
             db.execute("COMMIT")
         bare = (time.perf_counter() - start) / len(events) * 1e6
         print(f"audit record  committed {whole:.1f} us, bare rows {bare:.1f} us, ratio {whole / bare:.1f}")
@@ -145,7 +153,9 @@ def calls() -> None:
         for _ in range(20000):
             await add.function(1, 2)
         bare = (time.perf_counter() - start) / 20000 * 1e6
-        print(f"call          pure {pure:.1f} us, with a read effect {read:.1f} us, bare coroutine {bare:.2f} us")
+        print(
+            f"call          pure {pure:.1f} us, with a read effect {read:.1f} us, bare coroutine {bare:.2f} us"
+        )
 
     asyncio.run(run())
 

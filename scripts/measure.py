@@ -144,7 +144,11 @@ def toolcall_text() -> list[tuple[str, str, str]]:
 
     calls, none = with_calls(), without_calls()
     return [
-        ("toolcall_text: calls exact", f"{sum(matches(r['expect'], read(r)) for r in calls)} of {len(calls)}", "320 of 341"),
+        (
+            "toolcall_text: calls exact",
+            f"{sum(matches(r['expect'], read(r)) for r in calls)} of {len(calls)}",
+            "320 of 341",
+        ),
         ("toolcall_text: false calls", f"{sum(bool(read(r)) for r in none)} of {len(none)}", "0"),
     ]
 

@@ -184,7 +184,9 @@ async def test_long_calls_become_tasks_for_clients_that_can_and_only_for_them() 
     can = {"extensions": {EXTENSION: {}}, "elicitation": {}}
     async with http(task_after_s=0.05, task_modes={"send_mail": "required"}) as (url, client):
 
-        async def post(method: str, capabilities: dict[str, Any], routed: str, /, **params: Any) -> dict[str, Any]:
+        async def post(
+            method: str, capabilities: dict[str, Any], routed: str, /, **params: Any
+        ) -> dict[str, Any]:
             headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": routed}
             answer = await client.post(url, json=modern(1, method, capabilities, **params), headers=headers)
             return answer.json()

@@ -99,10 +99,14 @@ class App:
         return cls(paths, settings, workspace=folder, policy=decided)
 
     @property
+    def _history(self) -> Path:
+        return self.paths.state / "history.sqlite"
+
+    @property
     def store(self) -> SqliteStore:
         """The history, opened at first use."""
         if self._store is None:
-            self._store = SqliteStore(self.paths.state / "history.sqlite")
+            self._store = SqliteStore(self._history)
         return self._store
 
     @property
@@ -136,12 +140,14 @@ class App:
         only: str | None = None,
         kit: Toolkit | None = None,
         recorder: Recorder | None = None,
+        recorded: bool = True,
     ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block.
 
         Args:
             approver, provide, session, recorder: see Executor.
             only: build just what the tool of this name needs, for one call.
+            recorded: False for a preview: nothing is written.
             kit: offer these; None = the App's tools and those of the configured MCP servers, which
                 are started when a tool that is not ours is wanted.
         """
@@ -157,12 +163,13 @@ class App:
         if only is not None and len(kit) == 1 and "Shell" in needs:
             # Nobody could follow a background command once this call is over.
             needs.discard("Jobs")
-        # Opened before anything is done: a damaged history must not be found out afterwards.
-        store = self.store
+        # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
+        # nothing, so it makes no history where there is none.
+        store = self.store if recorded or self._history.exists() else None
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=lambda: store, paths=self.paths, config=self.config,
+            store=None if store is None else lambda: store, paths=self.paths, config=self.config,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(

@@ -34,7 +34,7 @@ def call(tool: str, values: list[str], *, args: str | None, preview: bool, optio
 
 
 async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
-    async with app.executor(only=tool) as door:
+    async with app.executor(only=tool, recorded=False) as door:
         preview = await door.preview(tool, arguments)
     if options.json:
         print_json(preview_row(preview))

@@ -349,7 +349,7 @@ def check_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Check that tools keep to what a runtime relies on: pegboard check my_tools.py"""
+    """Check tools against what a runtime relies on: check my_tools.py"""
     from pegboard.cli.check import check
     from pegboard.cli.options import Options
 

@@ -40,11 +40,10 @@ class Progress:
                 self._end_line()
                 LINE.set(safe(event.tool))
                 verdict = {"allow": "green", "ask": "yellow", "deny": "red"}[event.decision]
-                decided = (
-                    event.decision
-                    if not event.approver
-                    else f"{event.decision}, approved by {event.approver}"
-                )
+                decided: str = event.decision
+                if event.approver not in ("", "nobody"):
+                    verb = "refused" if event.decision == "deny" else "approved"
+                    decided = f"{event.decision}, {verb} by {event.approver}"
                 say(
                     f"{paint('▸ ' + event.tool, 'bold')}  {effects_line(event.effects)}  [{paint(decided, verdict)}]"
                 )

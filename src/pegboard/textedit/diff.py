@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from pegboard.textedit import spans
@@ -143,8 +143,40 @@ def _render(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
     if len(old) + len(new) > MAX_DIFF_LINES:
         yield from _as_blocks(old, new, skipped)
         return
-    for line in islice(difflib.unified_diff(old, new, n=_CONTEXT), 2, None):
-        yield _shift(line, skipped) if line.startswith("@@") else _show(line)
+    # Equal ends stay context: a matcher that may align them as it likes can use them up, and a hunk with
+    # less context behind than before is taken by patch(1) for one at the end of the file.
+    head, tail = common_ends(old, new)
+    matcher = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
+    middle = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
+    opcodes = [("equal", 0, head, 0, head)] * bool(head) + middle
+    opcodes += [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] * bool(tail)
+    matcher = difflib.SequenceMatcher(None, old, new)
+    matcher.opcodes = opcodes
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        yield from _hunk(group, old, new, skipped)
+
+
+def _hunk(
+    group: list[tuple[str, int, int, int, int]], old: list[str], new: list[str], skipped: int
+) -> Iterator[str]:
+    (_, a, _, c, _), (_, _, b, _, d) = group[0], group[-1]
+    yield f"@@ -{_span(a, b, skipped)} +{_span(c, d, skipped)} @@\n"
+    for tag, a, b, c, d in group:
+        if tag == "equal":
+            for line in old[a:b]:
+                yield _show(" " + line)
+            continue
+        for line in old[a:b]:
+            yield _show("-" + line)
+        for line in new[c:d]:
+            yield _show("+" + line)
+
+
+def _span(start: int, stop: int, skipped: int) -> str:
+    """`first,count` as diff writes it: one line has no count, an empty side counts the line before."""
+    length = stop - start
+    first = start + skipped + (1 if length else 0)
+    return str(first) if length == 1 else f"{first},{length}"
 
 
 def _as_blocks(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
@@ -161,18 +193,6 @@ def _as_blocks(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
     ]
     for sign, line in marked:
         yield _show(sign + line)
-
-
-def _shift(header: str, by: int) -> str:
-    """The hunk header with the skipped head's lines added to both line numbers."""
-    _, old, new, _ = header.split(" ", 3)
-    return f"@@ -{_moved(old, by)} +{_moved(new, by)} @@\n"
-
-
-def _moved(span: str, by: int) -> str:
-    first, comma, count = span[1:].partition(",")
-    # An empty side counts the line before it, and 0 where nothing comes before.
-    return f"{int(first) + by}{comma}{count}"
 
 
 def _show(line: str) -> str:
