@@ -322,7 +322,6 @@ def test_one_file_may_be_updated_twice_and_dot_paths_are_one() -> None:
     assert apply({"f": "a\n", "./f": "a\n"}, patch)["f"] == b"c\n"
 
 
-@owes("patch-06")
 def test_a_move_may_name_lines_that_stay_and_they_are_checked() -> None:
     patch = envelope("*** Update File: a", "*** Move to: d/b", "@@", " x")
 
@@ -331,6 +330,7 @@ def test_a_move_may_name_lines_that_stay_and_they_are_checked() -> None:
         apply({"a": "z\n"}, patch)
 
 
+@owes("patch-06")
 def test_a_pure_move_is_a_move_and_its_bytes_are_not_touched() -> None:
     done = patched({"f": b"\x00\x01"}, envelope("*** Update File: f", "*** Move to: g"))
 
