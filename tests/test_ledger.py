@@ -19,13 +19,18 @@ OF_LATER_PARTS = (
 
 
 def known() -> set[str]:
-    """Every row of the ledger, every section of its conflicts, and every case."""
+    """Every row of the ledger, every case, and every row of the corpora of attacks."""
     rows = set(ROW.findall((SHARED / "spec/features.md").read_text(encoding="utf-8")))
     cases = {
         json.loads(line)["id"]
         for line in (SHARED / "cases/dev.jsonl").read_text(encoding="utf-8").splitlines()
     }
-    return rows | cases
+    attacks = {
+        json.loads(line)["id"]
+        for path in (SHARED / "security").glob("*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    }
+    return rows | cases | attacks
 
 
 def tagged() -> dict[str, str]:

@@ -111,10 +111,9 @@ async def test_no_file_outside_is_shown_however_it_is_named(
     async with door(folder, "exec", approver=AllowOnce()) as tools:
         approved = await tools.call("exec", {"command": command})
 
-    assert "KEY" not in str(result) and "CONFIG" not in str(result)
-    assert "root:x:0:0:root:/root" not in str(result) or "/root" not in Path("/etc/passwd").read_text()
-    assert not result.ok or result.data["exit_code"] != 0 or "daemon:" not in str(result)
-    assert approved is not None
+    for one in (result, approved):
+        assert "KEY" not in str(one) and "CONFIG" not in str(one)
+        assert "daemon:" not in str(one)
 
 
 @owes("perm-16", "K-49")

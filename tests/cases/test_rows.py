@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -113,4 +112,3 @@ def test_the_families_of_the_workspace_are_there() -> None:
         one = builtin(name)
         described = one.schemas("openai-chat")[0]["function"]
         assert described["description"] and described["parameters"]["type"] == "object"
-    assert os.sep == "/"

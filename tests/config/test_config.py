@@ -62,6 +62,7 @@ limits = {turns = 3, tokens = 100, money = 0.5, wall_s = 9}
 JSON5 = "// mine\n" + json.dumps(WHOLE)[:-1].replace('"mode"', "'mode'") + ",}"
 
 
+@owes("X-56")
 @pytest.mark.parametrize(
     ("name", "text"),
     [
