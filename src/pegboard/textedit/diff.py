@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from pegboard.textedit import spans
 from pegboard.textedit.encoding import UTF8, Encoding, NotText, decode, detect
@@ -17,6 +17,8 @@ MAX_DIFF_LINES: Final = 20_000
 """Lines of the two differing middles together up to which they are compared line by line."""
 
 _MAX_LINE: Final = 2_000
+_Op: TypeAlias = tuple[str, int, int, int, int]
+"""As difflib gives it: tag, old from and to, new from and to."""
 _CONTEXT: Final = 3
 
 
@@ -150,15 +152,30 @@ def _render(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
     middle = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
     opcodes = [("equal", 0, head, 0, head)] * bool(head) + middle
     opcodes += [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] * bool(tail)
-    matcher = difflib.SequenceMatcher(None, old, new)
-    matcher.opcodes = opcodes
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
+    for group in _groups(opcodes):
         yield from _hunk(group, old, new, skipped)
 
 
-def _hunk(
-    group: list[tuple[str, int, int, int, int]], old: list[str], new: list[str], skipped: int
-) -> Iterator[str]:
+def _groups(opcodes: list[_Op]) -> Iterator[list[_Op]]:
+    """The operations of each hunk: changes that stand close, with their context."""
+    group: list[_Op] = []
+    for tag, a, b, c, d in opcodes:
+        if tag != "equal":
+            group.append((tag, a, b, c, d))
+            continue
+        if group:
+            kept = min(_CONTEXT, b - a)
+            if b - a <= 2 * _CONTEXT and b != opcodes[-1][2]:
+                group.append((tag, a, b, c, d))
+                continue
+            yield [*group, (tag, a, a + kept, c, c + kept)]
+        first = max(a, b - _CONTEXT)
+        group = [(tag, first, b, d - (b - first), d)]
+    if any(op[0] != "equal" for op in group):
+        yield group
+
+
+def _hunk(group: list[_Op], old: list[str], new: list[str], skipped: int) -> Iterator[str]:
     (_, a, _, c, _), (_, _, b, _, d) = group[0], group[-1]
     yield f"@@ -{_span(a, b, skipped)} +{_span(c, d, skipped)} @@\n"
     for tag, a, b, c, d in group:
