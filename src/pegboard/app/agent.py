@@ -329,6 +329,12 @@ class Agent:
         tee.listen(listener)
         if session is not None:
             self._busy[session] = state
+
+        def told(text: str) -> None:
+            state.inbox.append(UserMessage.of(text))
+
+        listeners = self.executor.wiring.listeners
+        listeners.append(told)
         try:
             if traced is None:
                 return await loop.run(task, state=state, context=context, history=history)
@@ -337,6 +343,7 @@ class Agent:
                 ended(finished)
                 return finished
         finally:
+            listeners.remove(told)
             if session is not None:
                 self._busy.pop(session, None)
 

@@ -17,7 +17,7 @@ from pegboard.app.snapshots import JournalSnapshots
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.files.journal import Journal
-from pegboard.ports.jobs import Jobs
+from pegboard.ports.jobs import Jobs, Process
 from pegboard.ports.shell import Inspection, Shell
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
@@ -60,7 +60,16 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
     )
     wiring.provided.setdefault(Shell, shell)
     if want_jobs:
-        jobs = BackgroundCommands(shell)
+
+        def ended(process: Process) -> None:
+            told = (
+                f"[The background command {process.process_id} has ended: {process.state}, exit code "
+                f"{process.exit_code}. process action=poll shows what it wrote.]"
+            )
+            for listener in tuple(wiring.listeners):
+                listener(told)
+
+        jobs = BackgroundCommands(shell, on_end=ended)
         wiring.provided.setdefault(Jobs, jobs)
         wiring.closers.append(jobs.close)
 

@@ -32,6 +32,7 @@ class Wiring:
         policy, provided, shaper, grants, safeguards: what the pipeline takes.
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
+        listeners: hear what an agent should be told between its turns (ledger K-46).
     """
 
     workspace: Path | None
@@ -42,6 +43,7 @@ class Wiring:
     safeguards: Safeguards = field(default_factory=lambda: Safeguards(taints=Taints()))
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
+    listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
 
     @classmethod
     def of(
