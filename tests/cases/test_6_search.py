@@ -168,7 +168,7 @@ async def test_a_catastrophic_pattern_ends_and_blocks_nobody(tmp_path: Path) -> 
     beating.cancel()
 
     assert took < 3
-    assert beats >= took / 0.01 / 4
+    assert beats + 1 >= took / 0.01 / 4
 
 
 @owes("search-18")
