@@ -25,7 +25,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: setup packages lint
 	$(BIN)/python -m mkdocs build --strict -q -d $$(mktemp -d)
