@@ -83,7 +83,7 @@ async def exec_(
         yield_ms: Wait this many milliseconds, then let it go on in the background.
         pty: Run it in a terminal, for programs that insist on one. Implies background.
         description: What it is for, in a few words.
-        hosts: Hosts it must reach, such as pypi.org; without them it has no network.
+        hosts: Hosts it must reach, such as api.example.com; without them it has no network.
         timeout_ms: The timeout in milliseconds, instead of timeout.
     """
     known: dict[str, Any] = planned.private if planned is not None and planned.private else {}

@@ -1,0 +1,30 @@
+"""An edit is previewed, made, and taken back; nothing leaves the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from pegboard import Executor, builtin
+from pegboard.files.undo import Last
+from pegboard.ports.files import Files
+
+
+async def main() -> None:
+    """Show the diff first, then change the file, then undo it."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes = Path(folder) / "notes.txt"
+        notes.write_text("The release is on Friday.\n")
+        wanted = {"path": "notes.txt", "old_string": "Friday", "new_string": "Monday"}
+        async with Executor(builtin("edit_file", "read_file"), workspace=folder) as door:
+            preview = await door.preview("edit_file", wanted)
+            print(preview.decision, [str(e) for e in preview.effects])
+            print(preview.changes[0].diff)
+            print(await door.call("edit_file", wanted))
+            print(await door.call("read_file", {"path": "../outside.txt"}))
+            await door.wiring.provided[Files].undo(Last())
+            assert notes.read_text() == "The release is on Friday.\n"
+
+
+asyncio.run(main())
