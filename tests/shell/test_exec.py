@@ -301,6 +301,6 @@ async def _no_process(words: str) -> None:
 
 def _arguments(pid: str) -> str:
     try:
-        return Path("/proc", pid, "cmdline").read_text()
+        return Path("/proc", pid, "cmdline").read_text(errors="replace")
     except OSError:
         return ""
