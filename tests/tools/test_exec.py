@@ -166,7 +166,10 @@ async def test_a_command_that_the_guard_denies_is_not_started(tmp_path: Path) ->
 async def test_named_hosts_are_effects_that_the_policy_sees(door: Door) -> None:
     preview = await door.executor.preview("exec", {"command": "curl x", "hosts": ["packages.example"]})
 
-    assert [(e.kind, e.target) for e in preview.effects] == [("exec", "curl x"), ("connect", "packages.example")]
+    assert [(e.kind, e.target) for e in preview.effects] == [
+        ("exec", "curl x"),
+        ("connect", "packages.example"),
+    ]
 
 
 async def test_without_a_sandbox_every_command_asks(tmp_path: Path) -> None:
