@@ -12,7 +12,7 @@ from tests.test_ledger import TAG
 
 ELSEWHERE = {
     # Steps of a run that another folder tries: a killed process, a session's end, a deferred catalogue.
-    "perm-13": "tests/core/test_grants.py",
+    "perm-13": "tests/cases/test_11_perm_late.py",
     "context-06": "tests/runtime/test_killed.py",
 }
 

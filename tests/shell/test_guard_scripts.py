@@ -147,7 +147,7 @@ async def test_always_for_a_script_asks_again_when_the_script_has_changed(worksp
     assert len(person.requests) == 2
 
 
-@owes("X-58", "perm-18")
+@owes("perm-18")
 @pytest.mark.slow
 async def test_the_sandbox_and_the_variable_names_are_part_of_what_is_approved(workspace: Path) -> None:
     async with door(workspace, Person()) as made:
@@ -158,7 +158,7 @@ async def test_the_sandbox_and_the_variable_names_are_part_of_what_is_approved(w
     assert not any("=" in name for name in environment)
 
 
-@owes("perm-13")
+@owes("perm-19")
 @pytest.mark.slow
 async def test_a_refusal_carries_its_reason_to_the_model_and_is_not_asked_twice_in_a_turn(
     workspace: Path,
