@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.core import plain
 from pegboard.core.annotations import MISSING, resolve_nested
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, shown
@@ -38,15 +39,19 @@ def build(
     Raises:
         BuildError: a type that JSON cannot say; function, parameter and type are told.
     """
-    adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
-    schema = json_schema(adapter, label, "validation")
-    properties = cast("dict[str, Any]", schema.get("properties", {}))
     out: dict[str, Any] = {
         "type": "object",
-        "properties": properties,
+        "properties": {},
         "required": [p.name for p in parameters if p.required],
         "additionalProperties": open_,
     }
+    ready = plain.build(parameters, open_=open_)
+    if ready is not None:
+        validator, out["properties"] = ready
+        return validator, out
+    adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
+    schema = json_schema(adapter, label, "validation")
+    out["properties"] = schema.get("properties", {})
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
     return cast("SchemaValidator", adapter.validator), out
