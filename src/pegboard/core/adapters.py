@@ -17,7 +17,7 @@ import asyncio
 import base64
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, cast
 
 from pegboard.core.abort import AbortSignal
@@ -29,6 +29,7 @@ from pegboard.core.foreign import ToolParameter, from_parameters, from_property_
 from pegboard.core.result import Notes, ToolResult, render_error
 from pegboard.core.signature import Signature
 from pegboard.core.tool import Level, Tool
+from pegboard.core.values import record
 
 _BAGS: Final = frozenset({"params", "parameters", "args", "arguments", "input"})
 _LEVELS: Final[dict[str, Level]] = {
@@ -39,7 +40,7 @@ _LEVELS: Final[dict[str, Level]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Style:
     """What a document promises about its tools, beside their shape.
 
@@ -172,7 +173,7 @@ def result_of(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class _Call:
     """Calls a foreign function and reads what it returns or raises."""
 

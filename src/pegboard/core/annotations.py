@@ -6,13 +6,13 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Annotated, Any, Final, ForwardRef, Union, cast, get_args, get_origin
 
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError
 from pegboard.core.params import Alias, EffectMarker, Example, InjectMarker
+from pegboard.core.values import record
 
 
 class Missing:
@@ -30,7 +30,7 @@ _VARKEYWORDS: Final = inspect.CO_VARKEYWORDS
 _INFERRED: Final = (bool, int, float, str)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Raw:
     """The parameters of a function as they stand in its code.
 
@@ -47,7 +47,7 @@ class Raw:
     owner: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts:
     """What an annotation says beside the type.
 

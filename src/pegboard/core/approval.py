@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from pegboard.core.call import ToolCall
 from pegboard.core.effects import Change, Effect
+from pegboard.core.values import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ApprovalRequest:
     """One call that may run only after a yes.
 
@@ -42,7 +43,7 @@ class ApprovalRequest:
     run: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Approved:
     """A yes.
 
@@ -59,7 +60,7 @@ class Approved:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     """A no; the model sees the reason."""
 
@@ -67,7 +68,7 @@ class Refused:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Waiting:
     """Nobody can answer now: the question is kept and the call is suspended.
 

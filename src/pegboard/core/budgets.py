@@ -7,7 +7,7 @@ answer with what it has (the hard stop). Nothing that runs is ended by a budget.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -15,12 +15,13 @@ from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context
 from pegboard.core.errors import BudgetExceeded, ConfigError
 from pegboard.core.rules import glob
+from pegboard.core.values import record
 
 Span: TypeAlias = Literal["run", "session", "day", "ever"]
 SPANS: Final[tuple[Span, ...]] = ("run", "session", "day", "ever")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Spent:
     """What was used: calls, wall seconds, bytes of result text, US dollars."""
 
@@ -41,7 +42,7 @@ class Spent:
 MEASURES: Final = tuple(f.name for f in fields(Spent))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Budget:
     """One budget.
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pegboard.core.values import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class ToolCall:
     """A call as a model or caller sent it: untrusted, immutable.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
+from pegboard.core.values import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Text:
     """Plain text."""
 
@@ -19,7 +20,7 @@ class Text:
         return {"type": "text", "text": self.text}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Image:
     """An image, whole.
 
@@ -38,7 +39,7 @@ class Image:
         return {"type": "image", "mime_type": self.mime_type, "data": _b64(self.data), "label": self.label}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Audio:
     """A sound, whole."""
 
@@ -50,7 +51,7 @@ class Audio:
         return {"type": "audio", "mime_type": self.mime_type, "data": _b64(self.data)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class File:
     """A file handed on as it is (PDF, archive), or a reference where `data` is None."""
 

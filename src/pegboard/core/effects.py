@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
+
+from pegboard.core.values import record
 
 EffectKind: TypeAlias = Literal[
     "read", "write", "delete", "exec", "connect", "send", "spawn", "schedule", "spend", "control", "call"
@@ -39,7 +41,7 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return worst
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effect:
     """One thing that a call does.
 
@@ -78,7 +80,7 @@ PURE: Final[tuple[Effect, ...]] = ()
 """Declares a tool that touches nothing: no effects."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Change:
     """One file that a ChangeSet creates, modifies, deletes or moves.
 
@@ -119,7 +121,7 @@ class Change:
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChangeSet:
     """All file changes of one call, computed first, then previewed or committed as a whole.
 
@@ -152,7 +154,7 @@ class ChangeSet:
 NO_CHANGES: Final = ChangeSet()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """What one call will do: its effects and, for file tools, its exact changes.
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
-from pegboard.core.values import value
+from pegboard.core.values import record, value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RunStarted:
     """A run begins."""
 
@@ -26,7 +26,7 @@ class RunStarted:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RunResumed:
     """A run that had ended early or waited is taken up again; its later events stand behind this one."""
 
@@ -36,7 +36,7 @@ class RunResumed:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserSaid:
     """A message went into the transcript on a person's behalf.
 
@@ -50,7 +50,7 @@ class UserSaid:
     by: str = "user"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextPiece:
     """A piece of the model's text as it streams; not stored."""
 
@@ -58,7 +58,7 @@ class TextPiece:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThinkingPiece:
     """A piece of the model's reasoning as it streams; not stored."""
 
@@ -66,7 +66,7 @@ class ThinkingPiece:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelReplied:
     """One model turn is complete."""
 
@@ -101,7 +101,7 @@ class CallStarted:
     observed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class PermissionRequested:
     """A call waits for a yes (ledger A-05)."""
 
@@ -115,7 +115,7 @@ class PermissionRequested:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class CallUpdate:
     """A partial result of a running call (ledger M-44); not stored."""
 
@@ -125,7 +125,7 @@ class CallUpdate:
     update: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallFinished:
     """A call has its one result (ledger A-04: TOOL_COMPLETE)."""
 
@@ -133,7 +133,7 @@ class CallFinished:
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Notice:
     """Something that a person should know and no model needs (a budget near its end, a retry)."""
 
@@ -142,7 +142,7 @@ class Notice:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ContextCompacted:
     """The conversation was shortened to fit the model's window (ledger K-73).
 
@@ -162,7 +162,7 @@ class ContextCompacted:
     dropped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RunFinished:
     """A run ends. `status`: done, suspended, limit or failed."""
 

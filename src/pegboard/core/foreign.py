@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import Schema, pointer
+from pegboard.core.values import record
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -155,7 +155,7 @@ def _shortened(message: str, value: Any) -> str:
     return short if len(short) <= 200 else f"{short[:197]}…"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolParameter:
     """One parameter in 004's form (ledger A-07, X-59).
 

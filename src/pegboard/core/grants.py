@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 from pegboard.core.approval import ApprovalRequest, Approved
@@ -12,12 +12,13 @@ from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.effects import Effect
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.rules import Situation
+from pegboard.core.values import record
 
 ALWAYS_S: Final = 30 * 24 * 3600.0
 """How long an `always` lasts unless the person says otherwise (decisions 5)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Grant:
     """One remembered yes: this tool, these exact targets, this workspace.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from pegboard.core.values import record
 
 MAX_CHARS: Final = 10_000
 """Characters of one result's text that a model sees (DESIGN 5, ledger N-67, X-19)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Limits:
     """What ends a run.
 

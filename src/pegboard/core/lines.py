@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pegboard.core.values import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lines:
     """Some lines of a text.
 
@@ -23,7 +23,7 @@ class Lines:
     cut: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """What fits of them.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 from pegboard.core.effects import EffectKind
+from pegboard.core.values import record
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EffectMarker:
     """In `Annotated[...]`: the parameter's value is the target of an effect.
 
@@ -25,12 +25,12 @@ class EffectMarker:
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InjectMarker:
     """In `Annotated[...]`: the runtime fills the parameter; the schema does not show it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alias:
     """In `Annotated[...]`: further spellings of a parameter's name, accepted but not advertised."""
 
@@ -40,7 +40,7 @@ class Alias:
         object.__setattr__(self, "names", names)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Example:
     """In `Annotated[...]`: an example value, shown in schemas and prompts."""
 

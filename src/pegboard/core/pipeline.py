@@ -67,6 +67,7 @@ from pegboard.core.signature import Parameter
 from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.core.values import record
 
 DEFAULT_TIMEOUT_S: Final = 600.0
 """Wall seconds of a call whose tool sets no limit of its own."""
@@ -79,7 +80,7 @@ _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
 """Effects outside this machine: their intent survives a power cut (decisions 18)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Invocation:
     """What a middleware sees: an authorised call about to run. Read-only.
 
@@ -128,7 +129,7 @@ class Turn:
     refused: dict[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Preview:
     """What a call would do (ledger G-01).
 

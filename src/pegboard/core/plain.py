@@ -73,7 +73,7 @@ def build(
 
 def _sayable(default: Any) -> bool:
     """Whether JSON says this default as it stands."""
-    kind: Any = type(default)
+    kind = cast("Any", type(default))
     if kind is float:
         return math.isfinite(default)
     if kind is str:
@@ -103,7 +103,7 @@ def _read(annotation: Any) -> Both | None:
 
 
 def _literal(values: tuple[Any, ...]) -> Both | None:
-    kind: Any = type(values[0])
+    kind = cast("Any", type(values[0]))
     if kind not in (str, int) or any(type(v) is not kind for v in values):
         return None
     shown: dict[str, Any] = {"const": values[0]} if len(values) == 1 else {"enum": list(values)}

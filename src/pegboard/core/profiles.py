@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, cast
 
 from pegboard.core.decode import Decoded, read_object
@@ -14,6 +14,7 @@ from pegboard.core.problems import Problem, refuse
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Signature
 from pegboard.core.tool import RenderFunction, Tool, ToolLimits
+from pegboard.core.values import record
 
 TOOL_ALIASES: Final[dict[str, str]] = {
     "read": "read_file",
@@ -37,7 +38,7 @@ alias itself is no tool of the kit."""
 LOCALES: Final = ("en", "zh")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Given:
     """One parameter as a profile advertises it.
 
@@ -59,7 +60,7 @@ class Given:
         return self.name if self.to == "" else self.to
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Row:
     """One tool as a profile advertises it.
 
@@ -86,7 +87,7 @@ class Row:
     max_chars: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Profile:
     """How one system names things.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pegboard.core.lenient import Reader, Unrepairable
+from pegboard.core.values import record
 
 _FENCE: Final = re.compile(r"(?<!`)`{3,}+[ \t]*+[A-Za-z0-9_+-]*+\s*+(?=[{\[(])")
 _START: Final = re.compile(r"[{\[]")
@@ -18,7 +18,7 @@ _EXACT_TRIES: Final = 8
 _MAX_VALUES: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repaired:
     """A value read out of malformed text.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.values import record
 from pegboard.core.wildmatch import NEVER, wildmatch
 
 CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
@@ -20,7 +21,7 @@ _WORD: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Situation:
     """What conditions of rules look at.
 
@@ -37,7 +38,7 @@ class Situation:
     tainted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Rule:
     """One rule.
 

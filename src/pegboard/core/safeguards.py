@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.budgets import Meter
 from pegboard.core.secrets import SecretHandles
 from pegboard.core.taint import Taints
+from pegboard.core.values import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Safeguards:
     """The parts; each may be missing.
 

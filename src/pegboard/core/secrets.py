@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied
 from pegboard.core.execpattern import exec_pattern_matches
 from pegboard.core.rules import glob, host_matches
+from pegboard.core.values import record
 
 _REFERENCE: Final = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*[A-Za-z0-9]|[A-Za-z0-9])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class SecretBinding:
     """Where a secret may go.
 

@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from enum import Enum
 from pathlib import PurePath
@@ -16,6 +15,7 @@ from pegboard.core.content import Block, File, Text
 from pegboard.core.errors import ToolError
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
+from pegboard.core.values import record
 
 EMPTY: Final = "(no output)"
 """What a model reads where a tool returned nothing, so that it does not wait for more."""
@@ -45,7 +45,7 @@ class Spills(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Shaper:
     """How results become readable.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
@@ -17,6 +16,7 @@ from pegboard.core.foreign import ForeignSchema
 from pegboard.core.params import EffectMarker
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.schema import lists_bits
+from pegboard.core.values import record
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NO_NAMES: Final[Mapping[str, Any]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One parameter that the model fills.
 

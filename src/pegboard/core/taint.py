@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.policy import Decision, EffectDecision
 from pegboard.core.rules import Situation, glob, host_matches, path_matches, path_regex
+from pegboard.core.values import record
 
 PRIVATE: Final = "private"
 UNTRUSTED: Final = "untrusted"
@@ -47,7 +48,7 @@ _SOURCES: Final = 8
 _URLS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TaintRules:
     """What counts as private or trusted.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from pegboard.core.call import ValidCall
@@ -14,6 +13,7 @@ from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Parameter, Signature
+from pegboard.core.values import record
 
 Level: TypeAlias = Literal["auto", "confirm", "deny"]
 RenderFunction: TypeAlias = "Callable[[ToolResult, Mapping[str, Any]], ToolResult]"
@@ -45,7 +45,7 @@ _FIELDS: Final = (
 _LEVELS: Final = ("auto", "confirm", "deny")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolLimits:
     """What bounds one call.
 

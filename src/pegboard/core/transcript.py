@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Block, Text, text_of
 from pegboard.core.result import ToolResult
+from pegboard.core.values import record
 
 StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Usage:
     """Tokens of one model turn or of a run; money in US dollars where a price is known."""
 
@@ -46,7 +47,7 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thinking:
     """Reasoning text of a model, with the provider's opaque signature kept verbatim."""
 
@@ -54,7 +55,7 @@ class Thinking:
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opaque:
     """A provider's own item (reasoning, server tool) that must be sent back verbatim.
 
@@ -67,7 +68,7 @@ class Opaque:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserMessage:
     """What a person (or the runtime in their place) said."""
 
@@ -84,7 +85,7 @@ class UserMessage:
         return text_of(self.content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AssistantMessage:
     """One model turn: text, thinking, opaque items and calls, in the order in which they came."""
 
@@ -104,7 +105,7 @@ class AssistantMessage:
         return tuple(b for b in self.content if isinstance(b, ToolCall))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResultsMessage:
     """The results of one turn's calls, in call order, one for each id."""
 
