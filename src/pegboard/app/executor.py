@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pegboard.app.wiring import Wiring
 from pegboard.core.approval import Approver
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.deferral import ToolIndex, deferred
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
@@ -24,7 +22,9 @@ from pegboard.core.safeguards import Safeguards
 from pegboard.core.source import ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.ports.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Executor:
@@ -78,6 +78,8 @@ class Executor:
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
         own = kit
         if defer_beyond is not None:
+            from pegboard.core.deferral import deferred
+
             kit = deferred(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         if safeguards is not None:
@@ -126,8 +128,13 @@ class Executor:
             self._seen = tuple(s.revision for s in self._sources)
             kit = joined(self._own, found)
             if self._defer_beyond is not None:
+                from pegboard.core.deferral import deferred
+
                 kit = deferred(kit, beyond=self._defer_beyond)
             if kit.advertised() is not kit:
+                from pegboard.core.deferral import ToolIndex
+                from pegboard.ports.catalogue import Catalogue
+
                 self.pipeline.provide[Catalogue] = ToolIndex(kit)
             self.toolkit = kit
             self.pipeline.offer(kit)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.grants import GrantBook
@@ -17,7 +16,11 @@ from pegboard.core.safeguards import Safeguards
 from pegboard.core.shaping import Shaper, Spills
 from pegboard.core.taint import Taints
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import AssistantMessage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pegboard.core.transcript import AssistantMessage
 
 PRICED: Final = frozenset({"openai", "openai-responses", "anthropic", "gemini"})
 """Families of models whose prices are looked up; the table is large, so others never load it."""
@@ -102,6 +105,8 @@ class Wiring:
         self.closers.clear()
 
     def _build(self, needs: set[str], workspace: str | Path | None) -> None:
+        from pathlib import Path
+
         root = Path.cwd() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
             raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")

@@ -6,9 +6,9 @@ answer with what it has (the hard stop). Nothing that runs is ended by a budget.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import fields
-from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.clock import Clock, SystemClock
@@ -93,7 +93,7 @@ class Budget:
         span = {
             "run": context.run,
             "session": context.session,
-            "day": datetime.fromtimestamp(now, UTC).date().isoformat(),
+            "day": time.strftime("%Y-%m-%d", time.gmtime(now)),
             "ever": "",
         }[self.per]
         own = {"tool": tool, "agent": context.agent, "session": context.session}

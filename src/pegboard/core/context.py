@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import field
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.values import value
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 

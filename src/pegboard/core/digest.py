@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +17,8 @@ def canonical_json(value: Any) -> str:
 
 def sha256_of(value: Any) -> str:
     """SHA-256 (hex) of the canonical JSON of a value."""
+    import hashlib
+
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 

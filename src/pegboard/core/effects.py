@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import field
@@ -180,10 +179,14 @@ EMPTY_PLAN: Final = Plan()
 
 
 def _sha(data: bytes | None) -> str | None:
+    import hashlib
+
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
 def _digest(value: Any) -> str:
+    import hashlib
+
     return hashlib.sha256(
         json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")
     ).hexdigest()

@@ -7,14 +7,13 @@ import contextvars
 import copy
 import inspect
 import itertools
-import uuid
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
-from urllib.parse import urlsplit
 
 from pegboard.core import secrets as secret_references
 from pegboard.core.approval import (
@@ -73,7 +72,7 @@ DEFAULT_TIMEOUT_S: Final = 600.0
 """Wall seconds of a call whose tool sets no limit of its own."""
 
 _AUTO: Final = Policy()
-_PROCESS: Final = uuid.uuid4().hex[:12]
+_PROCESS: Final = os.urandom(6).hex()
 _COUNT: Final = itertools.count(1)
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
@@ -447,6 +446,8 @@ class Pipeline:
                 return value
             return cast(str, (await cast(Resolver, resolver).resolve(value, write=kind != "read")).target)
         if kind == "connect":
+            from urllib.parse import urlsplit
+
             try:
                 host = urlsplit(value).netloc.rpartition("@")[2]
             except ValueError:
@@ -807,7 +808,7 @@ PATH_RESOLVER: Final = "pegboard.path-resolver"
 
 def new_id(prefix: str) -> str:
     """A fresh id: the prefix and 16 hex digits."""
-    return f"{prefix}_{uuid.uuid4().hex[:16]}"
+    return f"{prefix}_{os.urandom(8).hex()}"
 
 
 def new_call_id() -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.effects import Effect
 from pegboard.core.signature import Parameter
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATH_KINDS: Final = frozenset({"read", "write", "delete"})
 """The effects whose targets are paths."""

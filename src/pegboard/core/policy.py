@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
@@ -147,6 +146,8 @@ class Policy:
     def revision(self) -> str:
         """A short digest of mode, rules and sandbox; part of what an approval is bound to."""
         text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all)])
+        import hashlib
+
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod

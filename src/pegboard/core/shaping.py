@@ -6,9 +6,7 @@ import copy
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time
 from enum import Enum
-from pathlib import PurePath
 from typing import Any, Final, Protocol, cast
 
 from pegboard.core.content import Block, File, Text
@@ -264,17 +262,15 @@ def to_data(value: Any) -> Any:
             return sorted((to_data(v) for v in cast(set[Any], value)), key=repr)
         case list() | tuple():
             return [to_data(v) for v in cast(list[Any], value)]
-        case datetime() | date() | time():
-            return value.isoformat()
-        case PurePath():
-            return str(value)
         case _:
             dump = getattr(value, "model_dump", None)
             if dump is not None and not isinstance(value, type):
                 return dump(mode="json")
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            return str(cast(object, value))
+            # Dates and times, told by what they can do: most processes never load the module.
+            iso = getattr(cast("Any", value), "isoformat", None)
+            return iso() if iso is not None and not isinstance(value, type) else str(cast(object, value))
 
 
 __all__ = ["EMPTY", "NO_NOTES", "Redactor", "Shaper", "Spills", "cut", "to_data", "wrap"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeGuard
@@ -73,6 +72,8 @@ def joined(kit: Toolkit, found: Sequence[Sequence[Tool]]) -> Toolkit:
         for tool in tools:
             name = tool.name
             if name in taken:
+                import hashlib
+
                 digest = hashlib.sha256(f"{number}\0{name}\0{tool.description}".encode()).hexdigest()[:8]
                 name = f"{name[: _LONGEST - 9]}_{digest}"
             taken.add(name)

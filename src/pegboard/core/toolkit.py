@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -163,6 +162,8 @@ class Toolkit:
 
     def nearest(self, name: str, *, count: int = 3) -> list[str]:
         """The names most similar to `name`, best first."""
+        import difflib
+
         return difflib.get_close_matches(_fold(name), list(self._tools), n=count, cutoff=0.5)
 
     def _index(self) -> None:
@@ -234,6 +235,8 @@ def _fold(name: str) -> str:
 
 
 def _missing(name: str, known: Iterable[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), n=1)
     meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
     return f"Tool '{name}' not registered{meant}"

@@ -83,8 +83,7 @@ def _late(cls: Any) -> Callable[..., None]:
     """An `__init__` that puts the real one in its place when the first object is made."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        if cls.__init__ is __init__:
-            cls.__init__ = _compiled(cls)
+        cls.__init__ = _compiled(cls)
         cls.__init__(self, *args, **kwargs)
 
     return __init__
