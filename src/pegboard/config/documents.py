@@ -60,6 +60,11 @@ def read_documents(table: Mapping[str, Any], path: Path) -> Compiled:
     return found
 
 
+def without_servers(section: Mapping[str, Any]) -> dict[str, Any]:
+    """A section `tools` of another system without its servers, which `config.servers` reads."""
+    return {k: v for k, v in section.items() if _fold(k) != "mcpservers"}
+
+
 def _named(name: str, path: Path) -> str:
     plain = name.lower().replace("_", "-")
     if plain not in _KNOWN:
@@ -86,4 +91,4 @@ def _fold(key: str) -> str:
     return key.replace("_", "").replace("-", "").lower()
 
 
-__all__ = ["read_documents"]
+__all__ = ["read_documents", "without_servers"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pegboard.config.documents import read_documents
+from pegboard.config.documents import read_documents, without_servers
 from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import SecretSpec
@@ -264,6 +264,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     )
                     for tool, models in given.items()
                 }
+            case "tools" if isinstance(value, dict):
+                # Another system's section of that name, as its own file has it (ledger M-59..M-68, D-40, C-39).
+                section = without_servers(cast("dict[str, Any]", value))
+                changes.update(_documents(config, changes, {"moltbot": section} if section else {}, path))
             case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend" | "fallback_models":
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
