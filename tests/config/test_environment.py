@@ -23,7 +23,9 @@ def _reads(file: Path) -> bool:
 
 
 def test_one_module_reads_the_environment() -> None:
-    assert [f.relative_to(SRC).as_posix() for f in SRC.rglob("*.py") if _reads(f)] == ["config/environment.py"]
+    assert [f.relative_to(SRC).as_posix() for f in SRC.rglob("*.py") if _reads(f)] == [
+        "config/environment.py"
+    ]
 
 
 def test_what_is_set_later_shows(monkeypatch) -> None:
