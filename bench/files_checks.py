@@ -233,7 +233,7 @@ def pdf(folder: Path, rounds: int) -> list[Row]:
         door.call("read_file", path="forty.pdf")
 
     assert "page 40" in str(door.call("read_file", path="forty.pdf", pages="40"))
-    a, b = in_turn(rounds * 2, floor, ours)
+    a, b = in_turn(rounds * 3, floor, ours)
     return [("read_file of a 40-page PDF against pypdfium2 alone in a new child", b / a, 1.3, "x")]
 
 
