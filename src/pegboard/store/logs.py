@@ -237,7 +237,7 @@ def history(
     return read_back(store.bodies(stream, run=run, after=after, types=types))
 
 
-_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What a body raises that is no JSON, or JSON and no event."""
 
 
@@ -267,7 +267,7 @@ def _page(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
     kept = [(seq, body) for seq, body in bodies if body is not None]
     try:
         return [event_from_dict(v) for v in _values([body for _, body in kept])]
-    except _UNREADABLE:
+    except UNREADABLE:
         return [_event(seq, body) for seq, body in kept]
 
 
@@ -290,7 +290,7 @@ def _event(seq: int, body: bytes) -> Event:
     """One record as event, or what is wrong with it."""
     try:
         return event_from_dict(json.loads(body))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         return Notice(
             text=f"record {seq} of this session is damaged and was left out ({type(error).__name__}: {error}); "
             "it stays in the store as it is",
