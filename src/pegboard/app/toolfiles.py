@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pegboard.config.environment import environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import ConfiguredSecrets, SecretSpec
@@ -24,7 +24,7 @@ class HostSecrets:
     def __init__(self, specs: Mapping[str, SecretSpec]) -> None:
         self._specs = specs
         # What is looked up here is hidden by the tool that sends it, in whatever the server sends back.
-        self._handles = ConfiguredSecrets(specs, environment=os.environ, learn=_nothing)
+        self._handles = ConfiguredSecrets(specs, environment=environment(), learn=_nothing)
 
     def at(self, host: str) -> Callable[[str], str]:
         """Name → value for one host.
