@@ -322,6 +322,11 @@ def test_a_path_with_another_control_character_is_refused_without_a_guess() -> N
     }
 
 
+def test_a_file_that_is_only_read_may_have_any_name_where_a_caller_says_it_without_json() -> None:
+    assert Signature.of(files).decode({"path": "a\nb"}).arguments["path"] == "a\nb"
+    assert ".many[0]" in told(files, {"many": ["a\nb"]})
+
+
 def test_text_that_is_no_path_may_hold_line_breaks_and_paths_may_hold_backslashes() -> None:
     decoded = Signature.of(files).decode(r'{"text": "a\nb\tc", "path": "C:\\new\\table"}')
 

@@ -99,7 +99,7 @@ class Signature:
     _reserved: frozenset[str] | None
     _slow_only: tuple[str, ...]
     _quoted: tuple[str, ...]
-    _paths: tuple[str, ...]
+    _paths: Mapping[str, bool]
     _infinite: bool
     _open_ended: bool
 
@@ -188,7 +188,7 @@ class Signature:
         self._function = self._raw = self._foreign = None
         self._documented = self._schema = self._built = self._validate = self._output = self._reserved = None
         self._slow_only = ("NaN", "Infinity")
-        self._quoted = self._paths = ()
+        self._quoted, self._paths = (), _NO_NAMES
         self._infinite = self._open_ended = False
         return self
 
@@ -277,7 +277,11 @@ class Signature:
         if lists_bits(shape):
             self._slow_only = ("NaN", "Infinity", "true", "false")
         self._quoted = tuple(f'"{name}"' for name in names_in(shape))
-        self._paths = tuple(p.name for p in self.parameters if holds_paths(p))
+        self._paths = {
+            p.name: p.marker is not None and p.marker.kind == "read"
+            for p in self.parameters
+            if holds_paths(p)
+        }
         self._validate = built.validator().validate_json
         return self._validate
 
@@ -309,9 +313,14 @@ class Signature:
             return self._decode_slowly(arguments)
         if self._reserved and not self._reserved.isdisjoint(values):
             return self._decode_slowly(arguments)
-        if self._paths and (problems := control_characters(values, self._paths)):
+        if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
             refuse(problems, name=self.name)
         return Decoded(values, (), text)
+
+    def _doubtful(self, arguments: Any) -> list[str]:
+        """The parameters whose paths may hold control characters by mistake: all that came as JSON text,
+        and of a caller's own values those that are changed. What is only read may have any name."""
+        return [name for name, read in self._paths.items() if not read or isinstance(arguments, str)]
 
     def _seems_repeated(self, text: str) -> bool:
         """Whether a key may stand twice in one object; pydantic would take the last."""
@@ -341,7 +350,7 @@ class Signature:
         validate = cast("Callable[..., Any]", self._validate)
         try:
             values = cast("dict[str, Any]", validate(json.dumps(sent), strict=True))
-            problems += control_characters(values, self._paths)
+            problems += control_characters(values, self._doubtful(arguments))
         except ValidationError as error:
             taken = {p.path for p in problems}
             problems += [p for p in problems_of(error, sent, schema) if p.path not in taken]
