@@ -14,6 +14,7 @@ from pegboard.core.events import (
     CallStarted,
     CallUpdate,
     ContextCompacted,
+    DestinationTried,
     Event,
     ModelReplied,
     Notice,
@@ -87,6 +88,16 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
+        case DestinationTried():
+            out |= {
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "host": event.host,
+                "port": event.port,
+                "allowed": event.allowed,
+                "reason": event.reason,
+                **({"secrets": list(event.secrets)} if event.secrets else {}),
+            }
         case CallFinished(result):
             out["result"] = result_to_dict(result)
         case Notice():
@@ -167,6 +178,16 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
             )
         case "call.update":
             return CallUpdate(call_id=value["call_id"], tool=value["tool"], update=value["update"])
+        case "call.destination":
+            return DestinationTried(
+                call_id=value["call_id"],
+                tool=value["tool"],
+                host=value["host"],
+                port=value["port"],
+                allowed=value["allowed"],
+                reason=value["reason"],
+                secrets=tuple(value.get("secrets", ())),
+            )
         case "call.finished":
             return CallFinished(result_from_dict(value["result"]))
         case "notice":
