@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import hashlib
-import os
 import subprocess
 import threading
 from collections.abc import Coroutine, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pegboard.app.snapshots import JournalSnapshots
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
@@ -52,10 +52,10 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
     shell = CommandShell(
         root,
         backend=choice.backend,
-        environment=os.environ,
+        environment=this_environment(),
         guard=partial(_inspect, workspace=root, home=paths.home),
         path_prepend=config.path_prepend,
-        secret_names=tuple(secrets_of(os.environ)),
+        secret_names=tuple(secrets_of(this_environment())),
         snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
         on_destination=_record_destination,
         fallbacks=locale_charsets(os.environ),
@@ -64,7 +64,7 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")
     wiring.banner = choice.banner
     # Names only: what an approval is bound to is shown and recorded (decisions 5).
-    names = command_environment(os.environ, {}, prepend=config.path_prepend)
+    names = command_environment(this_environment(), {}, prepend=config.path_prepend)
     wiring.safeguards = replace(
         wiring.safeguards,
         environment=(f"sandbox:{choice.backend.name}", *sorted(names)),
@@ -148,7 +148,7 @@ def choose_backend(
         protected=tuple(dict.fromkeys((*PROTECTED, *inside))),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
-        search_path=os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         identity=git_identity(root),
     )
     wanted = backend or (None if config.sandbox == "auto" else config.sandbox)

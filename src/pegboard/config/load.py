@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import SecretSpec
@@ -106,7 +106,7 @@ def load_config(
         ConfigError: a file cannot be read, a key is unknown, a value is of the wrong kind, or a
             variable is not set; the message names file and key.
     """
-    env = os.environ if environment is None else environment
+    env = this_environment() if environment is None else environment
     config = Config()
     mine = file or _find(paths.config)
     if file is not None and not file.is_file():

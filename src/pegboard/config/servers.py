@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import NAMES, raw_file
 from pegboard.config.paths import Paths
 from pegboard.config.trust import Trust
@@ -59,7 +60,7 @@ def load_servers(
     Raises:
         ConfigError: a file cannot be read, or a server in it is wrong.
     """
-    env = os.environ if environment is None else environment
+    env = this_environment() if environment is None else environment
     found: dict[str, ServerConfig] = {}
     ignored: list[str] = []
     for path in _own_files(paths, file):
