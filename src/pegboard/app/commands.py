@@ -58,7 +58,7 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         secret_names=tuple(secrets_of(this_environment())),
         snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
         on_destination=_record_destination,
-        fallbacks=locale_charsets(os.environ),
+        fallbacks=locale_charsets(this_environment()),
         placeholders=held,
     )
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")

@@ -40,6 +40,7 @@ class History:
         labels: taint labels of everything that the messages hold.
         call_ids: ids that calls have used.
         said: whether the last run's task stands in the messages.
+        mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
     """
@@ -55,6 +56,7 @@ class History:
     labels: set[str] = field(default_factory=set[str])
     call_ids: set[str] = field(default_factory=set[str])
     said: bool = False
+    mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
 
@@ -66,6 +68,9 @@ def fold(events: Iterable[Event]) -> History:
     for event in events:
         match event:
             case RunStarted():
+                _close(history, calls)
+                calls = ()
+                history.mark = str(event.detail.get("mark", ""))
                 history.run, history.finished = event, None
                 history.usage, history.turns, history.said = Usage(), 0, False
             case UserSaid(message):
@@ -114,7 +119,8 @@ def closing(history: History) -> ResultsMessage:
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
     return ResultsMessage(
         for_model(
-            history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls
+            (history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls),
+            history.mark,
         )
     )
 
