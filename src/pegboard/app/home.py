@@ -35,7 +35,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, decode
+from pegboard.store.logs import SessionLog, history, read_back
 from pegboard.store.sqlite import SqliteStore
 
 INSTRUCTIONS = (
@@ -298,18 +298,18 @@ class App:
 
     def events(self, row: RunRow) -> list[Event]:
         """The events of a run, oldest first."""
-        return decode(self.store.read(row.stream, run=row.id))
+        return history(self.store, row.stream, run=row.id)
 
     def each_event(self, row: RunRow) -> Generator[Event]:
         """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
         after = 0
-        while entries := self.store.read(row.stream, run=row.id, after=after, limit=_PAGE):
-            yield from decode(entries)
-            after = entries[-1].seq
+        while bodies := self.store.bodies(row.stream, run=row.id, after=after, limit=_PAGE):
+            yield from read_back(bodies)
+            after = bodies[-1][0]
 
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""
-        return decode(self.store.read(session))
+        return history(self.store, session)
 
     def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain (decisions 18)."""

@@ -134,8 +134,8 @@ def tools_command(
 
 @app.command("runs")
 def runs_command(
-    action: Annotated[str, typer.Argument(help="list, show, resume or export.")] = "list",
-    run: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
+    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="A run; import: a file.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m")] = None,
     pytest: Annotated[bool, typer.Option("--pytest", help="export: as a test case.")] = False,
     workspace: Workspace = None,
@@ -145,7 +145,7 @@ def runs_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """List, show, resume or export runs."""
+    """List, show, resume, export or import runs."""
     from pegboard.cli.options import Options
     from pegboard.cli.runs import runs
 

@@ -191,6 +191,7 @@ def list_servers(*, options: Options) -> int:
             "runs": s.command_line,
             "source": s.source,
             "disabled": s.disabled,
+            "notes": list(s.notes),
         }
         for s in configured.servers
     ]
@@ -203,7 +204,7 @@ def list_servers(*, options: Options) -> int:
             for r in rows
         ]
     )
-    for line in configured.ignored:
+    for line in (*configured.ignored, *(n for s in configured.servers for n in s.notes)):
         say(safe(line))
     if not rows:
         say("no MCP servers; add one: pegboard mcp add NAME -- COMMAND …")
