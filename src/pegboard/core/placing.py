@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.effects import Effect
-from pegboard.core.signature import Parameter
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pegboard.core.signature import Parameter
 
 PATH_KINDS: Final = frozenset({"read", "write", "delete"})
 """The effects whose targets are paths."""

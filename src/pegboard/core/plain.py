@@ -16,7 +16,7 @@ from pegboard.core.annotations import MISSING
 from pegboard.core.params import Alias, EffectMarker, Example
 
 if TYPE_CHECKING:
-    from pydantic_core import SchemaValidator
+    from pydantic_core.core_schema import CoreSchema
 
     from pegboard.core.signature import Parameter
 
@@ -36,8 +36,8 @@ _SCALARS: Final[dict[Any, tuple[str, str]]] = {
 
 def build(
     parameters: Sequence[Parameter], *, open_: bool
-) -> tuple[SchemaValidator, dict[str, dict[str, Any]]] | None:
-    """The validator of these parameters and the JSON Schema of each; None where one is not plain.
+) -> tuple[CoreSchema, dict[str, dict[str, Any]]] | None:
+    """The core schema of these parameters and the JSON Schema of each; None where one is not plain.
 
     Args:
         parameters: what a model fills.
@@ -60,15 +60,13 @@ def build(
                 shown = dict(sorted({**shown, "default": default}.items()))
         fields[parameter.name] = {"type": "typed-dict-field", "schema": core, "required": default is MISSING}
         properties[parameter.name] = shown
-    from pydantic_core import SchemaValidator
-
     whole: Any = {
         "type": "typed-dict",
         "fields": fields,
         "extra_behavior": "allow" if open_ else "forbid",
         "config": {"allow_inf_nan": False},
     }
-    return SchemaValidator(whole), properties
+    return whole, properties
 
 
 def _sayable(default: Any) -> bool:

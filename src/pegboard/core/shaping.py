@@ -42,6 +42,10 @@ class Spills(Protocol):
         """
         ...
 
+    def add_labels(self, name: str, labels: frozenset[str]) -> None:
+        """Give a kept text further taint labels."""
+        ...
+
 
 @record(kw_only=True)
 class Shaper:
