@@ -15,7 +15,7 @@ from pegboard.core.context import Context
 from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder
 from pegboard.core.executor import TurnExecutor, distinct_calls
-from pegboard.core.pipeline import Pipeline, _lazy
+from pegboard.core.pipeline import Pipeline
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 
@@ -309,7 +309,7 @@ async def test_a_pipeline_makes_call_ids_and_reads_arguments_when_somebody_looks
 
     started = next(e for e in pipeline.recorder.events if isinstance(e, CallStarted))  # type: ignore[attr-defined]
     assert result.call_id.startswith("call_")
-    assert isinstance(started.arguments, _lazy)
+    assert isinstance(started.arguments, Sent)
     assert dict(started.arguments) == {"text": "x"}
     assert len(started.arguments) == 1
 

@@ -1,0 +1,59 @@
+"""Failing: what a call's one result says when it did not come to an end of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pegboard.core.approval import Waiting
+from pegboard.core.errors import (
+    BuildError,
+    InternalError,
+    PermissionDenied,
+    SuspendedCall,
+    TimedOut,
+    ToolError,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+def was_cancelled() -> bool:
+    """Whether somebody cancelled the running task (or there is none, and nobody but the caller could)."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def suspended(waiting: Waiting) -> SuspendedCall:
+    return SuspendedCall(
+        f"the call waits for {waiting.kind} {waiting.key}",
+        hint=str(waiting.detail.get("how") or "It goes on when the answer comes."),
+        details={
+            "pending": waiting.key,
+            "kind": waiting.kind,
+            "deadline": waiting.deadline,
+            **waiting.detail,
+        },
+    )
+
+
+def as_tool_error(error: BaseException) -> ToolError:
+    """What a model may read of an exception: its type and message, no traceback, no system detail."""
+    match error:
+        case ToolError():
+            return error
+        case TimeoutError():
+            return TimedOut(str(error) or "the operation timed out")
+        case PermissionError():
+            # The operating system's own text names real paths (ledger N-121).
+            return PermissionDenied("the operating system does not permit this")
+        case BuildError():
+            return InternalError(str(error))
+        case _:
+            text = str(error).strip()
+            name = type(error).__name__
+            return InternalError(
+                f"{name}: {text[:500]}" if text else f"{name} (it carries no message)",
+                details={"type": name},
+            )

@@ -1,0 +1,137 @@
+"""Invocation: a call on its way, and what the stages of the pipeline know and use of it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from pegboard.core.approval import ApprovalRequest, Approved
+from pegboard.core.call import ValidCall
+from pegboard.core.context import Context
+from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
+from pegboard.core.errors import (
+    ToolError,
+)
+from pegboard.core.policy import ALLOWED, Decision
+from pegboard.core.rules import Situation
+from pegboard.core.tool import Tool
+from pegboard.core.values import record
+
+if TYPE_CHECKING:
+    pass
+
+
+_PROCESS: Final = os.urandom(6).hex()
+_COUNT: Final = itertools.count(1)
+
+PATH_RESOLVER: Final = "pegboard.path-resolver"
+"""Key in `provide` of the object that resolves paths for effects (the Files port)."""
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id: the prefix and 16 hex digits."""
+    return f"{prefix}_{os.urandom(8).hex()}"
+
+
+def new_call_id() -> str:
+    """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
+    return f"call_{_PROCESS}{next(_COUNT):08x}"
+
+
+@record(kw_only=True)
+class Invocation:
+    """What a middleware sees: an authorised call about to run. Read-only.
+
+    Attributes:
+        tool: the tool.
+        call: the valid call; its arguments are a copy.
+        plan: the plan that was authorised.
+        context: where it runs.
+    """
+
+    tool: Tool
+    call: ValidCall
+    plan: Plan
+    context: Context
+
+
+Next: TypeAlias = Callable[[], Awaitable[Any]]
+Middleware: TypeAlias = Callable[[Invocation, Next], Awaitable[Any]]
+"""`async def m(invocation, next)`: return `await next()`, another value, or raise ToolError (ledger C-46)."""
+
+
+class Resolver(Protocol):
+    """Gives a path its canonical target; the Files port does it."""
+
+    async def resolve(self, path: str, *, write: bool = False) -> Any:
+        """An object with `.target`."""
+        ...
+
+
+class GrantBook(Protocol):
+    """Where yeses are remembered."""
+
+    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
+        """Remember a `session` or `always` answer for exactly the effects that asked."""
+        ...
+
+    def use(self, grant: str) -> None:
+        """Count one use of a grant."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """What the calls of one turn share: refusals that need no second question (case perm-19)."""
+
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@record(kw_only=True)
+class Preview:
+    """What a call would do (ledger G-01).
+
+    Attributes:
+        effects: every effect.
+        changes: the exact file changes, with diffs.
+        decision: allow, ask or deny.
+        rule, reason: what decided, and why.
+        error: why the call cannot run at all, None where it can.
+        detail: the whole decision.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    changes: tuple[Any, ...] = ()
+    decision: str = "allow"
+    rule: str = ""
+    reason: str = ""
+    error: ToolError | None = None
+    detail: Decision | None = None
+
+
+class Planned:
+    """A call on its way: what the stages have found so far.
+
+    Not a dataclass: most calls end with most of these as they are here, and setting twelve fields a call is
+    a cost that every call would bear.
+    """
+
+    plan: Plan = EMPTY_PLAN
+    decision: Decision = ALLOWED
+    approver: str = ""
+    digest: str = ""
+    recorded: bool = False
+    secrets: frozenset[str] = frozenset()
+    near: str = ""
+    """Which budget asks for this call; empty where none does."""
+    booked: bool = False
+    here: Situation | None = None
+    own: dict[str, str] | None = None
+    """Labels of what the call itself brought in, and their sources; None before it has run."""
+
+    def __init__(self, tool: Tool, call: ValidCall) -> None:
+        self.tool = tool
+        self.call = call

@@ -1,0 +1,131 @@
+"""Decode, resolve, validate, plan: from raw input to the effects of a call (DESIGN 2). Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pegboard.core.call import ToolCall, ValidCall
+from pegboard.core.context import Context, enter, leave
+from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
+from pegboard.core.errors import (
+    UnknownTool,
+)
+from pegboard.core.inside import within
+from pegboard.core.invocation import (
+    PATH_RESOLVER,
+    Planned,
+    Resolver,
+)
+from pegboard.core.placing import MANY, PATH_KINDS
+from pegboard.core.rules import Situation
+from pegboard.core.signature import Parameter
+from pegboard.core.taint import UNTRUSTED
+from pegboard.core.tool import Tool
+
+if TYPE_CHECKING:
+    from pegboard.core.pipeline import Pipeline
+
+
+def decode(line: Pipeline, call: ToolCall, call_id: str) -> Planned:
+    """Resolve and validate: raw input ends here."""
+    call = line.toolkit.route(call)
+    tool = line.toolkit.get(call.name) or _resolve(line, call.name)
+    decoded = tool.signature.decode(call.arguments)
+    return Planned(tool, ValidCall(call_id, tool.name, decoded.arguments, decoded.repairs, decoded))
+
+
+def _resolve(line: Pipeline, name: str) -> Tool:
+    tool = line.toolkit.resolve(name)
+    if tool is not None:
+        return tool
+    near = line.toolkit.nearest(name)
+    names = ", ".join(line.toolkit.names) or "none"
+    meant = f" Did you mean '{near[0]}'?" if near else ""
+    raise UnknownTool(
+        f"Tool '{name[:80]}' not found. Available: {names}",
+        hint=f"Call one of the available tools by its exact name.{meant}",
+        details={"available": list(line.toolkit.names), "nearest": near},
+    )
+
+
+async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
+    tool = ready.tool
+    if tool.plan is not None:
+        inner = within(line, context, ready.call.id, tool)
+        # Planning looks through the ports, and they know a session's state by the current context.
+        token = enter(inner)
+        try:
+            made = tool.plan(ready.call, inner)
+            return await made if isinstance(made, Awaitable) else made
+        finally:
+            leave(token)
+    declared = tool.effects
+    effects: tuple[Effect, ...] = ()
+    if callable(declared):
+        effects = tuple(declared(ready.call.arguments))
+    elif declared:
+        effects = tuple(declared)
+    marked = await _marked(line, tool, ready.call.arguments, context)
+    return Plan(effects + marked) if effects or marked else EMPTY_PLAN
+
+
+async def _marked(
+    line: Pipeline, tool: Tool, arguments: Mapping[str, Any], context: Context
+) -> tuple[Effect, ...]:
+    """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
+    out: list[Effect] = []
+    markers: Sequence[Parameter] = tool.markers
+    taints = line.safeguards.taints
+    for parameter in markers:
+        marker = parameter.marker
+        value = arguments.get(parameter.name)
+        if marker is None or value is None:
+            continue
+        for one in cast("list[Any]", value) if isinstance(value, MANY) else [value]:
+            target = await _target(line, marker.kind, str(one))
+            endorsed = (
+                marker.kind == "connect"
+                and tool.idempotent
+                and taints is not None
+                and taints.endorses(context.session, str(one), context.labels)
+            )
+            # Only what may be repeated at will is a GET in the sense of decisions 8.
+            out.append(Effect(marker.kind, target, at_least="allow" if endorsed else None))
+    return tuple(out)
+
+
+async def _target(line: Pipeline, kind: str, value: str) -> str:
+    if kind in PATH_KINDS:
+        resolver = line.provide.get(PATH_RESOLVER)
+        if resolver is None:
+            return value
+        return cast(str, (await cast(Resolver, resolver).resolve(value, write=kind != "read")).target)
+    if kind == "connect":
+        from urllib.parse import urlsplit
+
+        try:
+            host = urlsplit(value).netloc.rpartition("@")[2]
+        except ValueError:
+            # No URL at all: the tool will say so; rules see the text as it is.
+            host = ""
+        return (host or value).lower()
+    return value
+
+
+def situation(tool: Tool, context: Context, labels: frozenset[str] | None = None) -> Situation:
+    """What rules' conditions see of a call; `labels` where more are known than its context holds."""
+    origin = context.origin
+    return Situation(
+        values={
+            # A rule about exec must hold although a profile shows it as Bash.
+            "tool": tool.canonical or tool.name,
+            "agent": context.agent,
+            "session": context.session,
+            "channel": origin.get("channel", ""),
+            "sender": origin.get("sender", ""),
+            "model": context.model,
+        },
+        workspace=str(context.workspace or ""),
+        tainted=UNTRUSTED in (context.labels if labels is None else labels),
+    )

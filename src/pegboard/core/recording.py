@@ -1,0 +1,175 @@
+"""Record: what is written before and after a call, and how taint follows its result (DESIGN 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pegboard.core.budgets import Spent
+from pegboard.core.call import ToolCall, ValidCall
+from pegboard.core.context import Context
+from pegboard.core.errors import (
+    BudgetExceeded,
+    PermissionDenied,
+    SuspendedCall,
+    ToolError,
+)
+from pegboard.core.events import CallFinished, CallStarted
+from pegboard.core.failing import as_tool_error
+from pegboard.core.invocation import (
+    Planned,
+)
+from pegboard.core.marking import SOURCE
+from pegboard.core.planning import situation
+from pegboard.core.result import ToolResult
+from pegboard.core.taint import PRIVATE, UNTRUSTED
+
+if TYPE_CHECKING:
+    from pegboard.core.pipeline import Pipeline
+
+
+_HARMLESS: Final = frozenset({"read"})
+_BEYOND: Final = frozenset({"send", "spend", "control", "call"})
+"""Effects outside this machine: their intent survives a power cut (decisions 18)."""
+
+
+def labels_of(line: Pipeline, ready: Planned, context: Context) -> frozenset[str]:
+    """The labels under which the call ran; its spill carries them."""
+    taints = line.safeguards.taints
+    if taints is None:
+        return context.labels
+    labels = taints.labels(context.session, context.labels)
+    if not ready.plan.effects:
+        return labels
+    ready.own = taints.reached(ready.plan, ready.here or situation(ready.tool, context))
+    return labels.union(ready.own) if ready.own else labels
+
+
+def traced(line: Pipeline, result: ToolResult, ready: Planned, context: Context) -> ToolResult:
+    """Let taint follow a result into its session and its files, and note where it comes from."""
+    taints = line.safeguards.taints
+    if taints is None:
+        return result
+    here = ready.here or situation(ready.tool, context)
+    own = taints.reached(ready.plan, here) if ready.own is None else ready.own
+    spill, spills = result.notes.spill, line.shaper.spills
+    if PRIVATE not in own:
+        # What was cut off was brought in too: it lies in the spill.
+        text = result.text if spill is None or spills is None else spills.read(spill)
+        if (path := taints.found(ready.plan, here, text)) is not None:
+            own[PRIVATE] = f"read {path}"
+            if spill is not None and spills is not None:
+                spills.add_labels(spill, frozenset({PRIVATE}))
+    if (
+        not own
+        and not result.notes.labels
+        and ready.plan.effects[0].kind == "read"
+        and len(ready.plan.effects) == 1
+    ):
+        return result
+    known = taints.labels(context.session, context.labels)
+    for label in result.notes.labels:
+        if label not in known and label not in own:
+            # The tool itself says so: a subagent, an artifact or a spill that carries it.
+            own[label] = ready.tool.name
+    extra = result.notes.extra
+    try:
+        taints.finished(ready.plan, context.session, context.labels, own, result.data, here.workspace)
+    except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that its trace is lost.
+        extra = {**extra, "untraced": as_tool_error(error).message}
+    if UNTRUSTED in own:
+        # Programs read the text as it is; the loop puts marks around it for the model (core/marking.py).
+        extra = {**extra, SOURCE: own[UNTRUSTED]}
+    labels = tuple(sorted(known.union(own, result.notes.labels)))
+    if labels != result.notes.labels or extra is not result.notes.extra:
+        result = replace(result, notes=replace(result.notes, labels=labels, extra=extra))
+    return result
+
+
+def book(line: Pipeline, ready: Planned | None, context: Context, started: float, bytes_out: int) -> None:
+    meter = line.safeguards.meter
+    if meter is not None and ready is not None and ready.booked:
+        spent = Spent(seconds=line.now() - started, bytes_out=bytes_out)
+        meter.end(ready.tool.name, context, spent)
+
+
+def record_start(line: Pipeline, ready: Planned) -> None:
+    decision = ready.decision
+    ready.recorded = True
+    line.recorder.record(
+        CallStarted(
+            call_id=ready.call.id,
+            tool=ready.tool.name,
+            arguments=Sent(ready.call),
+            effects=ready.plan.effects,
+            changes=ready.plan.changes.changes,
+            decision=decision.verdict,
+            rule=decision.rule,
+            reason=decision.reason,
+            approver=ready.approver,
+            digest=ready.digest,
+            observed=decision.observed,
+        )
+    )
+
+
+def failed(
+    line: Pipeline, error: ToolError, call: ToolCall, call_id: str, ready: Planned | None, started: float
+) -> ToolResult:
+    data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
+    failed = ToolResult.failed(error)
+    if ready is not None and ready.tool.render is not None:
+        failed = ready.tool.render(failed, ready.call.arguments)
+    shaped = line.shaper.shape(
+        failed,
+        call_id=call_id,
+        tool=ready.tool.name if ready else call.name,
+        repairs=ready.call.repairs if ready else (),
+        duration_s=line.now() - started,
+    )
+    if isinstance(error, PermissionDenied | BudgetExceeded) and ready is not None and not ready.recorded:
+        _record_denied(line, ready)
+    return replace(shaped, data=data)
+
+
+def _record_denied(line: Pipeline, ready: Planned) -> None:
+    ready.decision = replace(ready.decision, verdict="deny")
+    with suppress(Exception):
+        # A recorder that breaks must not turn a refusal into an exception; `_finish` tells of it.
+        record_start(line, ready)
+
+
+async def keep_intent(line: Pipeline, ready: Planned) -> None:
+    """What will be done is written before it is done, so that a crash leaves no unknown act (G-10)."""
+    kinds = {e.kind for e in ready.plan.effects if not e.read_only}
+    if kinds - _HARMLESS:
+        await line.recorder.flush(power_loss=not kinds.isdisjoint(_BEYOND))
+
+
+def finish(line: Pipeline, result: ToolResult) -> ToolResult:
+    try:
+        line.recorder.record(CallFinished(result))
+    except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that it is unrecorded.
+        extra = {**result.notes.extra, "unrecorded": as_tool_error(error).message}
+        return replace(result, notes=replace(result.notes, extra=extra))
+    return result
+
+
+class Sent(Mapping[str, Any]):
+    """The sent arguments of a call, parsed when somebody looks: most calls are never looked at."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: ValidCall) -> None:
+        self._call = call
+
+    def __getitem__(self, key: str) -> Any:
+        return self._call.sent[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._call.sent)
+
+    def __len__(self) -> int:
+        return len(self._call.sent)

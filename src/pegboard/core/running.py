@@ -1,0 +1,188 @@
+"""Run: the function under its deadline, with the middleware around it (DESIGN 2)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pegboard.core import secrets as secret_references
+from pegboard.core.context import Context, enter, leave
+from pegboard.core.effects import Plan
+from pegboard.core.errors import (
+    BuildError,
+    TimedOut,
+)
+from pegboard.core.inside import within
+from pegboard.core.invocation import (
+    Invocation,
+    Middleware,
+    Next,
+    Planned,
+)
+from pegboard.core.placing import placed
+from pegboard.core.tool import Tool
+
+if TYPE_CHECKING:
+    from pegboard.core.pipeline import Pipeline
+
+
+def run(line: Pipeline, ready: Planned, context: Context) -> Awaitable[Any]:
+    """Run the function under its deadline, with the middleware around it."""
+    inner = within(line, context, ready.call.id, ready.tool)
+    if not line.middleware:
+        return _function(line, ready, inner)
+    return _layered(line, ready, inner)
+
+
+async def _layered(line: Pipeline, ready: Planned, context: Context) -> Any:
+    token = enter(context)
+    try:
+        step: Next = lambda: _function(line, ready, context)  # noqa: E731
+        for layer in reversed(line.middleware):
+            step = _around(layer, ready, context, step)
+        return await step()
+    finally:
+        leave(token)
+
+
+async def _function(line: Pipeline, ready: Planned, context: Context) -> Any:
+    """The function itself. One coroutine for deadline and call: this stands on every call's path."""
+    tool = ready.tool
+    arguments = ready.call.arguments
+    injected = line.injected.get(tool.name)
+    if injected:
+        arguments = dict(arguments)
+        for name, port in injected:
+            arguments[name] = ready.plan if port is Plan else context if port is Context else port
+    if tool.name in line.opening and context.workspace is not None:
+        arguments = placed(arguments, tool.markers, ready.plan.effects, context.workspace)
+    if ready.secrets:
+        arguments = _with_secrets(line, arguments, ready)
+    limit = tool.limits.timeout_s
+    limit = line.timeout_s if limit is None else limit
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task(loop) if limit is not None and limit > 0 else None
+    token = enter(context)
+    if task is None or limit is None:
+        try:
+            return await (
+                tool.function(**arguments) if tool.is_async else _threaded(line, tool, arguments, context)
+            )
+        finally:
+            leave(token)
+    watch = line.deadlines.start(task, limit)
+    try:
+        if tool.is_async:
+            value = await tool.function(**arguments)
+        else:
+            value = await _threaded(line, tool, arguments, context)
+    except asyncio.CancelledError:
+        if watch.fired and task.uncancel() == 0:
+            raise _late(ready, limit) from None
+        raise
+    except BaseException:
+        if watch.fired:
+            # The tool turned our cancellation into an error of its own; the task is not cancelled.
+            task.uncancel()
+        raise
+    finally:
+        line.deadlines.end(watch)
+        leave(token)
+    if watch.fired:
+        # The tool swallowed our cancellation; the task must not stay marked as cancelled.
+        task.uncancel()
+        raise _late(ready, limit)
+    return value
+
+
+async def _threaded(line: Pipeline, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Any:
+    """A blocking function, in a thread of our own pool, with the caller's context variables."""
+    run = contextvars.copy_context().run
+    try:
+        value = await asyncio.get_running_loop().run_in_executor(
+            line.threads.open(), lambda: run(tool.function, **arguments)
+        )
+    except asyncio.CancelledError:
+        # A thread cannot be ended from outside; it can look at its context (ledger K-15).
+        cast(asyncio.Event, context.cancelled).set()
+        raise
+    return await value if inspect.isawaitable(value) else value
+
+
+def _with_secrets(line: Pipeline, arguments: dict[str, Any], ready: Planned) -> dict[str, Any]:
+    """The arguments with the values of their secrets, or with place holders; seen by the function alone."""
+    handles = line.safeguards.secrets
+    assert handles is not None
+    values: dict[str, str] = {}
+    for name in ready.secrets:
+        binding, value = handles.binding(name), handles.value(name)
+        assert binding is not None
+        if line.safeguards.placeholders is not None and not secret_references.outright(binding, ready.plan):
+            value = line.safeguards.placeholders.of(name, value, binding.hosts)
+        values[name] = value
+    return {key: secret_references.fill(value, values) for key, value in arguments.items()}
+
+
+def ports_of(line: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
+    """What fills each injected parameter; found once, when the kit is built."""
+    out: list[tuple[str, Any]] = []
+    for name, port in tool.signature.inject.items():
+        if port in (Plan, Context):
+            out.append((name, port))
+        elif (given := line.provide.find(port)) is not None:
+            out.append((name, given))
+        elif name not in tool.signature.optional_inject:
+            wanted = getattr(port, "__name__", str(port))
+            raise BuildError(
+                f"tool {tool.name!r} needs {wanted} for its parameter {name!r}, and nothing provides it; "
+                f"pass provide=[…] with a {wanted} to the Executor or Agent, or leave the tool out with "
+                f".without({tool.name!r})"
+            )
+    return tuple(out)
+
+
+def _late(ready: Planned, limit: float) -> TimedOut:
+    ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"
+    return TimedOut(
+        f"{ready.tool.name} did not finish within {limit:g} s and {ended}",
+        hint="Ask for less at once, or allow more time.",
+        details={"timeout_s": limit},
+    )
+
+
+def _around(layer: Middleware, ready: Planned, context: Context, step: Next) -> Next:
+    # A copy of the arguments: a middleware sees what runs and cannot change it.
+    shown = replace(ready.call, arguments=dict(ready.call.arguments))
+    invocation = Invocation(tool=ready.tool, call=shown, plan=ready.plan, context=context)
+    return lambda: layer(invocation, step)
+
+
+class Threads:
+    """The threads of blocking functions, started with the first of them; every run's pipeline shares them.
+
+    Args:
+        count: how many run at once.
+    """
+
+    __slots__ = ("_count", "_pool")
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: ThreadPoolExecutor | None = None
+
+    def open(self) -> ThreadPoolExecutor:
+        """The pool."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._count, "pegboard-tool")
+        return self._pool
+
+    def close(self) -> None:
+        """Let the threads end."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
