@@ -75,11 +75,12 @@ async def _serve(
     yes: bool,
 ) -> None:
     from pegboard import __version__
+    from pegboard.app.served_approvals import ServedApprovals
     from pegboard.mcp.approving import ClientApprover, ClientPeople
     from pegboard.mcp.exchange import ClientDoor
     from pegboard.mcp.server import Service
 
-    approver = ClientApprover(trusted=trust_clients, yes=yes)
+    approver = ClientApprover(trusted=trust_clients, yes=yes, waits=ServedApprovals(app.store, app.log))
     people = [ClientPeople(), ClientDoor()]
     async with app.serving(Toolkit(kit), approver=approver, provide=people) as (door, resources):
         service = Service(door.pipeline, door.context, resources=resources, prompts=_prompts(app), version=__version__)

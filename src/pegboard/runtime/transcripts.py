@@ -40,6 +40,7 @@ class History:
         labels: taint labels of everything that the messages hold.
         call_ids: ids that calls have used.
         said: whether the last run's task stands in the messages.
+        mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
     """
@@ -55,6 +56,7 @@ class History:
     labels: set[str] = field(default_factory=set[str])
     call_ids: set[str] = field(default_factory=set[str])
     said: bool = False
+    mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
 
@@ -96,6 +98,9 @@ def fold(events: Iterable[Event]) -> History:
                 history.messages.append(message)
                 history.said = True
             case RunStarted():
+                _close(history, calls)
+                calls = ()
+                history.mark = str(event.detail.get("mark", ""))
                 history.run, history.finished = event, None
                 history.turns, history.said = 0, False
                 spent.clear()
@@ -124,7 +129,7 @@ def closing(history: History) -> ResultsMessage:
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
     done = history.done
     results = [done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls]
-    return ResultsMessage(for_model(results))
+    return ResultsMessage(for_model(results, history.mark))
 
 
 def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
