@@ -9,7 +9,7 @@ from pegboard.core.call import ToolCall
 from pegboard.core.content import Block, Text, text_of
 from pegboard.core.result import ToolResult
 
-StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "error"]
+StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "malformed", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
