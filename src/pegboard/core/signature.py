@@ -158,6 +158,7 @@ class Signature:
         aliases: Mapping[str, str] | None = None,
         closed: bool = False,
         fill_defaults: bool = True,
+        output: Mapping[str, Any] | None = None,
     ) -> Signature:
         """The signature of a schema from elsewhere: MCP, OpenAPI, a hand-written Tool.
 
@@ -168,6 +169,7 @@ class Signature:
             aliases: accepted spelling -> property.
             closed: refuse unknown arguments although the schema does not say so (ledger X-08).
             fill_defaults: give absent properties with a `default` that value (ledger U-12).
+            output: the JSON Schema of the result's `data`; None = nothing is declared.
         """
         self = cls._blank(name)
         self._schema = schema or {"type": "object", "properties": {}}
@@ -175,6 +177,10 @@ class Signature:
         self._documented = Documented(description=description)
         self.var_keyword = not self._foreign.closed
         self.aliases = dict(aliases or {})
+        if output is not None:
+            from pegboard.core.output import Output
+
+            self._output = Output(dict(output))
         return self
 
     @classmethod
