@@ -147,3 +147,34 @@ def test_a_number_that_is_none_reaches_the_executor_which_says_where_it_stands()
     )
 
     assert call.params["limit"] == float("-inf")
+
+
+def test_a_parameter_that_is_never_closed_is_told() -> None:
+    form = dialect("xml")
+    text = '<tool_call id="1"><name>read</name><params><path>a</params></tool_call>'
+
+    assert read(form, text) == []
+    assert "could not be read" in form.feedback(text, KIT)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("a <![CDATA[<b>]]> c <![CDATA[<d>]]> e", "a <b> c <d> e"),
+        ("a <![CDATA[b", "a <![CDATA[b"),
+        ("a <![CDATA[b]]> <![CDATA[c", "a <![CDATA[b]]> <![CDATA[c"),
+    ],
+)
+def test_sections_inside_a_text_are_joined_and_an_open_one_is_text(value: str, meant: str) -> None:
+    """XML 1.0 section 2.7."""
+    text = f"<tool_call><name>read</name><params><path>{value}</path></params></tool_call>"
+
+    assert read(dialect("xml"), text) == [("read", {"path": meant})]
+
+
+def test_a_comment_that_never_ends_is_cut_off() -> None:
+    message = dialect("xml").decode_message(
+        "<tool_call><name>read</name><!-- and so <params></params></tool_call>", KIT
+    )
+
+    assert (message.calls, message.stop) == ((), "length")

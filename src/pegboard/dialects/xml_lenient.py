@@ -119,8 +119,6 @@ class _Reader:
     def _object(self, pos: int) -> int:
         """The parameters as one JSON object in `<params>`."""
         value, end = read_literal(self.text, pos)
-        if not isinstance(value, dict):
-            raise Unreadable(pos)
         self._repair("the parameters stood in <params> as JSON")
         self.given.update(cast("dict[str, Any]", value))
         return end
