@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 _skipped: list[str] = []
-
-
-def pytest_configure() -> None:
-    """Ctrl-C works in what the tests start, also where this run is a background job.
-
-    A shell starts background jobs with SIGINT ignored, and whatever they start inherits that.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

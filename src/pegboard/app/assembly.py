@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, refused_workspace
 from pegboard.config.secrets import ConfiguredSecrets
@@ -71,9 +71,9 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    redactor = Redactor(secrets_of(os.environ))
+    redactor = Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=clean, spills=spills)
-    wiring.safeguards = _safeguards(config, redactor, store)
+    wiring.safeguards = _safeguards(config, redactor, store, spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
@@ -96,16 +96,18 @@ def assemble(
         build_shell(wiring, root, paths, config, want_jobs="Jobs" in needs)
 
 
-def _safeguards(config: Config, redactor: Redactor, store: Callable[[], Store] | None) -> Safeguards:
+def _safeguards(
+    config: Config, redactor: Redactor, store: Callable[[], Store] | None, spills: SpillFolder
+) -> Safeguards:
     """Taint always; budgets and secrets where the settings name any."""
     provenance = None if store is None else StoredProvenance(store)
     meter = secrets = None
     if config.budgets:
         meter = Meter(config.budgets, accounts=None if store is None else StoredAccounts(store))
     if config.secrets:
-        secrets = ConfiguredSecrets(config.secrets, environment=os.environ, learn=redactor.learn)
+        secrets = ConfiguredSecrets(config.secrets, environment=this_environment(), learn=redactor.learn)
         secrets.learn_present()
-    return Safeguards(taints=Taints(config.taint, provenance=provenance), meter=meter, secrets=secrets)
+    return Safeguards(taints=Taints(config.taint, provenance=provenance, spilled=spills.labels), meter=meter, secrets=secrets)
 
 
 def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import Paths
 from pegboard.config.servers import Configured
 from pegboard.core.errors import ConfigError
@@ -25,7 +25,7 @@ class MCPServer(Server):
     """
 
     def __init__(self, name: str = "", **options: Any) -> None:
-        options.setdefault("environment", os.environ)
+        options.setdefault("environment", this_environment())
         if options.get("pins") is None:
             options["pins"] = Pins(Paths.of().state / "mcp" / "pins.json")
         super().__init__(name, **options)
@@ -40,7 +40,7 @@ def opened(
         Server(
             config=config,
             pins=pins,
-            environment=os.environ,
+            environment=this_environment(),
             auth=(auth or {}).get(config.name) or stored_auth(config, paths),
         )
         for config in configured.servers

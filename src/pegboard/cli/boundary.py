@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from pegboard.config.environment import environment
 from pegboard.core.errors import BuildError, ModelError, PegboardError, ToolError
 
 INTERRUPTED: Final = 128
@@ -71,7 +72,7 @@ def _end(error: PegboardError, status: int) -> NoReturn:
 
 
 def _end_unexpected(error: Exception) -> NoReturn:
-    if os.environ.get("PEGBOARD_DEBUG"):
+    if environment().get("PEGBOARD_DEBUG"):
         traceback.print_exc()
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pegboard.config.environment import environment
 
 mcp = typer.Typer(
     help="Serve our tools over MCP, and use the tools of MCP servers.",
@@ -51,7 +52,7 @@ def serve_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
-    token = os.environ.get("PEGBOARD_TOKEN") or None
+    token = environment().get("PEGBOARD_TOKEN") or None
     raise typer.Exit(serve(http, tools or [], trust_clients=trust_clients, token=token, options=options))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
 from pegboard.cli.options import Options
 from pegboard.cli.show import note
+from pegboard.config.environment import environment as this_environment
 from pegboard.core.errors import BuildError
 from pegboard.core.provide import Provided
 from pegboard.core.shaping import Shaper
@@ -37,7 +37,7 @@ async def _run(app: App, command: list[str], backend: str | None, hosts: list[st
     # A person who asks for a sandbox wants one: without --backend none, never run bare.
     config = replace(app.config, require_sandbox=backend != "none")
     choice = choose_backend(wiring, app.workspace, app.paths, config, backend=backend)
-    shell = CommandShell(app.workspace, backend=choice.backend, environment=os.environ)
+    shell = CommandShell(app.workspace, backend=choice.backend, environment=this_environment())
     text = command[0] if len(command) == 1 else shlex.join(command)
     stdin = None if sys.stdin.isatty() else await asyncio.to_thread(sys.stdin.buffer.read)
     done = await shell.run(

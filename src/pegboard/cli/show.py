@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import unicodedata
@@ -11,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from pegboard.cli.status import LINE
+from pegboard.config.environment import environment
 from pegboard.core.effects import Change, Effect
 from pegboard.core.shaping import to_data
 
@@ -25,8 +25,8 @@ def is_terminal(stream: TextIO | None = None) -> bool:
     """Whether a person looks at a stream (standard output) that takes colours (https://no-color.org)."""
     return (
         (stream or sys.stdout).isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM", "") != "dumb"
+        and not environment().get("NO_COLOR")
+        and environment().get("TERM", "") != "dumb"
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import Paths
 from pegboard.core.families import load
 
@@ -26,7 +26,7 @@ def open_model(
     choose = load("pegboard.models.choose:choose")
     return choose(
         name,
-        environment=os.environ if environment is None else environment,
+        environment=this_environment() if environment is None else environment,
         data_dir=(paths or Paths.of()).data,
     )
 
@@ -34,7 +34,7 @@ def open_model(
 def available_models(paths: Paths, environment: Mapping[str, str] | None = None) -> list[dict[str, str]]:
     """`{name, status}` of every model family: ready, or what it needs."""
     rows = load("pegboard.models.choose:available")
-    return rows(environment=os.environ if environment is None else environment, data_dir=paths.data)
+    return rows(environment=this_environment() if environment is None else environment, data_dir=paths.data)
 
 
 def fetch_weights(name: str, paths: Paths) -> Any:

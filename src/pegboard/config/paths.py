@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pegboard.config.environment import environment as this_environment
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
@@ -30,7 +32,7 @@ class Paths:
     @classmethod
     def of(cls, environment: Mapping[str, str] | None = None) -> Paths:
         """The folders that an environment names; a relative XDG value is ignored, as the specification says."""
-        env = os.environ if environment is None else environment
+        env = this_environment() if environment is None else environment
         home = Path(env.get("HOME") or tempfile.gettempdir())
 
         def folder(variable: str, default: str) -> Path:

@@ -8,10 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Final
+
+# What a shell ignores for its background jobs, and what wrappers such as nohup ignore. `exec` hands
+# an ignored signal on, and no shell can trap or reset one: ^C would do nothing in our children.
+# (SIGPIPE and SIGXFSZ, which Python ignores, are restored by subprocess.)
+_RESET: Final = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGALRM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCHLD,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGWINCH,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,4 +102,20 @@ def _start(what: Spawn) -> subprocess.Popen[bytes]:
         pass_fds=tuple(what.pass_fds),
         close_fds=True,
         start_new_session=True,
+        # Rare, because it costs a fork of the whole address space instead of a vfork.
+        preexec_fn=_fresh_signals if _inherited_signals() else None,
     )
+
+
+def _inherited_signals() -> bool:
+    """Whether a child would start with ignored or blocked signals."""
+    if any(signal.getsignal(number) is signal.SIG_IGN for number in _RESET):
+        return True
+    return bool(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+
+def _fresh_signals() -> None:
+    """In the child, before exec: every signal as a program expects it."""
+    for number in _RESET:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
