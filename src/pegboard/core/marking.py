@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pegboard.core.call import ToolCall
 from pegboard.core.content import Text
 from pegboard.core.result import ToolResult
 
@@ -39,13 +40,17 @@ def mark_untrusted(result: ToolResult, source: str, *, nonce: str | None = None)
     return replace(result, content=content)
 
 
-def for_model(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
-    """The results as a model reads them: untrusted ones between marks.
+def for_model(results: Iterable[ToolResult], calls: Sequence[ToolCall] = ()) -> tuple[ToolResult, ...]:
+    """The results as a model reads them: untrusted ones between marks, each under the name that the model used.
 
+    A model may call `functions.read_file` what is `read_file`, and Gemini wants the answer to what was called.
     The id in the marks comes from the call's id, which the text cannot know, and so is the same in a replay.
     """
+    names = {c.id: c.name for c in calls}
     out: list[ToolResult] = []
     for result in results:
+        if names.get(result.call_id, result.tool) != result.tool:
+            result = replace(result, tool=names[result.call_id])
         source = result.notes.extra.get(SOURCE)
         if source is not None:
             nonce = hashlib.sha256(f"{result.call_id}\0{source}".encode("utf-8", "replace")).hexdigest()[:8]
