@@ -86,6 +86,8 @@ def test_times_lists_and_secrets_are_read() -> None:
         ({"s": "x"}, ("must be a table",)),
         ({"bad name": {"command": "x"}}, ("bad name",)),
         ([{"name": "s", "command": "x"}, {"name": "s", "command": "y"}], ("two MCP servers",)),
+        ({"s": {"command": "x", "naming": "shouted"}}, ("shouted", "double_underscore")),
+        ({"s": {"command": "x", "parallel": "maybe"}}, ("parallel", "maybe")),
         (7, ("list or a map",)),
     ],
 )
@@ -102,3 +104,31 @@ def test_a_files_own_permissions_grant_nothing() -> None:
     )
 
     assert server == ServerConfig(name="s", command="x", source="config")
+    assert [
+        word for note in server.notes for word in ("alwaysAllow", "autoApprove", "trust") if word in note
+    ] == [
+        "alwaysAllow",
+        "autoApprove",
+        "trust",
+    ]
+    assert all("allow call:s/*" in note for note in server.notes)
+
+
+@owes("X-39")
+@pytest.mark.parametrize(
+    ("said", "style"),
+    [("mcp", "mcp"), ("double_underscore", "double_underscore"), ("Double-Underscore", "double_underscore"),
+     ("raw", "raw")],
+)  # fmt: skip
+def test_the_way_of_naming_is_chosen_per_server(said: str, style: str) -> None:
+    assert servers_of({"s": {"command": "x", "naming": said}}, environment={})[0].naming == style
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("false", False), ("TRUE", True), (False, False), (1, True), ("no", False)]
+)
+def test_a_flag_that_came_out_of_a_variable_means_what_it_says(said: Any, meant: bool) -> None:
+    (server,) = servers_of({"s": {"command": "x", "parallel": "${P:-" + str(said) + "}"}}, environment={})
+    (other,) = servers_of({"s": {"command": "x", "parallel": said, "enabled": said}}, environment={})
+
+    assert (server.parallel, other.parallel, other.disabled) == (meant, meant, not meant)

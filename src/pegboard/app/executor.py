@@ -124,7 +124,7 @@ class Executor:
                 return
             found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
-            kit = joined(self._own, found)
+            kit = joined(self._own, found, self._sources)
             if self._defer_beyond is not None:
                 kit = deferred(kit, beyond=self._defer_beyond)
             if kit.advertised() is not kit:

@@ -282,12 +282,12 @@ def models_command(
 
 @app.command("audit")
 def audit_command(
-    action: Annotated[str, typer.Argument(help="verify or export.")],
+    action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Verify the hash chain of the history, or export it."""
+    """Verify the hash chain of the history, export it, or show what commands reached."""
     from pegboard.cli.audit import audit
     from pegboard.cli.options import Options
 

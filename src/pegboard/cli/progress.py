@@ -11,6 +11,7 @@ from pegboard.core.events import (
     CallFinished,
     CallStarted,
     CallUpdate,
+    DestinationTried,
     Event,
     ModelReplied,
     Notice,
@@ -74,6 +75,10 @@ class Progress:
                     say(paint("  failed", "red"))
             case CallUpdate():
                 say(paint(f"  {safe(str(event.update))}", "dim"))
+            case DestinationTried():
+                verdict_of = "reached" if event.allowed else "refused"
+                said = f"  {verdict_of} {safe(event.host)}:{event.port} ({safe(event.reason)})"
+                say(paint(said, "dim" if event.allowed else "yellow"))
             case PermissionRequested():
                 self._end_line()
             case RunFinished():

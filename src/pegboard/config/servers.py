@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -60,17 +60,25 @@ def load_servers(
     Raises:
         ConfigError: a file cannot be read, or a server in it is wrong.
     """
-    env = this_environment() if environment is None else environment
+    env = dict(this_environment() if environment is None else environment)
     found: dict[str, ServerConfig] = {}
     ignored: list[str] = []
     for path in _own_files(paths, file):
         for one in _servers(path, env):
-            found.setdefault(one.name, one)
+            found.setdefault(one.name, _with_file(one, path.parent))
     trust = Trust(paths)
     for path in _project_files(workspace):
         if trust.trusts(path):
-            for one in _servers(path, env):
-                found.setdefault(one.name, one)
+            for one in _servers(path, {**env, **_editor_words(workspace, paths)}):
+                file_ = path.parent / one.env_file
+                if one.env_file and not trust.trusts(file_):
+                    # It may set what makes a program run other code, and the trusted file does not show it.
+                    ignored.append(
+                        f"{path.name}: envFile {one.env_file} of MCP server {one.name!r} is ignored until you run: "
+                        f"pegboard trust {file_}"
+                    )
+                    one = replace(one, env_file="")
+                found.setdefault(one.name, _with_file(one, path.parent))
             continue
         # Without variables: an untrusted file could send a secret into a place of its choice.
         for one in _servers(path, _Verbatim()):
@@ -133,12 +141,56 @@ def _project_files(workspace: Path | None) -> list[Path]:
 def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
     value = raw_file(path)
     if path.name in NAMES:
-        table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        folded = {k.replace("_", "").replace("-", "").lower(): v for k, v in table.items()}
-        value = folded.get("mcpservers")
+        folded = _folded(value)
+        # Two of the documents keep them in a section `tools` (ledger D-40, C-39).
+        value = folded.get("mcpservers", _folded(folded.get("tools")).get("mcpservers"))
         if value is None:
             return ()
     return servers_of(value, environment=environment, source=path.name)
+
+
+def _folded(value: Any) -> dict[str, Any]:
+    table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {k.replace("_", "").replace("-", "").lower(): v for k, v in table.items()}
+
+
+def _editor_words(workspace: Path | None, paths: Paths) -> dict[str, str]:
+    """What VS Code fills in by itself in a project's file."""
+    if workspace is None:
+        return {}
+    folder = workspace.resolve()
+    return {
+        "workspaceFolder": str(folder), "workspaceFolderBasename": folder.name, "userHome": str(paths.home),
+    }  # fmt: skip
+
+
+def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
+    """The server with the variables of its `envFile`; those under `env` win.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line of it is no `NAME=VALUE`.
+    """
+    if not server.env_file:
+        return server
+    path = folder / server.env_file
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(
+            f"{server.source}: MCP server {server.name!r}: envFile {path}: {error.strerror}"
+        ) from None
+    given: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip().removeprefix("export ")
+        if not text or text.startswith("#"):
+            continue
+        name, mark, value = text.partition("=")
+        if not mark or not name.strip().isidentifier():
+            raise ConfigError(f"{path}, line {number}: expected NAME=VALUE, got {text[:40]!r}")
+        value = value.strip()
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+        given[name.strip()] = value[1:-1] if quoted else value
+    return replace(server, env={**given, **server.env})
 
 
 class _Verbatim(dict[str, str]):

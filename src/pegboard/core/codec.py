@@ -14,6 +14,7 @@ from pegboard.core.events import (
     CallStarted,
     CallUpdate,
     ContextCompacted,
+    DestinationTried,
     Event,
     ModelReplied,
     Notice,
@@ -87,6 +88,16 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
+        case DestinationTried():
+            out |= {
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "host": event.host,
+                "port": event.port,
+                "allowed": event.allowed,
+                "reason": event.reason,
+                **({"secrets": list(event.secrets)} if event.secrets else {}),
+            }
         case CallFinished(result):
             out["result"] = result_to_dict(result)
         case Notice():
@@ -167,6 +178,18 @@ def _permission_requested(value: Mapping[str, Any]) -> Event:
     )
 
 
+def _destination_tried(value: Mapping[str, Any]) -> Event:
+    return DestinationTried(
+        call_id=value["call_id"],
+        tool=value["tool"],
+        host=value["host"],
+        port=value["port"],
+        allowed=value["allowed"],
+        reason=value["reason"],
+        secrets=tuple(value.get("secrets", ())),
+    )
+
+
 def _context_compacted(value: Mapping[str, Any]) -> Event:
     return ContextCompacted(
         budget_tokens=value["budget_tokens"],
@@ -201,6 +224,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "call.started": _call_started,
     "permission.request": _permission_requested,
     "call.update": lambda v: CallUpdate(call_id=v["call_id"], tool=v["tool"], update=v["update"]),
+    "call.destination": _destination_tried,
     "call.finished": lambda v: CallFinished(result_from_dict(v["result"])),
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
     "context.compacted": _context_compacted,

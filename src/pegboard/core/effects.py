@@ -56,6 +56,7 @@ class Effect:
         reason: why `at_least` says so, one clause for people and models.
         bound: exec only: what a yes is bound to beside the words, `PATH sha256:HEX` for each script of
             the workspace that the segment runs (case perm-18); empty where it runs none.
+        unordered: call only: the server takes calls side by side (decisions 13).
     """
 
     kind: EffectKind
@@ -65,6 +66,7 @@ class Effect:
     at_least: Verdict | None = None
     reason: str = ""
     bound: str = ""
+    unordered: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"

@@ -152,7 +152,7 @@ def conflict(first: tuple[Effect, ...] | None, second: tuple[Effect, ...] | None
 
 def _clash(a: Effect, b: Effect) -> bool:
     if a.kind in _ORDERED and a.kind == b.kind:
-        return _thing(a) == _thing(b)
+        return _thing(a) == _thing(b) and not (a.unordered and b.unordered)
     if _changes(a) and _touches_files(b):
         return _overlap(a, b)
     return _changes(b) and _touches_files(a) and _overlap(a, b)

@@ -62,10 +62,13 @@ def split(things: Any) -> tuple[list[Any], list[ToolSource]]:
     return plain, sources
 
 
-def joined(kit: Toolkit, found: Sequence[Sequence[Tool]]) -> Toolkit:
+def joined(
+    kit: Toolkit, found: Sequence[Sequence[Tool]], sources: Sequence[ToolSource | None] = ()
+) -> Toolkit:
     """The kit with the sources' tools behind it; a name that is taken gets a digest of what it is.
 
     The kit's own tools and those of earlier sources keep their names, so adding a source renames nothing.
+    A source with a method `collided(name) -> bool` may have such a tool left out instead (ledger X-39, raw).
     """
     taken = {t.name for t in kit}
     out: list[Tool] = []
@@ -73,6 +76,9 @@ def joined(kit: Toolkit, found: Sequence[Sequence[Tool]]) -> Toolkit:
         for tool in tools:
             name = tool.name
             if name in taken:
+                refuses = getattr(sources[number], "collided", None) if number < len(sources) else None
+                if refuses is not None and refuses(name):
+                    continue
                 digest = hashlib.sha256(f"{number}\0{name}\0{tool.description}".encode()).hexdigest()[:8]
                 name = f"{name[: _LONGEST - 9]}_{digest}"
             taken.add(name)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from pegboard.mcp.definitions import MAX_TOOLS, definition_of
+from pegboard.mcp.definitions import MAX_TOOLS, definition_of, output_of
 from pegboard.mcp.naming import Style, exposed_name, name_all, tailed
 from pegboard.mcp.pinning import Definition
-from pegboard.mcp.visible import clean, report
+from pegboard.mcp.visible import clean, report, report_schema
 
 Kind: TypeAlias = Literal["tool", "resources", "prompts"]
 Refused: TypeAlias = Callable[[str], bool]
@@ -27,6 +27,7 @@ class Offer:
         original: as the server calls it.
         name: as models see it.
         definition: what the server says it is; what is pinned.
+        output: the schema of its structured content, where the server gives one.
         idempotent: the server says that repeating a call changes nothing more.
         notes: what a person should know about it.
     """
@@ -35,6 +36,7 @@ class Offer:
     original: str
     name: str
     definition: Definition
+    output: Mapping[str, Any] | None = None
     idempotent: bool = False
     notes: tuple[str, ...] = ()
 
@@ -94,13 +96,19 @@ def build(
         if isinstance(definition, str):
             said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {definition}")
             continue
-        notes = [*([named.note] if named.note else []), *report(definition.description)]
+        notes = [
+            *([named.note] if named.note else []),
+            *report(definition.description),
+            *report_schema(definition.schema),
+        ]
         said += [f"{server}: the tool {named.original!r} {n}" for n in notes]
+        output, why = output_of(raw.get("outputSchema"))
+        said += [f"{server}: the output schema of {named.original!r} is not used: {why}"] if why else []
         hints: Any = raw.get("annotations")
         hint_table: Mapping[str, Any] = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
         idempotent = hint_table.get("idempotentHint") is True or hint_table.get("readOnlyHint") is True
         offers.append(
-            Offer(kind="tool", original=named.original, name=named.name, definition=definition,
+            Offer(kind="tool", original=named.original, name=named.name, definition=definition, output=output,
                   idempotent=idempotent, notes=tuple(notes))
         )  # fmt: skip
     some = tuple(r for r in resources if _either(r, allow, deny))

@@ -30,7 +30,7 @@ class MCPServer:
         timeout_s: wall seconds of one call.
         config: everything at once, in place of the above.
         pins: approved definitions; None = they hold for this process.
-        style: how tool names are made (ledger X-39).
+        style: how tool names are made (ledger X-39); None = as the config says.
         environment: our own variables, of which a program gets a short allow-list.
         auth: an `httpx2.Auth` for HTTP; see `pegboard.mcp.auth`.
 
@@ -56,7 +56,7 @@ class MCPServer:
         timeout_s: float = 30.0,
         config: ServerConfig | None = None,
         pins: Pins | None = None,
-        style: Style = "mcp",
+        style: Style | None = None,
         environment: Mapping[str, str] | None = None,
         auth: Any = None,
     ) -> None:
@@ -72,7 +72,7 @@ class MCPServer:
             timeout_s=timeout_s,
         )
         self.pins = pins or Pins()
-        self.style: Style = style
+        self.style: Style = style or self.config.naming
         self.environment = dict(environment or {})
         self.auth = auth
         self.revision = 0
@@ -82,6 +82,7 @@ class MCPServer:
         self._failures = 0
         self._not_before = 0.0
         self._closed = False
+        self._collisions: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -91,7 +92,8 @@ class MCPServer:
     @property
     def warnings(self) -> tuple[str, ...]:
         """See the class."""
-        return () if self._catalogue is None else self._catalogue.warnings
+        listed = () if self._catalogue is None else self._catalogue.warnings
+        return (*listed, *self._collisions.values())
 
     @property
     def stderr(self) -> str:
@@ -124,6 +126,16 @@ class MCPServer:
         await self._connected()
         catalogue = cast("Catalogue", self._catalogue)
         return [self._tool(offer) for offer in catalogue.offers]
+
+    def collided(self, name: str) -> bool:
+        """Whether a tool of ours is left out where its name is taken: with raw names only, and told (X-39)."""
+        if self.style != "raw":
+            return False
+        self._collisions[name] = (
+            f"{self.name}: the tool {name!r} is refused: another tool has this name, and naming is raw; "
+            "set naming to mcp, or name it in deny"
+        )
+        return True
 
     async def aclose(self) -> None:
         """End the connection and, for a program, the program and everything that it started."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from pegboard.core.errors import ConfigError
+from pegboard.mcp.naming import STYLES, Style
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "sse", "http_sse"]
 
@@ -41,12 +42,14 @@ class ServerConfig:
         start_s: wall seconds for starting and listing.
         allow, deny: shell patterns over tool, resource and prompt names; None = all are offered.
         resources, prompts: whether those become tools.
-        trusted: a person vouches for it: elicitation may ask on its behalf without a repeated warning.
+        naming: how its tools are called here: mcp, double_underscore or raw (ledger X-39).
         protocol: auto, or the revision to speak.
-        parallel: calls of it may run side by side (decisions 13).
+        parallel: calls of one turn may run side by side (decisions 13).
         oauth: client id and scope for authorisation, empty = discovered.
         disabled: it is listed and not started.
+        env_file: a file of further `NAME=VALUE` lines, read by whoever reads the settings; `env` wins.
         source: where it was configured, for messages.
+        notes: keys that stand in the settings and mean nothing here, one sentence each, for people.
     """
 
     name: str
@@ -66,12 +69,14 @@ class ServerConfig:
     deny: tuple[str, ...] = ()
     resources: bool = True
     prompts: bool = True
-    trusted: bool = False
+    naming: Style = "mcp"
     protocol: str = "auto"
     parallel: bool = False
     oauth: Mapping[str, str] = field(default_factory=dict[str, str])
     disabled: bool = False
+    env_file: str = ""
     source: str = ""
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -110,13 +115,15 @@ def servers_of(
     Args:
         value: the parsed settings.
         environment: values for `${VAR}`, `${env:VAR}` and `${VAR:-default}`.
-        inputs: answers for VS Code's `${input:id}`; a missing one is an error that names it.
+        inputs: answers for VS Code's `${input:id}` by id; others come from PEGBOARD_INPUT_ID in the environment
+            or the default under the file's own `inputs`; a missing one is an error that names the variable.
         source: for messages.
 
     Raises:
         ConfigError: a wrong key or value, or a variable without a value; the message names both.
     """
     table = _inner(value)
+    answers = _answers(value, environment, inputs or {})
     rows: list[tuple[str, Any]]
     if isinstance(table, Mapping):
         rows = [(str(k), v) for k, v in cast("Mapping[Any, Any]", table).items()]
@@ -128,13 +135,32 @@ def servers_of(
     for name, row in rows:
         if not isinstance(row, Mapping):
             raise ConfigError(f"{source}: MCP server {name!r} must be a table, not {type(row).__name__}")
-        fill = _Filler(source, name, environment, inputs or {})
+        fill = _Filler(source, name, environment, answers)
         out.append(_server(name, cast("Mapping[str, Any]", fill.fill(row, "")), source))
     names = [one.name for one in out]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{source}: two MCP servers are called {name!r}")
     return tuple(out)
+
+
+def input_variable(id: str) -> str:
+    """The environment variable that answers VS Code's input of that id."""
+    return "PEGBOARD_INPUT_" + re.sub(r"[^A-Za-z0-9]", "_", id).upper()
+
+
+def _answers(value: Any, environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Answers to a file's `inputs`: given ones, then the environment's, then the file's own defaults."""
+    listed: Any = cast("Mapping[str, Any]", value).get("inputs") if isinstance(value, Mapping) else None
+    out = dict(given)
+    for one in cast("list[Any]", listed) if isinstance(listed, list) else []:
+        row: Mapping[str, Any] = cast("Mapping[str, Any]", one) if isinstance(one, Mapping) else {}
+        id = row.get("id")
+        if isinstance(id, str) and id not in out:
+            found: Any = environment.get(input_variable(id)) or row.get("default")
+            if isinstance(found, str):
+                out[id] = found
+    return out
 
 
 _WRAPPERS: Final = ("mcpservers", "servers", "mcp", "tools")
@@ -163,22 +189,32 @@ def _is_server(table: Mapping[str, Any]) -> bool:
 _KEYS: Final[Mapping[str, str]] = {
     "name": "", "type": "transport", "transport": "transport", "transporttype": "transport",
     "command": "command", "args": "args", "arguments": "args", "env": "env", "environment": "env",
-    "envfile": "", "cwd": "cwd", "url": "url", "serverurl": "url", "httpurl": "url", "headers": "headers",
+    "envfile": "env_file", "cwd": "cwd", "url": "url", "serverurl": "url", "httpurl": "url", "headers": "headers",
     "timeout": "timeout_s", "timeouts": "timeout_s", "tooltimeout": "timeout_s", "tooltimeouts": "tool_timeouts",
     "progressextends": "progress_extends", "maxs": "max_s", "starts": "start_s", "startuptimeout": "start_s",
     "starttimeout": "start_s", "allow": "allow", "allowedtools": "allow", "enabledtools": "allow",
     "includetools": "allow", "tools": "allow", "deny": "deny", "excludetools": "deny", "disabledtools": "deny",
-    "resources": "resources", "prompts": "prompts", "trusted": "trusted", "protocol": "protocol",
+    "resources": "resources", "prompts": "prompts", "protocol": "protocol", "naming": "naming",
     "parallel": "parallel", "oauth": "oauth", "auth": "oauth", "disabled": "disabled", "enabled": "enabled",
-    "description": "", "gallery": "", "dev": "", "alwaysallow": "", "autoapprove": "", "trust": "",
+    "description": "", "gallery": "", "dev": "",
 }  # fmt: skip
-"""Folded keys of every known form -> our field; empty = read and not used (a file's own `alwaysAllow`
-or `trust` never grants anything)."""
+"""Folded keys of every known form -> our field; empty = words for people or other programs only."""
+
+_GRANTS: Final = frozenset({"alwaysallow", "autoapprove", "trust", "trusted"})
+"""Keys by which other programs let calls run unasked. A server's own table never grants anything here."""
 
 
 def _server(name: str, row: Mapping[str, Any], source: str) -> ServerConfig:
     found: dict[str, Any] = {}
+    notes: list[str] = []
     for key, value in row.items():
+        if _fold(key) in _GRANTS:
+            if value:
+                notes.append(
+                    f"{source}: MCP server {name!r}: the key {key!r} grants nothing here; to let its calls run "
+                    f"unasked, say 'allow call:{name}/*' in a policy"
+                )
+            continue
         field_name = _KEYS.get(_fold(key))
         if field_name is None:
             import difflib
@@ -189,7 +225,7 @@ def _server(name: str, row: Mapping[str, Any], source: str) -> ServerConfig:
         if field_name:
             found[field_name] = value
     try:
-        return _typed(name, found, source)
+        return replace(_typed(name, found, source), notes=tuple(notes))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{source}: MCP server {name!r}: {error}") from None
 
@@ -213,14 +249,15 @@ def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
         deny=_texts(found.get("deny")),
         protocol=_text(found.get("protocol")) or "auto",
         oauth=_table(found.get("oauth"), "oauth"),
-        disabled=bool(found.get("disabled", False)) or found.get("enabled") is False,
+        naming=_style(found.get("naming")),
+        env_file=_text(found.get("env_file")),
+        disabled=_flag(found.get("disabled", False), "disabled")
+        or not _flag(found.get("enabled", True), "enabled"),
         source=source,
     )
     numbers = {k: _seconds(found[k], k) for k in ("timeout_s", "max_s", "start_s") if k in found}
     flags = {
-        k: bool(found[k])
-        for k in ("progress_extends", "resources", "prompts", "trusted", "parallel")
-        if k in found
+        k: _flag(found[k], k) for k in ("progress_extends", "resources", "prompts", "parallel") if k in found
     }
     per_tool = {str(k): _seconds(v, k) for k, v in dict(found.get("tool_timeouts") or {}).items()}
     return replace(config, **numbers, **flags, tool_timeouts=per_tool)
@@ -251,10 +288,10 @@ class _Filler:
         kind, name, default = match[1], match[2], match[3]
         found = (self._inputs if kind == "input" else self._environment).get(name) or default
         if found is None:
-            what = "the input" if kind == "input" else "the environment variable"
-            raise ConfigError(
-                f"{self._source}: MCP server {self._server!r}: key {key} needs {what} {name}, which is not set"
-            )
+            what = f"the environment variable {name}, which is not set"
+            if kind == "input":
+                what = f"the input {name}; set the environment variable {input_variable(name)}"
+            raise ConfigError(f"{self._source}: MCP server {self._server!r}: key {key} needs {what}")
         return found
 
 
@@ -290,6 +327,24 @@ def _table(value: Any, key: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise TypeError(f"{key} must be a table, got {value!r:.60}")
     return {str(k): str(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+
+
+def _flag(value: Any, key: str) -> bool:
+    # "false" in quotes is what a variable leaves behind; taken as truth it would be the opposite.
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word in (True, "true", "yes", "1"):
+        return True
+    if word in (False, "false", "no", "0", ""):
+        return False
+    raise TypeError(f"{key} must be true or false, got {value!r:.60}")
+
+
+def _style(value: Any) -> Style:
+    word = _fold(_text(value)) or "mcp"
+    for style in STYLES:
+        if _fold(style) == word:
+            return style
+    raise ValueError(f"naming {value!r} is none of {', '.join(STYLES)}")
 
 
 def _seconds(value: Any, key: str) -> float:

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
+import httpx2
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+from mcp_types import CONNECTION_CLOSED
 
 from pegboard.core.context import current_context
 from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError, Unavailable
 from pegboard.mcp.asking import Asking
-from pegboard.mcp.catalogue import Catalogue, build
+from pegboard.mcp.catalogue import Catalogue
+from pegboard.mcp.config import Transport
+from pegboard.mcp.lists import listed
 from pegboard.mcp.pipe import piped
 from pegboard.mcp.process import ServerProcess
 from pegboard.mcp.session import Session
 from pegboard.mcp.visible import clean
+from pegboard.mcp.wire import HANDSHAKE
 from pegboard.ports.people import People
 
 if TYPE_CHECKING:
     from pegboard.mcp.client import MCPServer
 
-MAX_PAGES: Final = 100
 _CLOSE_S: Final = 10.0
 
 
@@ -100,14 +104,23 @@ class Connection:
     async def _own(self) -> None:
         ready = cast("asyncio.Future[None]", self._ready)
         try:
-            async with self._dispatcher() as dispatcher:
-                async with self._new_session(dispatcher) as session:
-                    self._session = session
-                    await session.negotiate(self.config.protocol)
-                    self.alive = True
-                    if not ready.done():
-                        ready.set_result(None)
-                    await self._stay(session)
+            if self.config.transport != "http_sse":
+                await self._speak(self.config.transport, ready)
+                return
+            try:
+                await self._speak("streamable_http", ready)
+            except (MCPError, httpx2.HTTPError, ExceptionGroup) as error:
+                if ready.done() or isinstance(_first(error), httpx2.ConnectError | PegboardError):
+                    raise
+                # What speaks only the transport of 2024-11-05 refuses the POST; then its stream is tried.
+                try:
+                    await self._speak("sse", ready)
+                except Exception as second:
+                    if not ready.done() and not isinstance(_first(second), PegboardError):
+                        raise Unavailable(
+                            f"neither streamable HTTP ({_told(error)}) nor SSE ({_told(second)}) is spoken there"
+                        ) from None
+                    raise
         except BaseException as error:
             if not ready.done():
                 if isinstance(error, asyncio.CancelledError):
@@ -122,6 +135,18 @@ class Connection:
             self.log.append(f"the connection ended: {_told(error)}")
         finally:
             self.alive = False
+
+    async def _speak(self, transport: Transport, ready: asyncio.Future[None]) -> None:
+        """Open one transport, agree on a revision, and stay until the end."""
+        async with self._dispatcher(transport) as dispatcher:
+            async with self._new_session(dispatcher) as session:
+                self._session = session
+                # The stateless era has no such stream, and old servers fall silent at what they do not know.
+                await session.negotiate(HANDSHAKE[-1] if transport == "sse" else self.config.protocol)
+                self.alive = True
+                if not ready.done():
+                    ready.set_result(None)
+                await self._stay(session)
 
     async def _stay(self, session: Session) -> None:
         """Until closed or lost: list again whenever the server says that its lists changed."""
@@ -167,15 +192,16 @@ class Connection:
         )
 
     @asynccontextmanager
-    async def _dispatcher(self) -> AsyncGenerator[Any]:
-        if self.config.transport == "stdio":
+    async def _dispatcher(self, transport: Transport) -> AsyncGenerator[Any]:
+        if transport == "stdio":
             self._process = ServerProcess(self.config, self._server.environment)
             async with piped(self._process) as dispatcher:
                 yield dispatcher
             return
         from pegboard.mcp.http import http_transport
 
-        async with http_transport(self.config, self._server.auth) as (read, write):
+        config = replace(self.config, transport=transport)
+        async with http_transport(config, self._server.auth) as (read, write):
             yield JSONRPCDispatcher(read, write)
 
     def _new_session(self, dispatcher: Any) -> Session:
@@ -206,8 +232,7 @@ class Connection:
         return f"; it said: {said[-500:]}" if said else ""
 
     def _start_error(self, error: BaseException) -> PegboardError:
-        if isinstance(error, BaseExceptionGroup):
-            error = _first(cast("BaseExceptionGroup[BaseException]", error))
+        error = _first(error)
         if isinstance(error, PegboardError):
             text = error.message if isinstance(error, ToolError) else str(error)
             return (
@@ -306,103 +331,27 @@ class Connection:
         if self._active == 0:
             self._asking.people = None
 
-    # -- lists --------------------------------------------------------------------------------
-
     async def catalogue(self) -> Catalogue:
         """List everything that the server has, page by page.
 
         Raises:
             Unavailable: the list of tools cannot be had.
         """
-        session = cast(Session, self._session)
-        has = session.server_capabilities or types.ServerCapabilities()
-        said: list[str] = []
-        config = self.config
-        tools = await self._pages("tools/list", "tools", said) if has.tools is not None else []
-        if session.protocol_version not in (None, "2024-11-05") and session.discover_result is not None:
-            tools = self._with_valid_headers(session, tools, said)
-        resources: list[Mapping[str, Any]] = []
-        prompts: list[Mapping[str, Any]] = []
-        if has.resources is not None and config.resources:
-            resources = await self._pages("resources/list", "resources", said, optional=True)
-            resources += await self._pages(
-                "resources/templates/list", "resourceTemplates", said, optional=True
-            )
-        if has.prompts is not None and config.prompts:
-            prompts = await self._pages("prompts/list", "prompts", said, optional=True)
-        return build(
-            config.name, tools=tools, resources=resources, prompts=prompts, allow=config.allow, deny=config.deny,
-            style=self._server.style, warnings=said,
-        )  # fmt: skip
-
-    async def _pages(
-        self, method: str, key: str, said: list[str], *, optional: bool = False
-    ) -> list[Mapping[str, Any]]:
-        session = cast(Session, self._session)
-        out: list[Mapping[str, Any]] = []
-        cursor: str | None = None
-        seen: set[str] = set()
-        for _ in range(MAX_PAGES):
-            try:
-                raw = await session.ask(method, {} if cursor is None else {"cursor": cursor})
-            except MCPError as error:
-                if error.code == CONNECTION_CLOSED:
-                    raise await self._lost(method) from None
-                if cursor is None and not optional:
-                    raise Unavailable(
-                        f"MCP server {self.config.name!r} refused {method}: {clean(error.message)[:500]}"
-                    ) from None
-                if error.code != METHOD_NOT_FOUND or cursor is not None:
-                    said.append(
-                        f"{self.config.name}: {method} failed after {len(out)} entries: {clean(error.message)[:200]}"
-                    )
-                return out
-            rows: Any = raw.get(key)
-            out += (
-                [r for r in cast("list[Any]", rows) if isinstance(r, dict)] if isinstance(rows, list) else []
-            )
-            following: Any = raw.get("nextCursor")
-            if not isinstance(following, str) or not following:
-                return out
-            if following in seen:
-                said.append(
-                    f"{self.config.name}: {method} repeats a cursor; stopped after {len(out)} entries"
-                )
-                return out
-            seen.add(following)
-            cursor = following
-        said.append(f"{self.config.name}: {method} does not end; stopped after {MAX_PAGES} pages")
-        return out
-
-    def _with_valid_headers(
-        self, session: Session, tools: list[Mapping[str, Any]], said: list[str]
-    ) -> list[Mapping[str, Any]]:
-        """The tools whose header annotations are valid; the session learns them (2026-07-28, custom headers)."""
-        from mcp.shared.inbound import find_invalid_x_mcp_header
-
-        kept: list[Mapping[str, Any]] = []
-        for tool in tools:
-            why = find_invalid_x_mcp_header(tool.get("inputSchema"))
-            if why is None:
-                kept.append(tool)
-            else:
-                said.append(f"{self.config.name}: the tool {str(tool.get('name'))[:80]!r} is refused: {why}")
-        session.learn(kept)
-        return kept
+        try:
+            return await listed(cast(Session, self._session), self.config, self._server.style)
+        except MCPError:
+            raise await self._lost("listing") from None
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    found = group.exceptions[0]
-    return (
-        _first(cast("BaseExceptionGroup[BaseException]", found))
-        if isinstance(found, BaseExceptionGroup)
-        else found
-    )
+def _first(error: BaseException) -> BaseException:
+    """The innermost first exception of a group, or the exception itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 def _told(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):
-        error = _first(cast("BaseExceptionGroup[BaseException]", error))
+    error = _first(error)
     if isinstance(error, MCPError):
         return clean(error.message)[:500]
     return f"{type(error).__name__}: {clean(str(error))[:500]}" if str(error) else type(error).__name__

@@ -31,6 +31,14 @@ def definition_of(name: str, description: Any, schema: Any) -> Definition | str:
     return Definition(name=name, description=text, schema=cast("Mapping[str, Any]", schema))
 
 
+def output_of(schema: Any) -> tuple[Mapping[str, Any] | None, str]:
+    """A server's output schema, and why it is not used; one out of bounds costs the check and not the tool."""
+    if schema is None:
+        return None, ""
+    why = schema_fault(schema)
+    return (None, why) if why else (cast("Mapping[str, Any]", schema), "")
+
+
 def shown_description(text: str) -> str:
     """The description for models: visible characters only, at most MAX_DESCRIPTION bytes."""
     seen = clean(text).strip()

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 Style: TypeAlias = Literal["mcp", "double_underscore", "raw"]
 
+STYLES: Final[tuple[Style, ...]] = ("mcp", "double_underscore", "raw")
 LONGEST: Final = 64
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _TAIL: Final = 8

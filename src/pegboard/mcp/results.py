@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from pegboard.core.content import Audio, Block, File, Image, Text
-from pegboard.core.errors import InternalError, ToolError
+from pegboard.core.errors import BuildError, InternalError, ToolError
+from pegboard.core.foreign import ForeignSchema
 from pegboard.core.result import Notes, ToolResult, render_error
 from pegboard.mcp.definitions import too_deep
 from pegboard.mcp.visible import clean
@@ -29,8 +30,15 @@ _PICTURES: Final = {
 }
 
 
-def tool_result(raw: Mapping[str, Any], *, server: str, tool: str) -> ToolResult:
-    """A CallToolResult, as parsed JSON, as our result."""
+def tool_result(
+    raw: Mapping[str, Any], *, server: str, tool: str, output: Mapping[str, Any] | None = None
+) -> ToolResult:
+    """A CallToolResult, as parsed JSON, as our result.
+
+    Args:
+        output: the schema that the server promises its structured content to fit (2025-06-18, output schema):
+            content that does not fit is an error, content that is missing is told.
+    """
     data = raw.get("structuredContent")
     if data is not None:
         fault = data_fault(data)
@@ -39,6 +47,12 @@ def tool_result(raw: Mapping[str, Any], *, server: str, tool: str) -> ToolResult
     content = blocks(raw.get("content"))
     if data is not None and not _tells(content, data):
         content.append(Text(clean(json.dumps(data, ensure_ascii=False))))
+    if output is not None and not raw.get("isError"):
+        fault = output_fault(data, output)
+        if fault:
+            return _broken_promise(fault, content, server=server, tool=tool)
+        if data is None:
+            content.append(Text(f"[{tool} of MCP server {server} promises structured content and gave none]"))
     notes = Notes(labels=(LABEL,), extra={"server": server, "tool": tool})
     if raw.get("isError"):
         said = "\n".join(b.text for b in content if isinstance(b, Text)) or "the server gave no reason"
@@ -50,6 +64,29 @@ def tool_result(raw: Mapping[str, Any], *, server: str, tool: str) -> ToolResult
         others = [b for b in content if not isinstance(b, Text)]
         return ToolResult(content=(Text(render_error(error)), *others), data=data, error=error, notes=notes)
     return ToolResult(content=tuple(content) or (Text("(no output)"),), data=data, notes=notes)
+
+
+def output_fault(data: Any, schema: Mapping[str, Any]) -> str:
+    """Where structured content breaks the server's own schema; empty where it fits or cannot be judged."""
+    if data is None:
+        return ""
+    try:
+        found = ForeignSchema(schema).errors(data)
+    except BuildError:
+        return ""
+    return "; ".join(str(p) for p in found[:5])
+
+
+def _broken_promise(fault: str, content: list[Block], *, server: str, tool: str) -> ToolResult:
+    error = ToolError(
+        f"{tool} of MCP server {server!r} has run, but its structured content does not fit the output schema that "
+        f"the server gives: {clean(fault)[:500]}",
+        code="invalid_output",
+        hint="What it said follows as text. Do not repeat the call for this: it has taken effect.",
+        details={"server": server},
+    )
+    notes = Notes(labels=(LABEL,), extra={"server": server, "tool": tool})
+    return ToolResult(content=(Text(render_error(error)), *content), error=error, notes=notes)
 
 
 def blocks(content: Any) -> list[Block]:

@@ -64,14 +64,18 @@ def tool_of(server: MCPServer, offer: Offer) -> Tool:
         schema = {"type": "object", **schema}
     return tool.copy(
         parameters=schema,
-        signature=Signature.foreign(schema, name=offer.name, closed=False, fill_defaults=False),
+        signature=Signature.foreign(
+            schema, name=offer.name, closed=False, fill_defaults=False, output=offer.output
+        ),
     )
 
 
 def _effects(server: MCPServer, offer: Offer) -> tuple[Effect, ...]:
     target = f"{server.name}/{offer.original}"
     reason = f"the server's description {'; '.join(offer.notes)}" if offer.notes else ""
-    call = Effect("call", target, at_least="ask" if reason else None, reason=reason)
+    call = Effect(
+        "call", target, at_least="ask" if reason else None, reason=reason, unordered=server.config.parallel
+    )
     if server.pins.state(server.name, offer.definition) != "changed":
         return (call,)
     diff = server.pins.diff(server.name, offer.definition)[:_DIFF]
@@ -87,7 +91,7 @@ def _effects(server: MCPServer, offer: Offer) -> tuple[Effect, ...]:
 async def _call(server: MCPServer, offer: Offer, arguments: Mapping[str, Any]) -> ToolResult:
     params = {"name": offer.original, "arguments": dict(arguments)}
     raw = await server.call("tools/call", params, what=offer.original, idempotent=offer.idempotent)
-    return tool_result(raw, server=server.name, tool=offer.original)
+    return tool_result(raw, server=server.name, tool=offer.original, output=offer.output)
 
 
 async def _read(server: MCPServer, uri: str) -> ToolResult:

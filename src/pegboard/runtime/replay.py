@@ -224,7 +224,9 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=_Answers(script),
     )
-    state = RunState(id=started.run, session=started.session, spent_s=script.spent_s)
+    state = RunState(
+        id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
+    )
     state.inbox = _Inbox(script)
     context = Context(agent=started.agent, session=started.session, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""

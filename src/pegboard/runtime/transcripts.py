@@ -45,6 +45,7 @@ class History:
         noticed: limits of which the last run was given a notice.
         over: the limit that the last run has used up, as told; empty where none is.
         said: whether the last run's task stands in the messages.
+        mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
     """
@@ -63,6 +64,7 @@ class History:
     noticed: set[str] = field(default_factory=set[str])
     over: str = ""
     said: bool = False
+    mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
 
@@ -106,6 +108,9 @@ def fold(events: Iterable[Event]) -> History:
                 history.messages.append(message)
                 history.said = True
             case RunStarted():
+                _close(history, calls)
+                calls = ()
+                history.mark = str(event.detail.get("mark", ""))
                 history.run, history.finished = event, None
                 history.turns, history.said, history.over = 0, False, ""
                 history.made, history.noticed = {}, set()
@@ -139,7 +144,7 @@ def closing(history: History) -> ResultsMessage:
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
     done = history.done
     results = [done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls]
-    return ResultsMessage(for_model(results, calls))
+    return ResultsMessage(for_model(results, history.mark, calls))
 
 
 def _close(history: History, calls: tuple[ToolCall, ...]) -> None:

@@ -1,0 +1,102 @@
+"""Files that name MCP servers, as the programs they come from write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard.config.paths import Paths
+from pegboard.config.servers import load_servers
+from pegboard.config.trust import Trust
+from pegboard.core.errors import ConfigError
+from tests.ledger import owes
+
+VSCODE: dict[str, Any] = {
+    "inputs": [
+        {"type": "promptString", "id": "api-key", "description": "Key", "password": True},
+        {"type": "pickString", "id": "region", "options": ["eu", "us"], "default": "eu"},
+    ],
+    "servers": {
+        "fs": {"type": "stdio", "command": "npx", "args": ["-y", "server-filesystem", "${workspaceFolder}"]},
+        "web": {
+            "type": "http",
+            "url": "https://${input:region}.example/mcp",
+            "headers": {"Authorization": "Bearer ${input:api-key}"},
+        },
+    },
+}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    return Paths(
+        home=tmp_path, config=tmp_path / "c", state=tmp_path / "s", data=tmp_path / "d", cache=tmp_path / "k"
+    )
+
+
+def project(tmp_path: Path, paths: Paths, name: str, table: Any) -> Path:
+    file = tmp_path / "project" / name
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(table))
+    Trust(paths).add(file)
+    return tmp_path / "project"
+
+
+@owes("X-40")
+def test_vs_codes_file_gets_its_folder_its_inputs_and_their_defaults(tmp_path: Path, paths: Paths) -> None:
+    folder = project(tmp_path, paths, ".vscode/mcp.json", VSCODE)
+
+    found = load_servers(paths, folder, environment={"PEGBOARD_INPUT_API_KEY": "k1"})
+
+    fs, web = found.named("fs"), found.named("web")
+    assert fs.args == ("-y", "server-filesystem", str(folder.resolve()))
+    assert web.url == "https://eu.example/mcp"
+    assert web.headers == {"Authorization": "Bearer k1"}
+
+
+def test_an_input_without_an_answer_names_the_variable_that_gives_one(tmp_path: Path, paths: Paths) -> None:
+    folder = project(tmp_path, paths, ".vscode/mcp.json", VSCODE)
+
+    with pytest.raises(ConfigError, match="PEGBOARD_INPUT_API_KEY"):
+        load_servers(paths, folder, environment={})
+
+
+def test_a_file_of_variables_is_read_and_env_wins(tmp_path: Path, paths: Paths) -> None:
+    row = {"command": "x", "envFile": ".env", "env": {"B": "own"}}
+    folder = project(tmp_path, paths, ".mcp.json", {"mcpServers": {"s": row}})
+    (folder / ".env").write_text("# words\nA='one two'\nexport B=file\n\nC=a=b\n")
+
+    before = load_servers(paths, folder, environment={})
+    Trust(paths).add(folder / ".env")
+    found = load_servers(paths, folder, environment={})
+
+    # The trusted file does not show what the other one holds.
+    assert before.named("s").env == {"B": "own"}
+    assert any("pegboard trust" in line and ".env" in line for line in before.ignored)
+    assert found.named("s").env == {"A": "one two", "B": "own", "C": "a=b"}
+
+
+@pytest.mark.parametrize(("text", "words"), [(None, ".env"), ("no pair\n", "line 1")])
+def test_a_bad_file_of_variables_is_named(text: str | None, words: str, tmp_path: Path, paths: Paths) -> None:
+    paths.config.mkdir()
+    row = {"mcpServers": {"s": {"command": "x", "envFile": str(tmp_path / ".env")}}}
+    (paths.config / "mcp.json").write_text(json.dumps(row))
+    folder = None
+    if text is not None:
+        (tmp_path / ".env").write_text(text)
+
+    with pytest.raises(ConfigError, match=words):
+        load_servers(paths, folder, environment={})
+
+
+@owes("D-41")
+def test_a_default_stands_in_for_a_variable_and_a_missing_one_is_named(tmp_path: Path, paths: Paths) -> None:
+    row = {"command": "x", "env": {"T": "${NOPE:-fallback}"}, "args": ["${MISSING}"]}
+    folder = project(tmp_path, paths, ".mcp.json", {"mcpServers": {"s": row}})
+
+    assert load_servers(paths, folder, environment={"MISSING": "m"}).named("s").env == {"T": "fallback"}
+    with pytest.raises(ConfigError, match="MISSING"):
+        load_servers(paths, folder, environment={})

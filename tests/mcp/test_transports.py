@@ -1,0 +1,114 @@
+"""The client over the SSE transport of 2024-11-05, and from streamable HTTP back to it; a real server of package `mcp`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pegboard import AllowOnce, Executor
+from pegboard.core.errors import Unavailable
+from pegboard.mcp.client import MCPServer
+from pegboard.mcp.config import ServerConfig, Transport
+from tests.ledger import owes
+
+LEGACY = str(Path(__file__).with_name("legacy.py"))
+
+
+@pytest.fixture
+async def legacy() -> AsyncIterator[str]:
+    """The address of the stream."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([sys.executable, LEGACY, str(port)], env={"PATH": os.environ["PATH"]})
+    try:
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.close()
+                    break
+                except OSError:
+                    await asyncio.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/sse"
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def client(url: str, transport: Transport, **more: object) -> MCPServer:
+    return MCPServer(config=ServerConfig(name="old", url=url, transport=transport, **more))  # type: ignore[arg-type]
+
+
+@owes("D-42", "D-37", "N-117")
+@pytest.mark.parametrize("transport", ["sse", "http_sse"])
+@pytest.mark.slow
+async def test_a_server_of_the_old_transport_is_used_like_any_other(
+    legacy: str, transport: Transport
+) -> None:
+    server = client(legacy, transport)
+    async with Executor([server], approver=AllowOnce()) as door:
+        text = await door.call("mcp_old_echo", {"text": "grüße 🧵"})
+        slow = await door.call("mcp_old_slow", {"seconds": 0.05})
+        wrong = await door.call("mcp_old_echo", {"text": ["no", "text"]})
+
+    assert "grüße 🧵" in str(text) and text.data == {"result": "grüße 🧵"}
+    assert slow.ok
+    assert wrong.error is not None
+    assert server.protocol == ""  # closed with the executor
+
+
+@pytest.mark.slow
+async def test_streamable_http_alone_does_not_find_the_old_transport_and_says_so(legacy: str) -> None:
+    server = client(legacy, "streamable_http")
+
+    with pytest.raises(Unavailable, match="'old'"):
+        await server.tools()
+
+    await server.aclose()
+
+
+@pytest.mark.slow
+async def test_a_call_on_the_old_transport_ends_at_its_limit_and_the_next_one_works(legacy: str) -> None:
+    server = client(legacy, "http_sse", timeout_s=0.3)
+    async with Executor([server], approver=AllowOnce()) as door:
+        late = await door.call("mcp_old_slow", {"seconds": 30})
+        after = await door.call("mcp_old_echo", {"text": "still here"})
+
+    assert late.error is not None and late.error.code == "timeout"
+    assert "still here" in str(after)
+
+
+@pytest.mark.slow
+async def test_a_server_that_ends_during_a_call_is_named_and_nothing_hangs(legacy: str) -> None:
+    server = client(legacy, "sse", timeout_s=20)
+    async with Executor([server], approver=AllowOnce()) as door, asyncio.timeout(10):
+        lost = await door.call("mcp_old_die", {})
+
+    assert lost.error is not None
+    assert "'old'" in lost.error.message
+
+
+@pytest.mark.slow
+async def test_where_neither_transport_is_spoken_both_reasons_are_told() -> None:
+    async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(page, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    server = client(f"http://127.0.0.1:{port}/mcp", "http_sse")
+
+    async with listening:
+        with pytest.raises(Unavailable, match=r"streamable HTTP .*SSE .*404"):
+            await server.tools()
+    await server.aclose()
