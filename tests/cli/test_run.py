@@ -161,7 +161,7 @@ def test_runs_are_listed_shown_and_exported_by_id_or_its_start(pegboard: Run, sc
     [
         (["runs", "show", "nope"], "no run called 'nope'"),
         (["runs", "show"], "needs a run's id"),
-        (["runs", "dance"], "use list, show, resume or export"),
+        (["runs", "dance"], "use list, show, resume, export or import"),
         (["undo"], "use --last"),
         (["audit", "dance"], "pegboard audit verify"),
         (["audit", "verify", "nope"], "no session 'nope'"),
