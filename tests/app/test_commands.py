@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from pegboard import Agent, Policy, Rule, ToolCall, builtin
-from pegboard.app.commands import choose_backend
+from pegboard.app.commands import choose_backend, locale_charsets
 from pegboard.app.executor import Executor
+from pegboard.app.home import App
 from pegboard.app.snapshots import JournalSnapshots
 from pegboard.app.wiring import Wiring
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
-from pegboard.core.events import CallStarted, MemoryRecorder
+from pegboard.core.approval import AllowOnce
+from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
 from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
+from pegboard.ports.shell import Shell
+from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
 
 
@@ -107,3 +114,80 @@ async def test_the_executor_explains_previews_turns_and_keeps_events(folder: Pat
     assert [r.ok for r in results] == [False]
     assert [e.type for e in door.events] == ["call.started", "call.finished"]
     await door.aclose()
+
+
+class _Echo(BaseHTTPRequestHandler):
+    seen: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("X-Key", ""))
+        body = f"you said {self.headers.get('X-Key')}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.slow
+@owes("G-18", "G-11")
+async def test_a_command_gets_a_place_holder_the_bound_host_the_value_and_the_stream_every_destination(
+    tmp_path: Path, folder: Path
+) -> None:
+    value = "s3cret-value-0123456789"
+    (tmp_path / "token").write_text(value)
+    (tmp_path / "token").chmod(0o600)
+    home = Paths(
+        config=tmp_path / "c", state=tmp_path / "s", cache=tmp_path / "k", data=tmp_path / "d", home=tmp_path
+    )
+    home.config.mkdir()
+    (home.config / "pegboard.toml").write_text(
+        f'[secrets.tok]\nfrom = "file:{tmp_path}/token"\nhosts = ["api.example"]\n'
+    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    at = f"http://api.example:{server.server_port}/"
+    call = {"command": f'curl -s -H "X-Key: $K" {at}; curl -s http://other.example/ >/dev/null; printf %s "$K"',
+            "env": {"K": "secret://tok"}, "hosts": ["api.example"]}  # fmt: skip
+
+    async def loopback(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    with App.open(workspace=folder, mode="full", paths=home) as app:
+        log = app.log("cli")
+        async with app.executor(recorder=log, approver=AllowOnce()) as door:
+            shell = door.wiring.provided.find(Shell)
+            assert isinstance(shell, CommandShell)
+            shell.egress_allow, shell.resolve = ("api.example",), loopback
+            result = await door.call("exec", call)
+            unbound = await door.call("exec", {**call, "hosts": ["other.example"], "command": "echo $K"})
+        log.close()
+        events = app.session_events("cli")
+        stored = b"".join(e.body or b"" for e in app.store.read("cli"))
+    server.shutdown()
+    server.server_close()
+
+    assert result.ok, str(result)
+    assert _Echo.seen == [value]
+    first, held = (
+        result.data["stdout"].removeprefix("you said ")[: len(value)],
+        result.data["stdout"][-len(value) :],
+    )
+    assert first == held != value
+    assert value not in str(result) and value.encode() not in stored
+    tried = [e for e in events if isinstance(e, DestinationTried)]
+    assert [(e.host, e.allowed, e.secrets, e.tool) for e in tried] == [
+        ("api.example", True, ("tok",), "exec"),
+        ("other.example", False, (), "exec"),
+    ]
+    assert {e.call_id for e in tried} == {result.call_id}
+    assert unbound.error is not None and "not among the destinations" in unbound.error.message
+
+
+def test_the_charset_of_the_locale_is_tried_where_it_is_not_utf_8() -> None:
+    assert locale_charsets({"LANG": "de_DE.ISO-8859-15@euro"}) == ("iso8859-15",)
+    assert locale_charsets({"LANG": "de_DE.ISO-8859-1", "LC_ALL": "C.UTF-8"}) == ()
+    assert locale_charsets({"LANG": "ja_JP.eucJP"}) == ("euc_jp",)
+    assert locale_charsets({"LANG": "xx.nonsense"}) == () == locale_charsets({})

@@ -32,13 +32,14 @@ def request(id: int, method: str, **params: Any) -> dict[str, Any]:
 
 @owes("K-18", "K-81")
 @pytest.mark.slow
-def test_skills_of_a_named_folder_and_of_our_own_are_prompts(place: Path) -> None:
+def test_skills_of_a_named_folder_and_of_the_settings_are_prompts(place: Path) -> None:
     for folder, text in (
         (place / "skills/release", SKILL),
         (place / ".config/pegboard/skills/own", SKILL.replace("release", "own")),
     ):
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(text)
+    (place / ".config/pegboard/pegboard.toml").write_text('[skills]\nfolders = ["skills"]\n')
 
     found = asked(
         place,

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from pegboard.app.home import App
 from pegboard.cli.main import app
+from pegboard.core.events import DestinationTried
 from tests.ledger import owes
 
 POLICY = """
@@ -267,3 +269,32 @@ def test_the_console_script_says_the_same(project: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("allow  by mode workspace")
+
+
+@owes("G-18")
+def test_audit_shows_every_destination_that_commands_tried(project: Path) -> None:
+    with App.open() as opened:
+        log = opened.log("cli")
+        for host, allowed, names in (("pkg.example", True, ("tok",)), ("evil.example", False, ())):
+            log.record(
+                DestinationTried(
+                    call_id="c1",
+                    tool="exec",
+                    host=host,
+                    port=443,
+                    allowed=allowed,
+                    reason="why",
+                    secrets=names,
+                )
+            )
+        log.close()
+
+    rows = [json.loads(line) for line in pegboard("audit", "destinations", "--json").splitlines()]
+    shown = pegboard("audit", "destinations").splitlines()
+
+    assert [(r["host"], r["allowed"], r["secrets"]) for r in rows] == [
+        ("pkg.example", True, ["tok"]),
+        ("evil.example", False, []),
+    ]
+    assert "reached pkg.example:443 with secret://tok" in shown[0] and "refused evil.example:443" in shown[1]
+    assert pegboard("audit", "verify").strip().endswith("1 of 1 sessions verified")

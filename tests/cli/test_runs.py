@@ -357,3 +357,66 @@ def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: 
         assert next(events).type == "run.started"
         assert sum(reads) <= 256
         assert len(list(events)) == 2000
+
+
+def take_in(shell: Shell, file: Path | None) -> tuple[int, list[dict[str, Any]]]:
+    name = None if file is None else str(file)
+    return shell.run(lambda: runs("import", name, model=None, pytest=False, options=shell.options))
+
+
+@pytest.mark.slow
+@owes("agents-16")
+def test_a_damaged_file_of_events_is_imported_past_the_damage_and_kept_as_it_was(shell: Shell) -> None:
+    (shell.work / "a.txt").write_text("hello\n")
+    read = {"name": "read_file", "arguments": {"path": "a.txt"}}
+    made = shell.task(shell.script({"calls": [read]}, {"text": "it says hello"}))[1]["run"]
+    rows = shell.run(lambda: runs("export", made, model=None, pytest=False, options=shell.options))[1]
+    lines = [json.dumps(row) for row in rows]
+    assert [r["type"] for r in rows][3:5] == ["call.started", "call.finished"]
+    whole = shell.home / "whole.jsonl"
+    whole.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ConfigError, match="is here already"):
+        take_in(shell, whole)
+    moved = [line.replace(made, "run_elsewhere") for line in lines]
+    # One bad line in the middle, and half a line at the end: what a crash leaves.
+    damaged = shell.home / "damaged.jsonl"
+    damaged.write_text("\n".join([*moved[:4], moved[4][:40], *moved[5:-1], moved[-1][:50]]))
+
+    status, rows = take_in(shell, damaged)
+
+    told = rows[0]
+    assert (status, told["runs"], told["events"]) == (1, ["run_elsewhere"], len(lines) - 2)
+    assert [bad["line"] for bad in told["bad"]] == [5, len(lines)]
+    assert Path(told["copy"]).read_bytes() == damaged.read_bytes()
+    with App.open(workspace=shell.work) as app:
+        events = app.session_events(told["session"])
+        assert app.run_row("run_elsewhere").task == "go"
+        assert app.verify(told["session"]) == []
+    assert [e.type for e in events].count("notice") == 2
+    shell.transcript(told["session"])
+    # It is a session as any other: a conversation goes on in it.
+    assert shell.task(shell.script({"text": "I know"}), session=told["session"])[0] == 0
+    shell.transcript(told["session"])
+
+
+@owes("agents-16")
+def test_a_file_without_its_beginning_is_a_run_all_the_same_and_one_without_events_is_refused(
+    shell: Shell,
+) -> None:
+    file = shell.home / "tail.jsonl"
+    file.write_text(
+        '{"type":"run.st\n'
+        '{"type":"message.user","message":{"role":"user","content":[{"type":"text","text":"hello"}]}}\n'
+        '{"type":"run.finished","run":"run_tail","status":"done","answer":"hi","pending":[],"usage":{}}\n'
+    )
+
+    status, rows = take_in(shell, file)
+
+    assert (status, rows[0]["runs"], rows[0]["events"]) == (1, ["run_tail"], 2)
+    file.write_text("no events here\n")
+    with pytest.raises(ConfigError, match="holds no event that can be read"):
+        take_in(shell, file)
+    with pytest.raises(ConfigError, match="cannot read"):
+        take_in(shell, shell.home / "absent")
+    with pytest.raises(BuildError, match="needs a file"):
+        take_in(shell, None)

@@ -144,7 +144,7 @@ async def test_a_model_reads_untrusted_text_between_marks_with_its_own_marks_esc
 
     called = [await door.call("fetch", {"host": "evil.example"}) for _ in range(2)]
     plain = await door.call("look", {"path": "a.txt"})
-    first, second, third = for_model([*called, plain])
+    first, second, third = for_model([*called, plain], "seed")
 
     lines = first.text.splitlines()
     nonce = lines[0].split()[1]

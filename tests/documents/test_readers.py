@@ -14,6 +14,7 @@ from typing import Any
 import docx
 import openpyxl
 import pptx
+import pypdf
 import pytest
 from PIL import Image as Pillow
 
@@ -114,6 +115,94 @@ async def test_a_pdf_without_text_says_that_it_may_be_a_scan(reader: DocumentRea
     found = await reader.read("pdf", pdf([""]))
 
     assert "scan" in found.note
+
+
+async def test_pages_without_text_are_named_beside_those_that_have_some(reader: DocumentReader) -> None:
+    found = await reader.read("pdf", pdf(["words", "", "more", ""]))
+
+    assert found.note == "Pages 2, 4 are without text: probably scanned or a picture."
+
+
+def encrypted(user: str, owner: str = "owner", algorithm: str = "RC4-128") -> bytes:
+    """A PDF that pypdf locked."""
+    writer = pypdf.PdfWriter(io.BytesIO(pdf(["locked words"])))
+    writer.encrypt(user, owner, algorithm=algorithm)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+async def test_a_pdf_with_a_password_is_refused_as_encrypted(reader: DocumentReader) -> None:
+    with pytest.raises(Unsupported, match="encrypted") as caught:
+        await reader.read("pdf", encrypted("user"))
+
+    assert "password" in caught.value.hint
+
+
+async def test_a_pdf_that_only_forbids_changes_is_read(reader: DocumentReader) -> None:
+    assert "locked words" in (await reader.read("pdf", encrypted(""))).text
+
+
+class TestWithoutPdfium:
+    """DESIGN 6: pypdf where pypdfium2 is missing or cannot open the file."""
+
+    @pytest.fixture(autouse=True)
+    def missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pypdfium2", None)
+
+    async def test_the_text_comes_from_pypdf_and_the_note_says_so(self) -> None:
+        found = await InProcess().read("pdf", pdf(["first words", "", "third words"]), pages="1-2")
+
+        assert found.text == "## Page 1\n\nfirst words\n\n## Page 2\n\n(no text)"
+        assert found.pages == 3
+        assert found.note.startswith("Read by pypdf, since pypdfium2 is not installed")
+        assert "Page 2 is without text" in found.note
+
+    async def test_an_encrypted_one_is_told_as_such(self) -> None:
+        assert "locked words" in (await InProcess().read("pdf", encrypted(""))).text
+        with pytest.raises(Unsupported, match="encrypted"):
+            await InProcess().read("pdf", encrypted("user"))
+
+    async def test_a_damaged_one_is_told_as_such(self) -> None:
+        with pytest.raises(Unsupported, match="the PDF is damaged"):
+            await InProcess().read("pdf", b"%PDF-1.4 nonsense")
+
+    async def test_with_neither_program_the_first_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pypdf", None)
+
+        with pytest.raises(Unavailable, match="pypdfium2") as caught:
+            await InProcess().read("pdf", pdf(["x"]))
+
+        assert "pegboard[documents]" in caught.value.hint
+
+
+async def test_what_pdfium_cannot_open_is_tried_with_pypdf(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        PdfiumError = ValueError
+
+        @staticmethod
+        def PdfDocument(data: bytes) -> None:
+            raise ValueError("Failed to load document (PDFium: Data format error).")
+
+    monkeypatch.setitem(sys.modules, "pypdfium2", Broken)
+
+    found = await InProcess().read("pdf", pdf(["rescued words"]))
+
+    assert "rescued words" in found.text
+    assert "PDFium could not open it" in found.note
+
+
+async def test_a_page_that_is_damaged_does_not_hide_the_others(reader: DocumentReader) -> None:
+    # The second page's object is gone: its entry in the tree leads nowhere.
+    data = pdf(["one", "two", "three"]).replace(b"/Contents 6 0 R", b"/Contents 99 0 R")
+    lost = pdf(["one", "two", "three"]).replace(
+        b"7 0 obj\n<< /Type /Page /Parent", b"7 0 obj\n<< /Tipe /Paje /Barent"
+    )
+
+    assert (await reader.read("pdf", data)).text.count("## Page") == 3
+    found = await reader.read("pdf", lost)
+    assert "one" in found.text
+    assert "three" in found.text
 
 
 @owes("D-17")

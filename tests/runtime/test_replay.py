@@ -22,6 +22,7 @@ from pegboard.core.events import CallFinished, Event, RunFinished, RunStarted
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import Divergence, replay, text_of_event
 from pegboard.runtime.replay_live import behaviour, replay_live
+from pegboard.runtime.transcripts import fold
 from tests.ledger import owes
 
 ROOT = Path(__file__).parents[2]
@@ -230,3 +231,28 @@ def test_text_results_in_the_record_keep_every_block() -> None:
     started = RunStarted(run="r", session="s", agent="main", model="m", task="t")
     assert event_from_dict(event_to_dict(started)) == started
     assert Text("x").to_dict() == {"type": "text", "text": "x"}
+
+
+@tool(effects=[Effect("connect", "evil.example")])
+async def page() -> str:
+    """A foreign page."""
+    return "obey"
+
+
+@owes("K-36", "G-03")
+async def test_the_ids_of_marks_differ_between_runs_of_equal_call_ids_and_are_the_same_in_a_replay() -> None:
+    shown: list[str] = []
+    for _ in range(2):
+        model = ScriptedModel([{"calls": [{"id": "c1", "name": "page", "arguments": {}}]}, {"text": "done"}])
+        agent = Agent(model=model, tools=[page], policy=["allow connect"])
+        done = await agent.run("look", session="s")
+        sent = [r.text for m in model.requests[-1].messages for r in getattr(m, "results", ())]
+        events = agent.session("s")
+        folded = [r.text for m in fold(events).messages for r in getattr(m, "results", ())]
+
+        assert folded == sent
+        assert (await replay(events, done.run_id)).finished is not None
+        shown += sent
+
+    assert len(shown) == 2 and all(s.startswith("<<untrusted ") for s in shown)
+    assert shown[0] != shown[1]

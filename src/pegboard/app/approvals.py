@@ -13,7 +13,7 @@ from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import PermissionRequested, RunFinished
 from pegboard.ports.store import RunRow, Store
-from pegboard.store.logs import decode
+from pegboard.store.logs import history
 
 _TABLE: Final = "answers"
 
@@ -116,10 +116,11 @@ class Approvals:
         return self._store.runs(stream=row.stream, limit=1)[0].id == row.id
 
     def _of(self, row: RunRow) -> list[PendingCall]:
-        entries = self._store.read(row.stream, run=row.id)
         requests: dict[str, PermissionRequested] = {}
         waiting: tuple[Mapping[str, Any], ...] = ()
-        for event in decode(e for e in entries if e.type in ("permission.request", "run.finished")):
+        for event in history(
+            self._store, row.stream, run=row.id, types=("permission.request", "run.finished")
+        ):
             if isinstance(event, PermissionRequested):
                 requests[event.approval] = event
             elif isinstance(event, RunFinished):

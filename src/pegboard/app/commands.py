@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import hashlib
 import subprocess
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,11 @@ from pegboard.app.snapshots import JournalSnapshots
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
+from pegboard.core.context import current_context
+from pegboard.core.events import DestinationTried
+from pegboard.core.placeholders import Placeholders
 from pegboard.files.journal import Journal
+from pegboard.net.egress import Destination
 from pegboard.ports.jobs import Jobs, Process
 from pegboard.ports.shell import Inspection, Shell
 from pegboard.shell.environment import command_environment
@@ -42,6 +47,8 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
     from pegboard.app.assembly import secrets_of
 
     choice = choose_backend(wiring, root, paths, config)
+    # A place holder is of use only where the proxy stands on the one way out.
+    held = Placeholders() if wiring.safeguards.secrets and choice.backend.network == "filtered" else None
     shell = CommandShell(
         root,
         backend=choice.backend,
@@ -50,13 +57,18 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         path_prepend=config.path_prepend,
         secret_names=tuple(secrets_of(this_environment())),
         snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
+        on_destination=_record_destination,
+        fallbacks=locale_charsets(this_environment()),
+        placeholders=held,
     )
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")
     wiring.banner = choice.banner
     # Names only: what an approval is bound to is shown and recorded (decisions 5).
     names = command_environment(this_environment(), {}, prepend=config.path_prepend)
     wiring.safeguards = replace(
-        wiring.safeguards, environment=(f"sandbox:{choice.backend.name}", *sorted(names))
+        wiring.safeguards,
+        environment=(f"sandbox:{choice.backend.name}", *sorted(names)),
+        placeholders=held,
     )
     wiring.provided.setdefault(Shell, shell)
     if want_jobs:
@@ -72,6 +84,32 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         jobs = BackgroundCommands(shell, on_end=ended)
         wiring.provided.setdefault(Jobs, jobs)
         wiring.closers.append(jobs.close)
+
+
+def _record_destination(seen: Destination) -> None:
+    """Into the stream of the session whose call started the command; the proxy runs in that call's context."""
+    try:
+        context = current_context()
+    except LookupError:
+        # A person's own command (`pegboard sandbox run`): its notes name what was refused.
+        return
+    context.emit(
+        DestinationTried(
+            call_id="", tool="", host=seen.host, port=seen.port, allowed=seen.allowed, reason=seen.reason,
+            secrets=seen.secrets,
+        )
+    )  # fmt: skip
+
+
+def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The charset that the locale names where it is not UTF-8: programs may write in it (POSIX, LC_ALL first)."""
+    name = next((environment[n] for n in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(n)), "")
+    charset = name.partition(".")[2].partition("@")[0]
+    try:
+        found = codecs.lookup(charset).name if charset else ""
+    except LookupError:
+        return ()
+    return (found,) if found not in ("", "utf-8", "ascii") else ()
 
 
 def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, home: Path) -> Inspection:

@@ -93,10 +93,10 @@ async def serving(
     """An executor over the App's workspace for a served kit, with what else its clients are offered.
 
     Args:
-        skills: folders of skills that the owner named; those of our own config folder are offered too.
+        skills: folders of skills that the owner named; those of the settings are offered too.
     """
     logs = ClientLogs(app)
-    prompts = _prompts([*skills, *(f for f in (app.paths.config / "skills",) if f.is_dir())])
+    prompts = _prompts(app, skills)
     try:
         async with app.executor(
             approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs
@@ -106,17 +106,21 @@ async def serving(
         logs.close()
 
 
-def _prompts(folders: Sequence[Path]) -> TextPrompts | None:
-    """Skills as prompts without arguments."""
-    if not folders:
-        return None
-    from pegboard.interop.skills import Skills
+def _prompts(app: App, folders: Sequence[Path]) -> TextPrompts | None:
+    """The settings' skills and those of named folders, as prompts without arguments."""
+    rows: dict[str, dict[str, str]] = {}
+    if folders:
+        from pegboard.interop.skills import Skills
 
-    missing = [str(f) for f in folders if not f.is_dir()]
-    if missing:
-        raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
-    rows = Skills(folders).prompts()
-    return TextPrompts([Prompt(r["name"], r["description"], r["text"]) for r in rows]) if rows else None
+        missing = [str(f) for f in folders if not f.is_dir()]
+        if missing:
+            raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
+        rows = {row["name"]: row for row in Skills(folders).prompts()}
+    for row in () if app.skills is None else app.skills.prompts():
+        rows.setdefault(row["name"], row)
+    return (
+        TextPrompts([Prompt(r["name"], r["description"], r["text"]) for r in rows.values()]) if rows else None
+    )
 
 
 def _resources(door: Executor) -> SchemeResources | None:

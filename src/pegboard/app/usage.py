@@ -13,7 +13,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Usage
 from pegboard.ports.store import Store
 from pegboard.runtime.tokens import result_tokens, toolkit_tokens
-from pegboard.store.logs import decode
+from pegboard.store.logs import history
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class UsageReport:
         }
 
 
-_TYPES = frozenset({"run.started", "model.replied", "call.finished"})
+_TYPES = ("run.started", "model.replied", "call.finished")
 
 
 def usage_of(store: Store, *, since: float = 0.0, kit: Toolkit | None = None) -> UsageReport:
@@ -101,9 +101,9 @@ def usage_of(store: Store, *, since: float = 0.0, kit: Toolkit | None = None) ->
     report = UsageReport()
     for row in store.runs(limit=-1):
         if row.started >= since:
-            entries = [e for e in store.read(row.stream, run=row.id) if e.type in _TYPES]
             day = time.strftime("%Y-%m-%d", time.localtime(row.started))
-            report.add(decode(entries), day=day, session=row.stream)
+            events = history(store, row.stream, run=row.id, types=_TYPES)
+            report.add(events, day=day, session=row.stream)
     if kit is not None:
         for name, tokens in toolkit_tokens(kit).items():
             report.tools.setdefault(name, ToolUse()).schema_tokens = tokens

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import sys
+from datetime import UTC, datetime
 
+from pegboard.app.home import App
 from pegboard.cli.options import Options
-from pegboard.cli.show import paint, print_json, say
+from pegboard.cli.show import paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.events import DestinationTried
+from pegboard.store.logs import decode
 
 
 def audit(action: str, session: str | None, *, options: Options) -> int:
@@ -36,8 +40,13 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
                         }
                     )
             return 0
+        if action == "destinations":
+            _destinations(app, sessions, as_json=options.json)
+            return 0
         if action != "verify":
-            raise BuildError("use: pegboard audit verify [SESSION], or pegboard audit export [SESSION]")
+            raise BuildError(
+                "use: pegboard audit verify, export or destinations, each with an optional SESSION"
+            )
         faults = {one: app.verify(one) for one in sessions}
         bad = {one: found for one, found in faults.items() if found}
         if options.json:
@@ -51,3 +60,27 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
             say(f"{len(faults) - len(bad)} of {len(faults)} sessions verified")
         sys.stdout.flush()
         return 1 if bad else 0
+
+
+def _destinations(app: App, sessions: list[str], *, as_json: bool) -> None:
+    """Everything that confined commands tried to reach, oldest first in each session (G-18)."""
+    for one in sessions:
+        for entry in app.store.read(one):
+            if entry.type != DestinationTried.type or not (found := decode([entry])):
+                continue
+            event = found[0]
+            assert isinstance(event, DestinationTried)
+            row = {
+                "session": one, "run": entry.run, "call": event.call_id, "tool": event.tool, "at": entry.at,
+                "host": event.host, "port": event.port, "allowed": event.allowed, "reason": event.reason,
+                "secrets": list(event.secrets),
+            }  # fmt: skip
+            if as_json:
+                print_json(row)
+                continue
+            when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+            verdict = paint("reached", "green") if event.allowed else paint("refused", "red")
+            used = f" with {', '.join(f'secret://{n}' for n in event.secrets)}" if event.secrets else ""
+            say(
+                f"{when}  {one}  {safe(event.tool)}  {verdict} {safe(event.host)}:{event.port}{used}  {safe(event.reason)}"
+            )

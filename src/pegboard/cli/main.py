@@ -134,8 +134,8 @@ def tools_command(
 
 @app.command("runs")
 def runs_command(
-    action: Annotated[str, typer.Argument(help="list, show, resume or export.")] = "list",
-    run: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
+    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="A run; import: a file.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m")] = None,
     pytest: Annotated[bool, typer.Option("--pytest", help="export: as a test case.")] = False,
     workspace: Workspace = None,
@@ -145,7 +145,7 @@ def runs_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """List, show, resume or export runs."""
+    """List, show, resume, export or import runs."""
     from pegboard.cli.options import Options
     from pegboard.cli.runs import runs
 
@@ -282,12 +282,12 @@ def models_command(
 
 @app.command("audit")
 def audit_command(
-    action: Annotated[str, typer.Argument(help="verify or export.")],
+    action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Verify the hash chain of the history, or export it."""
+    """Verify the hash chain of the history, export it, or show what commands reached."""
     from pegboard.cli.audit import audit
     from pegboard.cli.options import Options
 

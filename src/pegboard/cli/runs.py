@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from pathlib import Path
 
 from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
+from pegboard.app.imports import import_file
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
@@ -35,10 +38,14 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
                 return asyncio.run(_resume(app, run, model, options))
             case "export" if run:
                 return _export(app, run, options, pytest=pytest)
+            case "import" if run:
+                return _import(app, Path(run), options)
             case "show" | "export":
                 raise BuildError(f"pegboard runs {action} needs a run's id; see: pegboard runs")
+            case "import":
+                raise BuildError("pegboard runs import needs a file, as pegboard runs export writes it")
             case _:
-                raise BuildError(f"pegboard runs {action!r}: use list, show, resume or export")
+                raise BuildError(f"pegboard runs {action!r}: use list, show, resume, export or import")
 
 
 def _list(app: App, options: Options) -> int:
@@ -173,3 +180,20 @@ def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
         note(f"  {safe(line)}")
     say(done.source)
     return 0
+
+
+def _import(app: App, path: Path, options: Options) -> int:
+    """Take a file's events into a session; 1 where some line was bad."""
+    done = import_file(app, path)
+    if options.json:
+        print_json(
+            {"session": done.session, "runs": done.runs, "events": done.events,
+             "bad": [{"line": n, "why": why} for n, why in done.bad], "copy": done.copy and str(done.copy)}
+        )  # fmt: skip
+    else:
+        for number, why in done.bad:
+            note(paint(f"line {number} is damaged and was left out: {safe(why)}", "red", stream=sys.stderr))
+        if done.copy is not None:
+            note(f"the file as it was found: {safe(str(done.copy))}")
+        say(f"{done.events} events of {', '.join(done.runs)} are in the session {done.session}")
+    return 1 if done.bad else 0

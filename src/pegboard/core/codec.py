@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, assert_never, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text, block_from_dict
@@ -14,6 +14,7 @@ from pegboard.core.events import (
     CallStarted,
     CallUpdate,
     ContextCompacted,
+    DestinationTried,
     Event,
     ModelReplied,
     Notice,
@@ -87,6 +88,16 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
+        case DestinationTried():
+            out |= {
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "host": event.host,
+                "port": event.port,
+                "allowed": event.allowed,
+                "reason": event.reason,
+                **({"secrets": list(event.secrets)} if event.secrets else {}),
+            }
         case CallFinished(result):
             out["result"] = result_to_dict(result)
         case Notice():
@@ -121,75 +132,104 @@ def event_from_dict(value: Mapping[str, Any]) -> Event:
     Raises:
         ValueError: an unknown type.
     """
-    match value["type"]:
-        case "run.started":
-            return RunStarted(
-                run=value["run"],
-                session=value["session"],
-                agent=value["agent"],
-                model=value["model"],
-                task=value["task"],
-                detail=value.get("detail", {}),
-            )
-        case "message.user":
-            return UserSaid(cast(UserMessage, message_from_dict(value["message"])), value.get("by", "user"))
-        case "run.resumed":
-            return RunResumed(run=value["run"], model=value["model"], detail=value["detail"])
-        case "model.replied":
-            return ModelReplied(cast(AssistantMessage, message_from_dict(value["message"])))
-        case "model.text":
-            return TextPiece(value["text"])
-        case "model.thinking":
-            return ThinkingPiece(value["text"])
-        case "call.started":
-            return CallStarted(
-                call_id=value["call_id"],
-                tool=value["tool"],
-                arguments=value["arguments"],
-                effects=tuple(map(_effect_from_dict, value["effects"])),
-                changes=tuple(map(_change_from_dict, value["changes"])),
-                decision=value["decision"],
-                rule=value["rule"],
-                reason=value["reason"],
-                approver=value["approver"],
-                digest=value["digest"],
-                observed=tuple(value.get("observed", ())),
-            )
-        case "permission.request":
-            return PermissionRequested(
-                approval=value["approval"],
-                call_id=value["call_id"],
-                tool=value["tool"],
-                effects=tuple(map(_effect_from_dict, value["effects"])),
-                changes=tuple(map(_change_from_dict, value["changes"])),
-                reason=value["reason"],
-                digest=value.get("digest", ""),
-            )
-        case "call.update":
-            return CallUpdate(call_id=value["call_id"], tool=value["tool"], update=value["update"])
-        case "call.finished":
-            return CallFinished(result_from_dict(value["result"]))
-        case "notice":
-            return Notice(text=value["text"], detail=value["detail"])
-        case "context.compacted":
-            return ContextCompacted(
-                budget_tokens=value["budget_tokens"],
-                before_tokens=value["before_tokens"],
-                after_tokens=value["after_tokens"],
-                dropped=tuple(value["dropped"]),
-            )
-        case "run.finished":
-            return RunFinished(
-                run=value["run"],
-                status=value["status"],
-                answer=value["answer"],
-                pending=tuple(value["pending"]),
-                usage=Usage(**value["usage"]),
-                error=value.get("error", ""),
-                output=value.get("output"),
-            )
-        case other:
-            raise ValueError(f"unknown event type {other!r}")
+    read = _READERS.get(value["type"])
+    if read is None:
+        raise ValueError(f"unknown event type {value['type']!r}")
+    return read(value)
+
+
+def _run_started(value: Mapping[str, Any]) -> Event:
+    return RunStarted(
+        run=value["run"],
+        session=value["session"],
+        agent=value["agent"],
+        model=value["model"],
+        task=value["task"],
+        detail=value.get("detail", {}),
+    )
+
+
+def _call_started(value: Mapping[str, Any]) -> Event:
+    effects, changes = value["effects"], value["changes"]
+    return CallStarted(
+        call_id=value["call_id"],
+        tool=value["tool"],
+        arguments=value["arguments"],
+        effects=tuple([_effect_from_dict(e) for e in effects]) if effects else (),
+        changes=tuple([_change_from_dict(c) for c in changes]) if changes else (),
+        decision=value["decision"],
+        rule=value["rule"],
+        reason=value["reason"],
+        approver=value["approver"],
+        digest=value["digest"],
+        observed=tuple(value.get("observed", ())),
+    )
+
+
+def _permission_requested(value: Mapping[str, Any]) -> Event:
+    return PermissionRequested(
+        approval=value["approval"],
+        call_id=value["call_id"],
+        tool=value["tool"],
+        effects=tuple(map(_effect_from_dict, value["effects"])),
+        changes=tuple(map(_change_from_dict, value["changes"])),
+        reason=value["reason"],
+        digest=value.get("digest", ""),
+    )
+
+
+def _destination_tried(value: Mapping[str, Any]) -> Event:
+    return DestinationTried(
+        call_id=value["call_id"],
+        tool=value["tool"],
+        host=value["host"],
+        port=value["port"],
+        allowed=value["allowed"],
+        reason=value["reason"],
+        secrets=tuple(value.get("secrets", ())),
+    )
+
+
+def _context_compacted(value: Mapping[str, Any]) -> Event:
+    return ContextCompacted(
+        budget_tokens=value["budget_tokens"],
+        before_tokens=value["before_tokens"],
+        after_tokens=value["after_tokens"],
+        dropped=tuple(value["dropped"]),
+    )
+
+
+def _run_finished(value: Mapping[str, Any]) -> Event:
+    return RunFinished(
+        run=value["run"],
+        status=value["status"],
+        answer=value["answer"],
+        pending=tuple(value["pending"]),
+        usage=Usage(**value["usage"]),
+        error=value.get("error", ""),
+        output=value.get("output"),
+    )
+
+
+# A table and no chain of comparisons: a history of ten thousand events opens in the blink of an eye.
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
+    "run.started": _run_started,
+    "run.resumed": lambda v: RunResumed(run=v["run"], model=v["model"], detail=v["detail"]),
+    "message.user": lambda v: UserSaid(
+        cast(UserMessage, message_from_dict(v["message"])), v.get("by", "user")
+    ),
+    "model.replied": lambda v: ModelReplied(cast(AssistantMessage, message_from_dict(v["message"]))),
+    "model.text": lambda v: TextPiece(v["text"]),
+    "model.thinking": lambda v: ThinkingPiece(v["text"]),
+    "call.started": _call_started,
+    "permission.request": _permission_requested,
+    "call.update": lambda v: CallUpdate(call_id=v["call_id"], tool=v["tool"], update=v["update"]),
+    "call.destination": _destination_tried,
+    "call.finished": lambda v: CallFinished(result_from_dict(v["result"])),
+    "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
+    "context.compacted": _context_compacted,
+    "run.finished": _run_finished,
+}
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -218,17 +258,17 @@ def message_from_dict(value: Mapping[str, Any]) -> Message:
         ValueError: an unknown role.
     """
     match value["role"]:
-        case "user":
-            return UserMessage(tuple(block_from_dict(b) for b in value["content"]))
         case "assistant":
             return AssistantMessage(
-                content=tuple(_part_from_dict(p) for p in value["content"]),
+                content=tuple([_part_from_dict(p) for p in value["content"]]),
                 stop=value["stop"],
                 usage=Usage(**value["usage"]),
                 model=value["model"],
             )
+        case "user":
+            return UserMessage(tuple([block_from_dict(b) for b in value["content"]]))
         case "results":
-            return ResultsMessage(tuple(result_from_dict(r) for r in value["results"]))
+            return ResultsMessage(tuple([result_from_dict(r) for r in value["results"]]))
         case other:
             raise ValueError(f"unknown message role {other!r}")
 
@@ -257,12 +297,12 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
 
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
     match value["type"]:
+        case "call":
+            return ToolCall(value["id"], value["name"], value["arguments"], value["raw"])
         case "thinking":
             return Thinking(value["text"], value["signature"])
         case "opaque":
             return Opaque(value["dialect"], value["value"])
-        case "call":
-            return ToolCall(value["id"], value["name"], value["arguments"], value["raw"])
         case _:
             return Text(value["text"])
 
@@ -281,23 +321,25 @@ def result_to_dict(result: ToolResult) -> dict[str, Any]:
 
 def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
     """The result that `result_to_dict` wrote; its error is a plain ToolError of the same code."""
-    error = value["error"]
-    notes = dict(value["notes"])
+    error, notes = value["error"], value["notes"]
     return ToolResult(
-        content=tuple(block_from_dict(b) for b in value["content"]),
+        content=tuple([block_from_dict(b) for b in value["content"]]),
         data=value["data"],
         error=None if error is None else error_from_dict(error),
         notes=Notes(
-            duration_s=notes.pop("duration_s"),
-            truncated=notes.pop("truncated"),
-            spill=notes.pop("spill"),
-            labels=tuple(notes.pop("labels")),
-            repairs=tuple(notes.pop("repairs")),
-            extra=notes,
+            duration_s=notes["duration_s"],
+            truncated=notes["truncated"],
+            spill=notes["spill"],
+            labels=tuple(notes["labels"]),
+            repairs=tuple(notes["repairs"]),
+            extra={} if len(notes) == 5 else {k: v for k, v in notes.items() if k not in _NOTES},
         ),
         call_id=value["call_id"],
         tool=value["tool"],
     )
+
+
+_NOTES: Final = frozenset({"duration_s", "truncated", "spill", "labels", "repairs"})
 
 
 def error_from_dict(value: Mapping[str, Any]) -> ToolError:

@@ -125,6 +125,28 @@ class CallUpdate:
     update: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationTried:
+    """A confined command tried to reach something through the egress proxy (G-18).
+
+    Attributes:
+        call_id, tool: the call that started the command; empty where a person started it.
+        host, port: as asked for.
+        allowed: whether it was let through.
+        reason: why not, or the address that it went to.
+        secrets: names of the secrets whose place holders were filled in on the way.
+    """
+
+    type: ClassVar[str] = "call.destination"
+    call_id: str
+    tool: str
+    host: str
+    port: int
+    allowed: bool
+    reason: str
+    secrets: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class CallFinished:
     """A call has its one result (ledger A-04: TOOL_COMPLETE)."""
@@ -186,6 +208,7 @@ Event: TypeAlias = (
     | CallStarted
     | PermissionRequested
     | CallUpdate
+    | DestinationTried
     | CallFinished
     | Notice
     | ContextCompacted

@@ -39,16 +39,25 @@ def mark_untrusted(result: ToolResult, source: str, *, nonce: str | None = None)
     return replace(result, content=content)
 
 
-def for_model(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
+def new_seed() -> str:
+    """What the ids in the marks of one run come from: 128 random bits, recorded with the run's start."""
+    return secrets.token_hex(16)
+
+
+def for_model(results: Iterable[ToolResult], seed: str) -> tuple[ToolResult, ...]:
     """The results as a model reads them: untrusted ones between marks.
 
-    The id in the marks comes from the call's id, which the text cannot know, and so is the same in a replay.
+    Args:
+        seed: the run's own, see `new_seed`. The text of a result cannot know it, nor guess one id from
+            another; a replay takes it from the record and so has the same marks.
     """
     out: list[ToolResult] = []
     for result in results:
         source = result.notes.extra.get(SOURCE)
         if source is not None:
-            nonce = hashlib.sha256(f"{result.call_id}\0{source}".encode("utf-8", "replace")).hexdigest()[:8]
+            nonce = hashlib.sha256(
+                f"{seed}\0{result.call_id}\0{source}".encode("utf-8", "replace")
+            ).hexdigest()[:8]
             result = mark_untrusted(result, str(source), nonce=nonce)
         out.append(result)
     return tuple(out)

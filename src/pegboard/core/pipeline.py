@@ -51,6 +51,7 @@ from pegboard.core.events import (
     CallFinished,
     CallStarted,
     CallUpdate,
+    DestinationTried,
     MemoryRecorder,
     PermissionRequested,
     Recorder,
@@ -240,9 +241,7 @@ class Pipeline:
             if ready.tool.effects or ready.tool.plan or ready.tool.markers:
                 ready.plan = await self._plan(ready, context)
             if self.safeguards.secrets is not None:
-                ready.secrets = secret_references.check(
-                    ready.call.sent, ready.call.arguments, ready.plan, self.safeguards.secrets
-                )
+                ready.secrets = self._check_secrets(ready, self.safeguards.secrets)
             if (
                 ready.plan.effects
                 or ready.tool.level != "auto"
@@ -300,9 +299,7 @@ class Pipeline:
             ready = self._decode(call, call.id or "preview")
             ready.plan = await self._plan(ready, context)
             if self.safeguards.secrets is not None:
-                secret_references.check(
-                    ready.call.sent, ready.call.arguments, ready.plan, self.safeguards.secrets
-                )
+                self._check_secrets(ready, self.safeguards.secrets)
             ready.decision = self._decide(ready, context)
         except asyncio.CancelledError:
             raise
@@ -485,8 +482,14 @@ class Pipeline:
             return result
         here = ready.here or situation(ready.tool, context)
         own = taints.reached(ready.plan, here) if ready.own is None else ready.own
-        if PRIVATE not in own and (path := taints.found(ready.plan, here, result.text)) is not None:
-            own[PRIVATE] = f"read {path}"
+        spill, spills = result.notes.spill, self.shaper.spills
+        if PRIVATE not in own:
+            # What was cut off was brought in too: it lies in the spill.
+            text = result.text if spill is None or spills is None else spills.read(spill)
+            if (path := taints.found(ready.plan, here, text)) is not None:
+                own[PRIVATE] = f"read {path}"
+                if spill is not None and spills is not None:
+                    spills.add_labels(spill, frozenset({PRIVATE}))
         if (
             not own
             and not result.notes.labels
@@ -647,7 +650,7 @@ class Pipeline:
         if tool.name in self._opening and context.workspace is not None:
             arguments = placed(arguments, tool.markers, ready.plan.effects, context.workspace)
         if ready.secrets:
-            arguments = self._with_secrets(arguments, ready.secrets)
+            arguments = self._with_secrets(arguments, ready)
         limit = tool.limits.timeout_s
         limit = self._timeout_s if limit is None else limit
         task = asyncio.current_task() if limit is not None and limit > 0 else None
@@ -693,11 +696,28 @@ class Pipeline:
             raise
         return await value if inspect.isawaitable(value) else value
 
-    def _with_secrets(self, arguments: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-        """The arguments with the values of their secrets; seen by the function and nobody else."""
+    def _check_secrets(self, ready: _Planned, handles: secret_references.SecretHandles) -> frozenset[str]:
+        return secret_references.check(
+            ready.call.sent,
+            ready.call.arguments,
+            ready.plan,
+            handles,
+            placeholders=self.safeguards.placeholders is not None,
+        )
+
+    def _with_secrets(self, arguments: dict[str, Any], ready: _Planned) -> dict[str, Any]:
+        """The arguments with the values of their secrets, or with place holders; seen by the function alone."""
         handles = self.safeguards.secrets
         assert handles is not None
-        values = {name: handles.value(name) for name in names}
+        values: dict[str, str] = {}
+        for name in ready.secrets:
+            binding, value = handles.binding(name), handles.value(name)
+            assert binding is not None
+            if self.safeguards.placeholders is not None and not secret_references.outright(
+                binding, ready.plan
+            ):
+                value = self.safeguards.placeholders.of(name, value, binding.hosts)
+            values[name] = value
         return {key: secret_references.fill(value, values) for key, value in arguments.items()}
 
     # -- parts --------------------------------------------------------------------------------
@@ -738,6 +758,10 @@ class Pipeline:
         )
 
     def _update(self, emit: Callable[[Any], None], call_id: str, tool: str, value: Any) -> None:
+        if isinstance(value, DestinationTried):
+            # No update for a reader: the session's record of where a command went.
+            self.recorder.record(replace(value, call_id=call_id, tool=tool))
+            return
         value = self.shaper.redacted(value)
         self.recorder.record(CallUpdate(call_id=call_id, tool=tool, update=value))
         emit(value)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.budgets import Meter
+from pegboard.core.placeholders import Placeholders
 from pegboard.core.secrets import SecretHandles
 from pegboard.core.taint import Taints
 
@@ -17,6 +18,8 @@ class Safeguards:
     Attributes:
         taints: what sessions hold, and what may follow.
         secrets: what `secret://NAME` stands for.
+        placeholders: what confined commands see instead of a secret's value; None where no egress proxy
+            could put the value in.
         meter: budgets.
         environment: the sandbox's backend and the names of the variables that commands see; part of
             what an approval is bound to (decisions 5).
@@ -24,6 +27,7 @@ class Safeguards:
 
     taints: Taints | None = None
     secrets: SecretHandles | None = None
+    placeholders: Placeholders | None = None
     meter: Meter | None = None
     environment: tuple[str, ...] = ()
 

@@ -1,7 +1,8 @@
 """`secret://NAME` in an argument: resolved last, only for the destinations bound to it (G-11, K-87).
 
 Models, records, digests and rules see the reference. The value is put in just before the tool runs, and only
-where everything that the call does goes to a destination that the user bound the secret to.
+where everything that the call does goes to a destination that the user bound the secret to. A confined command
+that reaches a bound host gets a place holder instead, and the egress proxy puts the value in on the way there.
 """
 
 from __future__ import annotations
@@ -85,10 +86,31 @@ def references(value: Any) -> frozenset[str]:
     return _NONE
 
 
+def outright(binding: SecretBinding, plan: Plan) -> bool:
+    """Whether the value itself may be given to the call: everything that it does is bound."""
+    # Reading takes nothing anywhere; every other effect could carry the value along.
+    going = [e for e in plan.effects if e.kind != "read"]
+    return bool(going) and all(map(binding.admits, going))
+
+
+def at_arm_length(binding: SecretBinding, plan: Plan) -> bool:
+    """Whether a place holder may be given to the call: a command that reaches a bound host, whatever else it does."""
+    kinds = {e.kind for e in plan.effects}
+    return "exec" in kinds and any(e.kind == "connect" and binding.admits(e) for e in plan.effects)
+
+
 def check(
-    sent: Mapping[str, Any], decoded: Mapping[str, Any], plan: Plan, handles: SecretHandles
+    sent: Mapping[str, Any],
+    decoded: Mapping[str, Any],
+    plan: Plan,
+    handles: SecretHandles,
+    *,
+    placeholders: bool = False,
 ) -> frozenset[str]:
     """The secrets that a call refers to, where each may go where the call goes.
+
+    Args:
+        placeholders: commands are confined, and an egress proxy can put values in.
 
     Raises:
         InvalidArguments: no such secret, or it stands where no value can be put in.
@@ -103,10 +125,8 @@ def check(
                 f"there is no secret called {name!r}; known: {known}",
                 hint="Name one of these, or leave the reference out.",
             )
-        # Reading takes nothing anywhere; every other effect could carry the value along.
-        going = [e for e in plan.effects if e.kind != "read"]
-        astray = [e for e in going if not binding.admits(e)]
-        if astray or not going:
+        if not outright(binding, plan) and not (placeholders and at_arm_length(binding, plan)):
+            astray = [e for e in plan.effects if e.kind != "read" and not binding.admits(e)]
             where = ", ".join(map(str, astray)) or "nowhere that can be named"
             raise PermissionDenied(
                 f"secret://{name} may not be used here: the call goes to {where}, which is not among the "

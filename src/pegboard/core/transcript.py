@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Block, Text, text_of
 from pegboard.core.result import ToolResult
+from pegboard.core.values import value
 
 StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Usage:
     """Tokens of one model turn or of a run; money in US dollars where a price is known."""
 
@@ -31,6 +33,28 @@ class Usage:
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             requests=self.requests + other.requests,
+            cost_usd=sum(costs) if costs else None,
+        )
+
+    @classmethod
+    def total(cls, several: Iterable[Usage]) -> Usage:
+        """The sum of some, made once."""
+        read = written = cached = kept = requests = 0
+        costs: list[float] = []
+        for one in several:
+            read += one.input_tokens
+            written += one.output_tokens
+            cached += one.cache_read_tokens
+            kept += one.cache_write_tokens
+            requests += one.requests
+            if one.cost_usd is not None:
+                costs.append(one.cost_usd)
+        return cls(
+            input_tokens=read,
+            output_tokens=written,
+            cache_read_tokens=cached,
+            cache_write_tokens=kept,
+            requests=requests,
             cost_usd=sum(costs) if costs else None,
         )
 
@@ -84,7 +108,7 @@ class UserMessage:
         return text_of(self.content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AssistantMessage:
     """One model turn: text, thinking, opaque items and calls, in the order in which they came."""
 
@@ -101,7 +125,7 @@ class AssistantMessage:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls in order."""
-        return tuple(b for b in self.content if isinstance(b, ToolCall))
+        return tuple([b for b in self.content if isinstance(b, ToolCall)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ from pegboard.files.journal import (
 )
 from pegboard.files.recovery import forget_links, recover, remove_empty, roll_back
 from pegboard.files.refusals import refusal
-from pegboard.files.staging import Staged, place, side_by_side, stage, sync_folder, temporary_name
+from pegboard.files.staging import Staged, place, stage, temporary_name
+from pegboard.files.syncing import Batch, side_by_side, sync_folder
 
-_SYNC_BATCH: Final = 128  # descriptors that are open at a time
 _SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
 
 
@@ -275,19 +275,16 @@ def _flips(changes: Iterable[Change]) -> bool:
 def _stage(work: _Work) -> None:
     puts = [step for step in work.steps if step.change.after is not None]
     alone = len(puts) <= _SYNC_ALONE
-    opened: list[int] = []
+    batch = Batch()
     try:
         for step in puts:
             descriptor = _stage_one(work.held, step, sync=alone)
             work.checkpoint("staged")
             if descriptor is not None:
-                opened.append(descriptor)
-            if len(opened) == _SYNC_BATCH:
-                _sync_and_close(opened)
-        _sync_and_close(opened)
+                batch.add(descriptor)
+        batch.finish()
     finally:
-        for descriptor in opened:
-            os.close(descriptor)
+        batch.close()
 
 
 def _stage_one(held: HeldFolders, step: _Step, *, sync: bool) -> int | None:
@@ -299,12 +296,6 @@ def _stage_one(held: HeldFolders, step: _Step, *, sync: bool) -> int | None:
             copy_from=spot.name if step.change.kind == "modify" else None,
         )  # fmt: skip
         return staged.descriptor
-
-
-def _sync_and_close(opened: list[int]) -> None:
-    side_by_side(opened, os.fsync)
-    while opened:
-        os.close(opened.pop())
 
 
 def _place(work: _Work) -> None:

@@ -18,13 +18,14 @@ _MOST_FOLDERS: Final = 64
 class HeldFolders:
     """Places by target, as Jail.aim and Jail.spot give them, with the last folders kept open.
 
-    Every place is authorised as ever; only the way to its folder is remembered. For one commit:
-    a folder that is replaced meanwhile is still the one that was checked.
+    Every place is authorised as ever, once for each access; its answer and the way to its folder are
+    remembered. For one commit: a folder that is replaced meanwhile is still the one that was checked.
     """
 
     def __init__(self, jail: Jail) -> None:
         self._jail = jail
         self._folders: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._allowed: set[tuple[str, Access]] = set()
 
     @contextmanager
     def aim(self, target: str, access: Access) -> Generator[Aim]:
@@ -54,14 +55,17 @@ class HeldFolders:
         """Close what is open; it may be used again."""
         while self._folders:
             os.close(self._folders.popitem()[1][0])
+        self._allowed.clear()
 
     def _held(self, target: str) -> tuple[int, str] | None:
         return self._folders.get(target.rpartition("/")[0])
 
     def _at(self, held: tuple[int, str], target: str, access: Access) -> Aim:
         name = target.rpartition("/")[2]
-        path = os.path.join(held[1], name)
-        self._jail.authorise(access, path, target)
+        path = f"{held[1].rstrip('/')}/{name}"
+        if (path, access) not in self._allowed:
+            self._jail.authorise(access, path, target)
+            self._allowed.add((path, access))
         return Aim(held[0], name, target, path)
 
     def _hold(self, target: str, folder: int, path: str) -> None:

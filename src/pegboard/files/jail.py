@@ -312,10 +312,9 @@ class Jail:
         finally:
             os.close(descriptor)
 
-    @property
-    def all_readable(self) -> bool:
-        """Whether nothing inside is masked or denied, so that walkers need not ask."""
-        return self._permits.all_readable
+    def all_readable_below(self, real: str) -> bool:
+        """Whether nothing in a readable folder is masked or denied, so that walkers need not ask."""
+        return self._permits.all_readable_below(real)
 
     def missing(self, path: str, noun: str = "File") -> NotFound:
         """NotFound for `path`, with the twin's name where one is there."""

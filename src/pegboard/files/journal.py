@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import Unavailable
 from pegboard.files.blobs import Blobs, private_folder
-from pegboard.files.staging import sync_files
+from pegboard.files.syncing import sync_files
 
 EntryType: TypeAlias = Literal["commit", "exec", "undo", "redo"]
 

@@ -40,6 +40,10 @@ class Permits:
         """Whether nothing is masked or denied, so that nobody need ask before reading."""
         return not self._masked and self._deny is None
 
+    def all_readable_below(self, real: str) -> bool:
+        """The same for a folder that may be read itself."""
+        return self._deny is None and not any(mask == real or is_beneath(mask, real) for mask in self._masked)
+
     def authorise(self, access: Access, absolute: str, path: str) -> None:
         """Refuse a canonical place that is masked, denied, protected or read-only."""
         root = self._roots.root_of(absolute)

@@ -6,19 +6,14 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-T = TypeVar("T")
+from pegboard.files.syncing import sync_folder
 
 TEMPORARY_PREFIX: Final = ".pegboard-"
 TEMPORARY_SUFFIX: Final = ".tmp"
-_THREADS: Final = 16
-_ALONE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,37 +108,6 @@ def discard(staged: Staged) -> None:
     """Remove a temporary, if it is there."""
     with suppress(OSError):
         os.unlink(staged.name, dir_fd=staged.folder)
-
-
-def sync_folder(folder: int) -> None:
-    """Sync a folder's names; some file systems cannot, and then a rename is as durable as it gets."""
-    with suppress(OSError):
-        os.fsync(folder)
-
-
-def side_by_side(things: Iterable[T], act: Callable[[T], None]) -> None:
-    """Do slow file-system work in threads: the file system then writes its own journal once for many."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for _ in pool.map(act, things):
-            pass
-
-
-def sync_files(paths: Sequence[Path]) -> None:
-    """Sync files and folders by name; one that is gone is no loss."""
-    if len(paths) <= _ALONE:
-        for path in paths:
-            _sync_path(path)
-    else:
-        side_by_side(paths, _sync_path)
-
-
-def _sync_path(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync_folder(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _keep_owner(descriptor: int, like: os.stat_result) -> None:

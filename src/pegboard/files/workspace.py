@@ -342,7 +342,7 @@ class Workspace:
         root, relative = (self.jail.root, target) if not target.startswith("/") else (Path(target), ".")
         if not folder and relative == "." and not root.is_dir():
             root, relative = root.parent, root.name
-        if self.jail.all_readable:
+        if self.jail.all_readable_below(real):
             return root, relative, None
         return root, relative, lambda below: not self.jail.readable(str(root / below))
 

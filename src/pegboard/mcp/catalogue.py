@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from pegboard.mcp.definitions import MAX_TOOLS, definition_of, output_of
 from pegboard.mcp.naming import Style, exposed_name, name_all, tailed
 from pegboard.mcp.pinning import Definition
-from pegboard.mcp.visible import clean, report
+from pegboard.mcp.visible import clean, report, report_schema
 
 Kind: TypeAlias = Literal["tool", "resources", "prompts"]
 Refused: TypeAlias = Callable[[str], bool]
@@ -96,7 +96,11 @@ def build(
         if isinstance(definition, str):
             said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {definition}")
             continue
-        notes = [*([named.note] if named.note else []), *report(definition.description)]
+        notes = [
+            *([named.note] if named.note else []),
+            *report(definition.description),
+            *report_schema(definition.schema),
+        ]
         said += [f"{server}: the tool {named.original!r} {n}" for n in notes]
         output, why = output_of(raw.get("outputSchema"))
         said += [f"{server}: the output schema of {named.original!r} is not used: {why}"] if why else []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
 from pegboard.core.sanitise import clean
 
@@ -24,6 +25,20 @@ _INSTRUCTIONS: Final = re.compile(
 )
 
 
+_MARKUP: Final = re.compile(
+    r"<!--|!\[[^\]\n]{0,200}\]\(|<\s*(?:img|script|iframe|link|style|svg|object|form)\b", re.IGNORECASE
+)
+_LONG: Final = 8_192
+_MOST: Final = 10
+# Parameter names that ask a model for what it should not give (files of secrets, its own instructions).
+_GREEDY: Final = re.compile(
+    r"id_(?:rsa|dsa|ecdsa|ed25519)|etc_passwd|(?:system|developer)_?prompt|(?:conversation|chat)_?history|mcp_?json"
+    r"|(?:contents?|text|dump|value)_(?:of|from)_\w*(?:env|ssh|keys?|secrets?|credentials?|config|passwords?)"
+    r"|(?:all|available|other)_?tools?_?(?:list|names)",
+    re.IGNORECASE,
+)
+
+
 def hidden(text: str) -> list[str]:
     """The invisible characters of a text, as `U+…`, each once."""
     found = {m[0] for m in _SUSPECT.finditer(text) if not _stays(text, m.start())}
@@ -39,7 +54,32 @@ def report(text: str) -> list[str]:
     match = _INSTRUCTIONS.search(clean(text))
     if match is not None:
         out.append(f"reads like instructions to a model ({' '.join(match[0].split())[:80]!r})")
+    markup = _MARKUP.search(text)
+    if markup is not None:
+        out.append(f"holds markup that a reader would not see as it is ({markup[0][:40]!r})")
+    if (size := len(text.encode("utf-8", "replace"))) > _LONG:
+        out.append(f"is {size} bytes long and is shown cut to {_LONG}")
     return out
+
+
+def report_schema(schema: Mapping[str, Any]) -> list[str]:
+    """What a person should know about a schema: names that ask for too much, texts as in `report`."""
+    out: list[str] = []
+    level: list[Any] = [schema]
+    while level:
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, Mapping):
+                for key, value in cast("Mapping[Any, Any]", node).items():
+                    if _GREEDY.search(str(key)):
+                        out.append(f"asks for {str(key)[:80]!r}")
+                    if isinstance(value, str):
+                        out += [f"has a parameter text that {line}" for line in report(value)]
+                    below.append(value)
+            elif isinstance(node, list):
+                below += cast("list[Any]", node)
+        level = [n for n in below if isinstance(n, Mapping | list)]
+    return list(dict.fromkeys(out))[:_MOST]
 
 
 def _stays(text: str, at: int) -> bool:
@@ -56,4 +96,4 @@ def _stays(text: str, at: int) -> bool:
     return category not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
-__all__ = ["clean", "hidden", "report"]
+__all__ = ["clean", "hidden", "report", "report_schema"]

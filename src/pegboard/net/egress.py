@@ -3,6 +3,10 @@
 Speaks HTTP (absolute form and CONNECT) and SOCKS5 on one socket. It decides by name, resolves
 the name itself, connects only to an address that `addresses` calls public, and logs every
 destination. Names are matched label by label: `*.pkg.example` never matches `notpkg.example`.
+
+A command may hold place holders of secrets. The proxy puts the values in only on the way to a host that the
+secret is bound to, and only over TLS: the command writes `http://HOST/…`, which never leaves this machine as
+it is, and the proxy speaks https to the host. Through a tunnel (CONNECT, SOCKS5) a place holder stays one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +23,9 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from pegboard.core.placeholders import Swap
 from pegboard.net.addresses import classify
+from pegboard.net.swapping import Swapper, filled_head, inward, outward
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -41,6 +48,7 @@ class Destination:
         allowed: whether it was let through.
         reason: why not, or the address that it went to.
         at: seconds since the epoch.
+        secrets: names of the secrets that were put in.
     """
 
     host: str
@@ -48,6 +56,7 @@ class Destination:
     allowed: bool
     reason: str
     at: float
+    secrets: tuple[str, ...] = ()
 
 
 def matches(host: str, pattern: str) -> bool:
@@ -96,6 +105,8 @@ class EgressProxy:
         allow_private: rules for which an address that is not public is fine too.
         resolve: how names become addresses.
         on_destination: called with every attempt, for the audit.
+        swaps: secrets whose place holders the command holds.
+        tls: makes the context for the https connections of `swaps`; None = the system's authorities.
     """
 
     def __init__(
@@ -105,7 +116,11 @@ class EgressProxy:
         allow_private: Sequence[str] = (),
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
+        swaps: Sequence[Swap] = (),
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
+        self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in swaps]
+        self._tls = tls or ssl.create_default_context
         self._rules = [split_rule(rule) for rule in hosts]
         self._private = [split_rule(rule) for rule in allow_private]
         self._resolve = resolve
@@ -113,6 +128,7 @@ class EgressProxy:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
         self.destinations: list[Destination] = []
+        self._unfilled: list[tuple[str, str, int]] = []
 
     async def serve(self, listener: socket.socket) -> None:
         """Answer on a listening socket (TCP or Unix); it is ours from now on."""
@@ -137,6 +153,10 @@ class EgressProxy:
         return [
             f"connection to {host}:{port} was refused: {reason}. Ask for it with hosts=[{host!r}]."
             for host, port, reason in seen
+        ] + [
+            f"secret://{name} was not put in for {host}:{port}: an encrypted tunnel cannot be looked into. Write "
+            f"http://{host}/… in the command; it leaves this machine as https."
+            for name, host, port in dict.fromkeys(self._unfilled)
         ]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -170,6 +190,7 @@ class EgressProxy:
             host, port = split_rule(target.decode("ascii"))
             upstream = await self._upstream_or_refuse(host, port or 443, writer)
             if upstream is not None:
+                self._unfilled += [(s.name, host, port or 443) for s in self._bound(host, port or 443)]
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await _relay(reader, writer, *upstream)
             return
@@ -177,7 +198,15 @@ class EgressProxy:
         if url.scheme != "http" or not url.hostname:
             await _answer(writer, 400, "This is a proxy: absolute http URLs and CONNECT only.")
             return
-        upstream = await self._upstream_or_refuse(url.hostname, url.port or 80, writer)
+        host, port = url.hostname.rstrip(".").lower(), url.port or 80
+        private = self._is_private(host, port)
+        # A value never travels in the clear, except to a host of the owner's own network.
+        secure = [] if private else self._bound(host, 443 if port == 80 else port)
+        swaps = secure or (self._bound(host, port) if private else [])
+        if secure:
+            port = 443 if port == 80 else port
+        out = outward(swaps)
+        upstream = await self._upstream_or_refuse(host, port, writer, secure=bool(secure), log=not swaps)
         if upstream is None:
             return
         path = url.path or "/"
@@ -190,15 +219,34 @@ class EgressProxy:
             if header.partition(b":")[0].strip().lower() not in _HOP_HEADERS | {b"host"}
         ]
         host_header = url.netloc.rpartition("@")[2].encode("latin-1")
+        if swaps:
+            # A packed answer could carry the value past the swap back.
+            kept = [h for h in kept if h.partition(b":")[0].strip().lower() != b"accept-encoding"]
+            kept.append(b"Accept-Encoding: identity")
         lines = [b" ".join((method, path.encode("latin-1"), version)), b"Host: " + host_header, *kept]
-        upstream[1].write(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
-        await _relay(reader, writer, *upstream)
+        whole = b"\r\n".join([*lines, b"Connection: close", b"", b""])
+        upstream[1].write(filled_head(whole, out) if swaps else whole)
+        address = str(upstream[1].get_extra_info("peername", ("?",))[0])
+        in_head = out.names(swaps)
+        if swaps:
+            self._log(host, port, True, address, in_head)
+        try:
+            await _relay(reader, writer, *upstream, out=out, back=inward(swaps))
+        finally:
+            if in_body := tuple(n for n in out.names(swaps) if n not in in_head):
+                self._log(host, port, True, address, in_body)
 
     async def _upstream_or_refuse(
-        self, host: str, port: int, writer: asyncio.StreamWriter
+        self,
+        host: str,
+        port: int,
+        writer: asyncio.StreamWriter,
+        *,
+        secure: bool = False,
+        log: bool = True,
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         try:
-            return await self._upstream(host, port)
+            return await self._upstream(host, port, secure=secure, log=log)
         except Refused as refusal:
             await _answer(writer, 403, f"Refused by the sandbox: {host}:{port}: {refusal}.")
         except (OSError, TimeoutError) as problem:
@@ -237,8 +285,25 @@ class EgressProxy:
         writer.write(_socks_reply(0))
         await _relay(reader, writer, *upstream)
 
-    async def _upstream(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    def _bound(self, host: str, port: int) -> list[Swap]:
+        host = host.rstrip(".").lower()
+        return [
+            swap
+            for swap, rules in self._swaps
+            if any(matches(host, rule) and wanted in (None, port) for rule, wanted in rules)
+        ]
+
+    def _is_private(self, host: str, port: int) -> bool:
+        return any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._private)
+
+    async def _upstream(
+        self, host: str, port: int, *, secure: bool = False, log: bool = True
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to an allowed destination, at an address that was checked.
+
+        Args:
+            secure: speak TLS, with a certificate for the name.
+            log: note the success; who passes False does it later.
 
         Raises:
             Refused: no rule names it, or an address of it is not public.
@@ -247,7 +312,8 @@ class EgressProxy:
         host = host.rstrip(".").lower()
         if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
             raise self._refused(host, port, "no granted host names it")
-        private = any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._private)
+        private = self._is_private(host, port)
+        tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):
             addresses = await self._addresses(host, port)
             for address in addresses:
@@ -257,11 +323,15 @@ class EgressProxy:
             problem: OSError | None = None
             for address in addresses:
                 try:
-                    streams = await asyncio.open_connection(address, port)
+                    if tls is None:
+                        streams = await asyncio.open_connection(address, port)
+                    else:
+                        streams = await asyncio.open_connection(address, port, ssl=tls, server_hostname=host)
                 except OSError as failed:
                     problem = failed
                     continue
-                self._log(host, port, True, address)
+                if log:
+                    self._log(host, port, True, address)
                 return streams
         raise problem or OSError(f"{host} has no address")
 
@@ -274,8 +344,10 @@ class EgressProxy:
         self._log(host, port, False, reason)
         return Refused(reason)
 
-    def _log(self, host: str, port: int, allowed: bool, reason: str) -> None:
-        seen = Destination(host=host, port=port, allowed=allowed, reason=reason, at=time.time())
+    def _log(self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = ()) -> None:
+        seen = Destination(
+            host=host, port=port, allowed=allowed, reason=reason, at=time.time(), secrets=secrets
+        )
         self.destinations.append(seen)
         if self._on_destination is not None:
             self._on_destination(seen)
@@ -293,26 +365,34 @@ async def _relay(
     near_out: asyncio.StreamWriter,
     far_in: asyncio.StreamReader,
     far_out: asyncio.StreamWriter,
+    *,
+    out: Swapper | None = None,
+    back: Swapper | None = None,
 ) -> None:
-    """Copy both ways until both sides have ended."""
+    """Copy both ways until both sides have ended, through `out` and `back` where they are given."""
 
-    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def copy(
+        source: asyncio.StreamReader, target: asyncio.StreamWriter, through: Swapper | None
+    ) -> None:
         try:
             while True:
                 async with asyncio.timeout(_IDLE_S):
                     data = await source.read(_CHUNK)
                 if not data:
                     break
-                target.write(data)
+                target.write(data if through is None else through.feed(data))
                 await target.drain()
+            if through is not None:
+                target.write(through.close())
         except (OSError, TimeoutError):
             target.close()
             return
         with contextlib.suppress(OSError, RuntimeError):
-            target.write_eof()
+            if target.can_write_eof():
+                target.write_eof()
 
     try:
-        await asyncio.gather(copy(near_in, far_out), copy(far_in, near_out))
+        await asyncio.gather(copy(near_in, far_out, out), copy(far_in, near_out, back))
     finally:
         far_out.close()
 

@@ -91,6 +91,21 @@ class Store(Protocol):
         """Records with a number above `after`, in order; of one run where it is named."""
         ...
 
+    def bodies(
+        self,
+        stream: str,
+        *,
+        after: int = 0,
+        run: str | None = None,
+        types: Sequence[str] = (),
+        limit: int = -1,
+    ) -> list[tuple[int, bytes | None]]:
+        """Number and body of what `read` gives, without the chain: what reading a history needs.
+
+        `types`: only events of these; empty = all.
+        """
+        ...
+
     def purge(self, stream: str, *, before: float) -> int:
         """Drop payloads older than a time, keeping the chain; how many went."""
         ...

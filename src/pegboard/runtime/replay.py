@@ -214,7 +214,7 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=_Answers(script),
     )
-    state = RunState(id=started.run, session=started.session)
+    state = RunState(id=started.run, session=started.session, mark=str(detail.get("mark", "")))
     state.inbox = _Inbox(script)
     context = Context(agent=started.agent, session=started.session, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""

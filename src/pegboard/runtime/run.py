@@ -27,7 +27,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.limits import Limits
-from pegboard.core.marking import for_model
+from pegboard.core.marking import for_model, new_seed
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
@@ -61,6 +61,7 @@ class RunState:
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
+        mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
 
     id: str
@@ -72,6 +73,7 @@ class RunState:
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     budget: Budget | None = None
     call_ids: set[str] = field(default_factory=set[str])
+    mark: str = field(default_factory=new_seed, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +145,11 @@ class Loop:
         self, talk: Talk, task: str, state: RunState, context: Context, history: History | None
     ) -> AssistantMessage | None:
         """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
+        if not task and history is not None and history.run is not None:
+            state.mark = history.mark
         detail = {
+            # Empty only in a replay of a record that has none.
+            **({"mark": state.mark} if state.mark else {}),
             "limits": asdict(self.limits),
             "window": asdict(self.window),
             "workspace": str(context.workspace or ""),
@@ -210,7 +216,7 @@ class Loop:
                 results, warning = await self._calls(message.calls, state, context, repeats, message.model)
                 if state.pending:
                     return Ended("suspended", message.text)
-                talk.append(ResultsMessage(for_model(results)))
+                talk.append(ResultsMessage(for_model(results, state.mark)))
                 ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -359,7 +365,7 @@ class Loop:
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-            talk.append(ResultsMessage(for_model(done[c.id or ""] for c in last.calls)))
+            talk.append(ResultsMessage(for_model((done[c.id or ""] for c in last.calls), state.mark)))
 
     async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""

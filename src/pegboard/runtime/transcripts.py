@@ -40,6 +40,7 @@ class History:
         labels: taint labels of everything that the messages hold.
         call_ids: ids that calls have used.
         said: whether the last run's task stands in the messages.
+        mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
     """
@@ -55,6 +56,7 @@ class History:
     labels: set[str] = field(default_factory=set[str])
     call_ids: set[str] = field(default_factory=set[str])
     said: bool = False
+    mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
 
@@ -63,42 +65,55 @@ def fold(events: Iterable[Event]) -> History:
     """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
     history = History()
     calls: tuple[ToolCall, ...] = ()
+    spent: list[Usage] = []
+    waits: set[str | None] = set()
+    """Calls of the last turn without a result so far."""
     for event in events:
+        # What is in every turn stands first: a long history is folded at each start.
         match event:
-            case RunStarted():
-                history.run, history.finished = event, None
-                history.usage, history.turns, history.said = Usage(), 0, False
+            case ModelReplied(message):
+                _close(history, calls)
+                calls = message.calls
+                waits = {c.id for c in calls}
+                history.call_ids.update([c.id for c in calls if c.id])
+                history.messages.append(message)
+                spent.append(message.usage)
+                history.turns += 1
+            case CallStarted():
+                if event.decision != "deny":
+                    history.started.add(event.call_id)
+            case CallFinished(result) if result.error is not None and result.error.code == "suspended":
+                history.waiting[result.call_id] = result
+            case CallFinished(result):
+                history.done[result.call_id] = result
+                if result.notes.labels:
+                    history.labels.update(result.notes.labels)
+                waits.discard(result.call_id)
+                if calls and not waits:
+                    _close(history, calls)
+                    calls = ()
             case UserSaid(message):
                 _close(history, calls)
                 calls = ()
                 history.messages.append(message)
                 history.said = True
-            case ModelReplied(message):
+            case RunStarted():
                 _close(history, calls)
-                calls = message.calls
-                history.call_ids.update(c.id for c in calls if c.id)
-                history.messages.append(message)
-                history.usage += message.usage
-                history.turns += 1
-            case CallStarted() if event.decision != "deny":
-                history.started.add(event.call_id)
+                calls = ()
+                history.mark = str(event.detail.get("mark", ""))
+                history.run, history.finished = event, None
+                history.turns, history.said = 0, False
+                spent.clear()
             case PermissionRequested():
                 # The first one: a call that goes on waiting is asked about again and keeps its key.
                 history.requests.setdefault(event.call_id, event)
-            case CallFinished(result) if result.error is not None and result.error.code == "suspended":
-                history.waiting[result.call_id] = result
             case ContextCompacted():
                 history.messages = list(compact(history.messages, event.budget_tokens).messages)
-            case CallFinished(result):
-                history.done[result.call_id] = result
-                history.labels.update(result.notes.labels)
-                if calls and all(c.id in history.done for c in calls):
-                    _close(history, calls)
-                    calls = ()
             case RunFinished():
                 history.finished = event
             case _:
                 pass
+    history.usage = Usage.total(spent)
     history.open_calls = tuple(c for c in calls if c.id not in history.done)
     if not history.open_calls:
         _close(history, calls)
@@ -112,18 +127,18 @@ def closing(history: History) -> ResultsMessage:
 
 
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
-    return ResultsMessage(
-        for_model(
-            history.done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls
-        )
-    )
+    done = history.done
+    results = [done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls]
+    return ResultsMessage(for_model(results, history.mark))
 
 
 def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
     """Append the results of `calls`; one that has none is interrupted: nobody knows what it did."""
     if calls:
         history.messages.append(_results(history, calls))
-    history.started, history.done, history.waiting, history.requests = set(), {}, {}, {}
+    for held in (history.started, history.done, history.waiting, history.requests):
+        if held:
+            held.clear()
 
 
 def interrupted(

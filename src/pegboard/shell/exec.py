@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pegboard.core.errors import NotFound, Unavailable
+from pegboard.core.placeholders import Placeholders
 from pegboard.net.egress import Destination, EgressProxy, Resolve, resolve_here
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
@@ -124,6 +125,7 @@ class CommandShell:
         resolve: how the egress proxy finds addresses.
         on_destination: told of every destination that a command tried to reach, for the audit.
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
+        placeholders: what stands for secrets in commands; the egress proxy puts the values in.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class CommandShell:
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
         fallbacks: Sequence[str] = (),
+        placeholders: Placeholders | None = None,
     ) -> None:
         self._workspace = workspace
         self._backend: Backend = backend or Unconfined()
@@ -151,10 +154,11 @@ class CommandShell:
         self._secret_names = secret_names
         self._guard = guard
         self._snapshots = snapshots
-        self._egress_allow = egress_allow
+        self.egress_allow = egress_allow
         self.resolve = resolve
         self._on_destination = on_destination
         self.fallbacks = fallbacks
+        self._placeholders = placeholders
         self.adopter = adopter
 
     def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
@@ -328,11 +332,17 @@ class CommandShell:
             await running.end()
             said = running.stderr.parts()[0].decode("utf-8", "replace").strip()
             raise Unavailable(f"the sandbox's network could not be set up: {said or problem}") from problem
+        request = running.request
         proxy = EgressProxy(
-            running.request.hosts,
-            allow_private=self._egress_allow,
+            request.hosts,
+            allow_private=self.egress_allow,
             resolve=self.resolve,
             on_destination=self._on_destination,
+            swaps=()
+            if self._placeholders is None
+            else self._placeholders.within(
+                (request.command, *request.env.values(), (request.stdin or b"").decode("utf-8", "replace"))
+            ),
         )
         await proxy.serve(listener)
         return proxy

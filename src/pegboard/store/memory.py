@@ -49,6 +49,21 @@ class MemoryStore:
             found = [e for e in self._streams.get(stream, ())[after:] if run is None or e.run == run]
         return found if limit < 0 else found[:limit]
 
+    def bodies(
+        self,
+        stream: str,
+        *,
+        after: int = 0,
+        run: str | None = None,
+        types: Sequence[str] = (),
+        limit: int = -1,
+    ) -> list[tuple[int, bytes | None]]:
+        """See Store."""
+        found = [
+            (e.seq, e.body) for e in self.read(stream, after=after, run=run) if not types or e.type in types
+        ]
+        return found if limit < 0 else found[:limit]
+
     def purge(self, stream: str, *, before: float) -> int:
         """See Store."""
         with self._lock:

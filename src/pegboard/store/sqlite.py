@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Draft, Entry, RunRow
@@ -107,6 +107,29 @@ class SqliteStore:
             limit,
         )
         return [_entry(row) for row in rows]
+
+    def bodies(
+        self,
+        stream: str,
+        *,
+        after: int = 0,
+        run: str | None = None,
+        types: Sequence[str] = (),
+        limit: int = -1,
+    ) -> list[tuple[int, bytes | None]]:
+        """See Store."""
+        where, values = "e.stream=? AND e.seq>?", [stream, after]
+        if run is not None:
+            where, values = where + " AND e.run=?", [*values, run]
+        if types:
+            where, values = f"{where} AND e.type IN ({','.join('?' * len(types))})", [*values, *types]
+        rows = self._rows(
+            "SELECT e.seq, p.body FROM entries e LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq "
+            f"WHERE {where} ORDER BY e.seq LIMIT ?",
+            *values,
+            limit,
+        )
+        return cast("list[tuple[int, bytes | None]]", rows)
 
     def purge(self, stream: str, *, before: float) -> int:
         """See Store."""
