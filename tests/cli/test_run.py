@@ -255,11 +255,12 @@ def test_an_unknown_id_is_not_undone(pegboard: Run) -> None:
 
 def test_the_history_verifies_and_a_changed_record_is_found(pegboard: Run, home: Path) -> None:
     import sqlite3
+    from contextlib import closing
 
     pegboard("call", "read_file", "path=a.txt")
     good = pegboard("audit", "verify")
     exported = events(pegboard("audit", "export").out)
-    with sqlite3.connect(home / ".local/state/pegboard/history.sqlite") as db:
+    with closing(sqlite3.connect(home / ".local/state/pegboard/history.sqlite")) as db, db:
         db.execute("UPDATE entries SET type='forged' WHERE seq=1")
     db.close()
     bad = pegboard("audit", "verify")
