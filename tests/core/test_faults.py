@@ -16,6 +16,7 @@ from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionD
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.pipeline import Pipeline
+from pegboard.core.recording import Sent
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 
