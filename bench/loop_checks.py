@@ -27,6 +27,8 @@ from pegboard.store.logs import SessionLog, encode, history, read_back
 from pegboard.store.sqlite import SqliteStore
 
 TURNS = 500
+BARS = {"us_turn_memory": 150.0, "us_turn_sqlite": 800.0}
+"""Microseconds of CPU a turn, at most."""
 
 
 @tool(effects=PURE)
@@ -107,11 +109,17 @@ def floor(store: SqliteStore, run: str) -> list[Any]:
 
 
 def emit(metric: str, value: float, unit: str) -> None:
-    """One figure as a JSON line."""
-    sys.stdout.write(
-        json.dumps({"bench": "loop", "subject": "pegboard", "metric": metric, "value": value, "unit": unit})
-        + "\n"
-    )
+    """One figure as a JSON line, with its bar where it has one."""
+    row: dict[str, Any] = {
+        "bench": "loop",
+        "subject": "pegboard",
+        "metric": metric,
+        "value": value,
+        "unit": unit,
+    }
+    if metric in BARS:
+        row |= {"most": BARS[metric], "met": value <= BARS[metric]}
+    sys.stdout.write(json.dumps(row) + "\n")
 
 
 def main() -> None:

@@ -101,8 +101,24 @@ def main() -> int:
     ]
     subprocess.run(command, cwd=YARDSTICK, env=env, check=False)
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    print("\n" + bars(rows))
+    print("\n" + bars(rows), flush=True)
+    if not args.benches:
+        others(env)
     return 0
+
+
+def others(env: dict[str, str]) -> None:
+    """What the yardstick does not measure: search over many tools, what permission costs, the loop, MCP."""
+    for script in ("tool_search.py", "trust.py", "loop_checks.py"):
+        print(f"\n## {script}", flush=True)
+        done = subprocess.run([sys.executable, str(HERE / script)], env=env, check=False)
+        if done.returncode:
+            print(f"{script} ended with {done.returncode}; its figures are missing", flush=True)
+    print("\n## MCP: echo through our client and our server, over standard input and output", flush=True)
+    program = str(HERE / "pegboard_adapter.py")
+    done = subprocess.run([sys.executable, program], env=env, check=False)
+    if done.returncode:
+        print(f"the MCP echo ended with {done.returncode}; its figures are missing", flush=True)
 
 
 def bars(rows: list[dict[str, object]]) -> str:

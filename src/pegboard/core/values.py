@@ -108,7 +108,8 @@ def _compiled(cls: Any) -> Callable[..., None]:
             scope[f"default_{f.name}"] = f.default
             given = f"default_{f.name}"
         if factory:
-            scope[f"make_{f.name}"] = f.default_factory
+            # `dict[str, Any]()` is a detour to `dict()`.
+            scope[f"make_{f.name}"] = getattr(f.default_factory, "__origin__", f.default_factory)
             given = f"make_{f.name}()"
             if f.init:
                 given += f" if {f.name} is ABSENT else {f.name}"
