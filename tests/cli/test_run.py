@@ -161,7 +161,7 @@ def test_runs_are_listed_shown_and_exported_by_id_or_its_start(pegboard: Run, sc
     [
         (["runs", "show", "nope"], "no run called 'nope'"),
         (["runs", "show"], "needs a run's id"),
-        (["runs", "dance"], "use list, show, resume or export"),
+        (["runs", "dance"], "use list, show, resume, export or import"),
         (["undo"], "use --last"),
         (["audit", "dance"], "pegboard audit verify"),
         (["audit", "verify", "nope"], "no session 'nope'"),
@@ -255,11 +255,12 @@ def test_an_unknown_id_is_not_undone(pegboard: Run) -> None:
 
 def test_the_history_verifies_and_a_changed_record_is_found(pegboard: Run, home: Path) -> None:
     import sqlite3
+    from contextlib import closing
 
     pegboard("call", "read_file", "path=a.txt")
     good = pegboard("audit", "verify")
     exported = events(pegboard("audit", "export").out)
-    with sqlite3.connect(home / ".local/state/pegboard/history.sqlite") as db:
+    with closing(sqlite3.connect(home / ".local/state/pegboard/history.sqlite")) as db, db:
         db.execute("UPDATE entries SET type='forged' WHERE seq=1")
     db.close()
     bad = pegboard("audit", "verify")

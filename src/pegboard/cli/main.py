@@ -290,7 +290,7 @@ def audit_command(
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Verify the hash chain of the history, export it, or show what commands reached."""
+    """Verify the history, export it, or show what commands reached."""
     from pegboard.cli.audit import audit
     from pegboard.cli.options import Options
 
