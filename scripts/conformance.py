@@ -129,6 +129,8 @@ def run_client(base: list[str], revision: str, out: Path) -> str:
                 name,
                 "--spec-version",
                 revision,
+                "--timeout",
+                "60000",
                 "-o",
                 str(out),
             ]
