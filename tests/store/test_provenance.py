@@ -37,6 +37,24 @@ def test_labels_outlive_their_process(store: Store) -> None:
     store.close()
 
 
+@owes("G-06")
+def test_labels_of_another_process_are_seen_at_once(store: Store) -> None:
+    ours, theirs = StoredProvenance(lambda: store), StoredProvenance(lambda: store)
+    assert ours.labels("/w", "a") == theirs.labels("/w", "a") == {}
+
+    theirs.keep("/w", "a", {"untrusted": "connect x"})
+    assert ours.labels("/w", "a") == {"untrusted": "connect x"}
+    ours.keep("/w", "b", {"private": "read .env"})
+    assert theirs.labels("/w", "b") == {"private": "read .env"}
+    theirs.drop("/w", "a")
+    assert ours.labels("/w", "a") == {}
+    # Both wrote: each still sees all.
+    ours.keep("/w", "c", {"private": "1"})
+    theirs.keep("/w", "d", {"private": "2"})
+    assert ours.labels("/w", ".") == theirs.labels("/w", ".") == {"private": "2"}
+    store.close()
+
+
 @owes("G-09")
 def test_sums_are_shared_and_none_is_lost(store: Store) -> None:
     def book() -> None:

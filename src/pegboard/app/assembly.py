@@ -73,7 +73,7 @@ def assemble(
     spills = SpillFolder(paths.state / "spills")
     redactor = Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=clean, spills=spills)
-    wiring.safeguards = _safeguards(config, redactor, store)
+    wiring.safeguards = _safeguards(config, redactor, store, spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
@@ -96,7 +96,9 @@ def assemble(
         build_shell(wiring, root, paths, config, want_jobs="Jobs" in needs)
 
 
-def _safeguards(config: Config, redactor: Redactor, store: Callable[[], Store] | None) -> Safeguards:
+def _safeguards(
+    config: Config, redactor: Redactor, store: Callable[[], Store] | None, spills: SpillFolder
+) -> Safeguards:
     """Taint always; budgets and secrets where the settings name any."""
     provenance = None if store is None else StoredProvenance(store)
     meter = secrets = None
@@ -105,7 +107,11 @@ def _safeguards(config: Config, redactor: Redactor, store: Callable[[], Store] |
     if config.secrets:
         secrets = ConfiguredSecrets(config.secrets, environment=this_environment(), learn=redactor.learn)
         secrets.learn_present()
-    return Safeguards(taints=Taints(config.taint, provenance=provenance), meter=meter, secrets=secrets)
+    return Safeguards(
+        taints=Taints(config.taint, provenance=provenance, spilled=spills.labels),
+        meter=meter,
+        secrets=secrets,
+    )
 
 
 def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:

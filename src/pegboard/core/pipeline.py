@@ -482,8 +482,14 @@ class Pipeline:
             return result
         here = ready.here or situation(ready.tool, context)
         own = taints.reached(ready.plan, here) if ready.own is None else ready.own
-        if PRIVATE not in own and (path := taints.found(ready.plan, here, result.text)) is not None:
-            own[PRIVATE] = f"read {path}"
+        spill, spills = result.notes.spill, self.shaper.spills
+        if PRIVATE not in own:
+            # What was cut off was brought in too: it lies in the spill.
+            text = result.text if spill is None or spills is None else spills.read(spill)
+            if (path := taints.found(ready.plan, here, text)) is not None:
+                own[PRIVATE] = f"read {path}"
+                if spill is not None and spills is not None:
+                    spills.add_labels(spill, frozenset({PRIVATE}))
         if (
             not own
             and not result.notes.labels

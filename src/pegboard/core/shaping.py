@@ -44,6 +44,10 @@ class Spills(Protocol):
         """
         ...
 
+    def add_labels(self, name: str, labels: frozenset[str]) -> None:
+        """Give a kept text further taint labels."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaper:

@@ -7,7 +7,7 @@ session that holds both asks before anything goes out, with the sources named: t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
@@ -117,11 +117,19 @@ class Taints:
     Args:
         rules: what counts as private and trusted.
         provenance: labels of files; in memory where None.
+        spilled: labels of a `spill:ID`, whichever session it comes from; None = nothing is spilled.
     """
 
-    def __init__(self, rules: TaintRules | None = None, *, provenance: Provenance | None = None) -> None:
+    def __init__(
+        self,
+        rules: TaintRules | None = None,
+        *,
+        provenance: Provenance | None = None,
+        spilled: Callable[[str], frozenset[str]] | None = None,
+    ) -> None:
         self.rules = rules or TaintRules()
         self._provenance = provenance or MemoryProvenance()
+        self._spilled = spilled
         self._held: dict[str, dict[str, list[str]]] = {}
         self._urls: dict[str, dict[str, None]] = {}
 
@@ -204,6 +212,10 @@ class Taints:
         return _is_secret(path)
 
     def _of_path(self, path: str, situation: Situation, out: dict[str, str]) -> None:
+        if path.startswith("spill:"):
+            for label in () if self._spilled is None else self._spilled(path):
+                out.setdefault(label, f"read {path}")
+            return
         if PRIVATE not in out and self.is_private(path, situation):
             out[PRIVATE] = f"read {path}"
         for label, source in self._provenance.labels(situation.workspace, path).items():

@@ -12,6 +12,7 @@ from pegboard.core.taint import Labels, below
 from pegboard.ports.store import Store
 
 _FILES: Final = "provenance"
+_REVISIONS: Final = "provenance_revisions"
 _ACCOUNTS: Final = "budgets"
 
 
@@ -25,6 +26,7 @@ class StoredProvenance:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._open = store
         self._rows: dict[str, dict[str, Labels]] = {}
+        self._revisions: dict[str, int] = {}
 
     def labels(self, workspace: str, path: str) -> Labels:
         """See Provenance."""
@@ -41,24 +43,37 @@ class StoredProvenance:
             return
         rows[path] = merged
         self._open().put(_FILES, _key(workspace, path), json.dumps(merged).encode("utf-8"))
+        self._changed(workspace)
 
     def drop(self, workspace: str, path: str) -> None:
         """See Provenance."""
         rows = self._of(workspace)
-        for kept in [k for k in rows if below(path, k)]:
+        gone = [k for k in rows if below(path, k)]
+        for kept in gone:
             del rows[kept]
             self._open().delete(_FILES, _key(workspace, kept))
+        if gone:
+            self._changed(workspace)
 
     def _of(self, workspace: str) -> dict[str, Labels]:
-        """The rows of a workspace, read once: who shares it with another process sees that at its next start."""
+        """The rows of a workspace, read again where another process has changed them."""
         rows = self._rows.get(workspace)
-        if rows is None:
+        now = int(self._open().get(_REVISIONS, workspace) or 0)
+        if rows is None or now != self._revisions.get(workspace):
+            # The revision was read before the rows: a change between the two is read twice, never missed.
+            self._revisions[workspace] = now
             prefix = _key(workspace, "")
             found = self._open().list(_FILES, prefix=prefix)
             rows = self._rows[workspace] = {
                 k[len(prefix) :]: cast("dict[str, str]", json.loads(v)) for k, v in found
             }
         return rows
+
+    def _changed(self, workspace: str) -> None:
+        """Tell the other processes; where one of them was faster, our own rows are read again too."""
+        after = int(self._open().change(_REVISIONS, workspace, lambda b: str(int(b or 0) + 1).encode()))
+        if self._revisions.get(workspace) == after - 1:
+            self._revisions[workspace] = after
 
 
 class StoredAccounts:

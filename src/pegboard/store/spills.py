@@ -46,10 +46,21 @@ class SpillFolder:
         return self._path(name).read_bytes().decode("utf-8")
 
     def labels(self, name: str) -> frozenset[str]:
-        """The taint labels that a spill carries."""
-        return frozenset(
-            json.loads(self._path(name).with_suffix(".json").read_text(encoding="utf-8"))["labels"]
-        )
+        """The taint labels that a spill carries; none where there is no such spill (reading it says so)."""
+        try:
+            about = self._path(name).with_suffix(".json").read_text(encoding="utf-8")
+        except (NotFound, FileNotFoundError):
+            return frozenset()
+        return frozenset(json.loads(about)["labels"])
+
+    def add_labels(self, name: str, labels: frozenset[str]) -> None:
+        """See Spills."""
+        path = self._path(name).with_suffix(".json")
+        about = json.loads(path.read_text(encoding="utf-8"))
+        about["labels"] = sorted({*about["labels"], *labels})
+        fresh = f"{path.stem}-{uuid.uuid4().hex[:8]}.new"
+        self._write(fresh, json.dumps(about))
+        os.replace(self._folder / fresh, path)
 
     def prune(self) -> int:
         """Drop what is older than KEEP_S; how many went."""
