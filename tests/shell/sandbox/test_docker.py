@@ -53,7 +53,7 @@ def test_the_documents_flags_and_the_hardening_are_all_there(container: Containe
                  "no-new-privileges", "--pids-limit=256", "--pull=never"):  # fmt: skip
         assert flag in argv
     assert argv[-3:] == ("bash", "-c", 'echo "$HOME"')
-    assert argv[-7:-5] == ("nanobot-sandbox:latest", "bash")
+    assert argv[-8:-6] == ("nanobot-sandbox:latest", "bash")
     assert not any("secret" in word for word in argv)
     hooks = f"{container.confinement.workspace}/.git/hooks"
     assert f"type=bind,source={hooks},target={hooks},readonly" in argv
