@@ -107,7 +107,11 @@ def _safeguards(
     if config.secrets:
         secrets = ConfiguredSecrets(config.secrets, environment=this_environment(), learn=redactor.learn)
         secrets.learn_present()
-    return Safeguards(taints=Taints(config.taint, provenance=provenance, spilled=spills.labels), meter=meter, secrets=secrets)
+    return Safeguards(
+        taints=Taints(config.taint, provenance=provenance, spilled=spills.labels),
+        meter=meter,
+        secrets=secrets,
+    )
 
 
 def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:
