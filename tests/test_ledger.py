@@ -14,7 +14,9 @@ TAG = re.compile(r"owes\(([^)]*)\)")
 OF_LATER_PARTS = (
     # Web and media, the durable runtime and the gateway have issues of their own.
     *(f"N-{n}" for n in range(68, 111)), "D-29", "D-30", *(f"D-{n}" for n in range(32, 36)),
-    *(f"C-{n}" for n in range(30, 36)), *(f"M-{n}" for n in range(12, 43)),
+    *(f"C-{n}" for n in range(30, 36)), "C-41", *(f"M-{n}" for n in range(12, 43)), "A-48", "U-09",
+    *(f"X-{n}" for n in (27, 28, 29, 30, 31, 32, 33, 34, 36, 37, 38, 47, 48, 49, 50, 51, 52, 53)),
+    *(f"K-{n}" for n in range(53, 73)), "K-74", "K-82", "K-83", "K-85", "K-90",
 )  # fmt: skip
 
 
@@ -53,11 +55,20 @@ def test_every_tag_names_a_row_of_the_ledger_or_a_case() -> None:
 
 def test_the_rows_without_a_test_are_told(capsys: object) -> None:
     rows = {r for r in known() if re.match(r"[A-Z]-\d+$", r)}
-    missing = sorted(rows - set(tagged()) - set(OF_LATER_PARTS), key=lambda r: (r[0], int(r[2:])))
+    # Counted apart: a row of a later part is owed, not proved.
+    tested = rows & set(tagged())
+    later = (rows & set(OF_LATER_PARTS)) - tested
+    missing = rows - tested - later
 
     report = TESTS.parent / ".ledger-report"
     report.write_text(
-        f"{len(rows) - len(missing)} of {len(rows)} rows named by a test or by a later part; without: {' '.join(missing)}\n"
+        f"{len(rows)} rows: {len(tested)} named by a test, {len(later)} of later parts and not tested yet, "
+        f"{len(missing)} without either\n"
+        f"of later parts: {_listed(later)}\nwithout either: {_listed(missing)}\n"
     )
 
     assert len(rows) >= 500
+
+
+def _listed(rows: set[str]) -> str:
+    return " ".join(sorted(rows, key=lambda r: (r[0], int(r[2:])))) or "none"

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from pegboard.core.transcript import UserMessage
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
 from pegboard.store.logs import decode
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
+from tests.runtime.transcripts import valid
 from tests.transcript import assert_valid_transcript
 
 ROOT = Path(__file__).parents[2]
@@ -156,3 +158,107 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.wait("I remember.")
     terminal.type("", "Up")
     terminal.wait("still there?", count=2)
+
+
+@pytest.mark.slow
+@owes("K-52", "K-25")
+def test_a_line_sent_while_a_run_goes_on_is_read_before_the_next_model_turn(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    wait = {"name": "exec", "arguments": {"command": "while [ ! -e go ]; do sleep 0.05; done; rm go"}}
+    model = script(
+        tmp_path / "turns.jsonl",
+        [
+            {"text": "I wait for it.", "calls": [wait]},
+            {"text": "I heard you."},
+            {"text": "And this is the next run."},
+        ],
+    )
+    terminal.start(
+        "chat", "--model", model, "--mode", "full", "--workspace", str(work), "--session", "chat_m"
+    )
+    terminal.wait("nowhere\n>")
+
+    terminal.type("begin", "Enter")
+    terminal.wait("I wait for it.")
+    terminal.wait("Ctrl+C stops the run")
+    terminal.type("and be quick", "Enter")
+    terminal.type("/undo", "Enter")
+    terminal.wait("/undo has to wait until the run has ended")
+    terminal.type("/mode", "Enter")
+    terminal.wait("mode full")
+    terminal.type("half a thought")
+    (work / "go").touch()
+    terminal.wait("I heard you.")
+    # What was being typed is still there, and goes on.
+    terminal.type(", now whole", "Enter")
+    terminal.wait("And this is the next run.")
+    terminal.type("/exit", "Enter")
+    terminal.wait("ended 0")
+
+    store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
+    events = decode(store.read("chat_m"))
+    store.close()
+    messages = fold(events).messages
+    said = [m.text for m in messages if isinstance(m, UserMessage)]
+    assert said == ["begin", "and be quick", "half a thought, now whole"]
+    # One run took the first two: it was told behind its call's result, before its next turn.
+    kinds = [type(m).__name__ for m in messages[:5]]
+    assert kinds == ["UserMessage", "AssistantMessage", "ResultsMessage", "UserMessage", "AssistantMessage"]
+    assert [e.type for e in events].count("run.started") == 2
+    valid(messages)
+
+
+@pytest.mark.slow
+@owes("K-52", "A-05")
+def test_what_was_typed_before_a_question_is_no_answer_to_it_and_ctrl_c_ends_the_run_alone(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("old\n")
+    wait = {
+        "name": "exec",
+        "arguments": {"command": "touch begun; while [ ! -e go ]; do sleep 0.05; done; rm go"},
+    }
+    edit = {"name": "edit_file", "arguments": {"path": "a.txt", "old_string": "old", "new_string": "new"}}
+    model = script(
+        tmp_path / "turns.jsonl", [{"calls": [wait]}, {"calls": [edit]}, {"text": "over"}, {"calls": [wait]}]
+    )
+    terminal.start("chat", "--model", model, "--mode", "ask", "--workspace", str(work), "--session", "chat_n")
+    terminal.wait("nowhere\n>")
+
+    terminal.type("begin", "Enter")
+    terminal.wait("allow?")
+    terminal.type("y", "Enter")
+    terminal.wait("Ctrl+C stops the run")
+    wait_for(work / "begun")
+    terminal.type("yes")
+    terminal.wait("> yes")
+    (work / "go").touch()
+    terminal.wait("allow?", count=2)
+    assert (work / "a.txt").read_text() == "old\n"
+    terminal.type("n: not now", "Enter")
+    terminal.wait("over")
+    terminal.wait("> yes")
+    assert (work / "a.txt").read_text() == "old\n"
+    (work / "begun").unlink()
+    terminal.type("", "Enter")
+    terminal.wait("allow?", count=3)
+    terminal.type("y", "Enter")
+    wait_for(work / "begun")
+    terminal.type("", "C-c")
+    terminal.wait("stopped")
+    terminal.type("/runs", "Enter")
+    terminal.wait("failed")
+    terminal.type("/exit", "Enter")
+    terminal.wait("ended 0")
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 40
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.02)

@@ -164,7 +164,12 @@ def test_a_model_that_is_used_twice_is_written_twice() -> None:
 
     assert "$ref" not in json.dumps(schema)
     assert "$defs" not in json.dumps(schema)
-    point = {"type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]}
+    point = {
+        "type": "object",
+        "properties": {"lat": {"type": "number"}},
+        "required": ["lat"],
+        "additionalProperties": False,
+    }
     assert schema["properties"]["c"]["properties"] == {"start": point, "end": point}
 
 

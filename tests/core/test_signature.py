@@ -73,6 +73,7 @@ def test_a_typed_function_becomes_a_schema_with_its_docstring() -> None:
                     "value": {"type": "number"},
                 },
                 "required": ["field", "op", "value"],
+                "additionalProperties": False,
             }
         },
     }
@@ -518,6 +519,7 @@ def test_typed_dicts_of_the_standard_library_work_wherever_they_stand() -> None:
         "type": "object",
         "properties": {"title": {"type": "string"}, "size": {"type": "integer"}},
         "required": ["title", "size"],
+        "additionalProperties": False,
     }
     decoded = Signature.of(modern).decode(
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator
@@ -258,6 +259,7 @@ def test_an_event_loop_that_ends_takes_forgotten_commands_along(tmp_path: Path, 
 
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(forgetful())
+    gc.collect()
 
     assert len(os.listdir("/proc/self/fd")) <= before
     asyncio.run(_gone("sleep\x0089"))

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble
@@ -22,7 +22,7 @@ from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths
 from pegboard.core.approval import Approver
-from pegboard.core.errors import ConfigError, ToolError
+from pegboard.core.errors import BuildError, ConfigError, ToolError
 from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
 from pegboard.core.pipeline import Preview, new_id
 from pegboard.core.policy import Mode, Policy
@@ -37,6 +37,9 @@ from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import GrantFile
 from pegboard.store.logs import SessionLog, history, read_back
 from pegboard.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pegboard.interop.skills import Skills
 
 INSTRUCTIONS = (
     "You are a careful assistant that works in the folder {workspace} with the tools given. Look before you "
@@ -66,6 +69,7 @@ class App:
         self.policy = policy
         self._store: SqliteStore | None = None
         self._toolkit: Toolkit | None = None
+        self._skills: Skills | None = None
 
     @classmethod
     def open(
@@ -114,7 +118,32 @@ class App:
         """The offered tools."""
         if self._toolkit is None:
             self._toolkit = builtin(*(self.config.tools or ()))
+            if self.config.tool_files:
+                self._toolkit = self._with_files(self._toolkit)
         return self._toolkit
+
+    @property
+    def skills(self) -> Skills | None:
+        """The skills that the settings name; None without any."""
+        if self._skills is None and self.config.tool_files.skills:
+            from pegboard.app.toolfiles import skills_of
+
+            self._skills = skills_of(self.config, self.paths)
+        return self._skills
+
+    def _with_files(self, kit: Toolkit) -> Toolkit:
+        from pegboard.app.toolfiles import tools_of
+
+        skills = self.skills
+        try:
+            kit += tools_of(self.config)
+            return kit if skills is None else kit + skills.toolkit()
+        except ConfigError:
+            raise
+        except BuildError as error:
+            raise ConfigError(
+                f"{', '.join(map(str, self.config.files))}: {error}; take one of them out, or give it a prefix"
+            ) from error
 
     def __enter__(self) -> App:
         return self
@@ -261,6 +290,8 @@ class App:
         others = () if model else self.config.fallback_models
         limits = self.config.limits
         text = INSTRUCTIONS.format(workspace=self.workspace)
+        if self.skills is not None:
+            text = f"{text}\n\n{self.skills.prompt()}"
         return Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
             model=[opened, *(open_model(m, paths=self.paths) for m in others)] if others else opened,

@@ -34,6 +34,8 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
                 raise BuildError("use: pegboard approvals list, approve ID, deny ID [WHY], or answer ID TEXT")
     if options.json:
         print_json({**call.to_dict(), "answer": action})
+    elif call.session.startswith("mcp:waiting:"):
+        note(f"{call.key} is answered; the answer holds for the client's next such call, once")
     else:
         note(f"{call.key} is answered; its run goes on with: pegboard runs resume {call.run}")
     return 0

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterable
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import Completer, Completion, WordCompleter
+from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.patch_stdout import patch_stdout
 
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
-from pegboard.cli.approve import HELP, parse_answer, show_request
 from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
+from pegboard.cli.chat_desk import Asker, Desk, Questions
 from pegboard.cli.options import Options
-from pegboard.cli.people import chosen
 from pegboard.cli.progress import Progress
 from pegboard.cli.show import note, paint, safe, say
-from pegboard.core.approval import AllowOnce, ApprovalRequest, Approved, Approver, Refused, Waiting
+from pegboard.core.approval import AllowOnce, Approver
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import RunFinished
 from pegboard.core.pipeline import new_id
-from pegboard.ports.people import Question
 from pegboard.store.logs import SessionLog
-
-_PROMPT: Final = "> "
 
 
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
@@ -70,27 +66,34 @@ class Chat:
             history=FileHistory(str(history)), completer=_Commands(app), key_bindings=_keys(),
             multiline=True, complete_while_typing=False, prompt_continuation="… ",
         )  # fmt: skip
-        self._answer: PromptSession[str] = PromptSession()
+        self._desk = Desk(self._line, stop=self._stop, live=sys.stdin.isatty())
+        self._work: asyncio.Task[None] | None = None
+        self._ahead: list[str] = []
+        """Lines typed for a run that has begun and cannot take them yet."""
         self.room = Room(app=app, session=session, model=model)
 
     async def run(self) -> int:
         """Talk until the person leaves; the exit status."""
         app = self._app
-        approver: Approver = AllowOnce() if self._options.yes else _Asker(self._answer)
+        approver: Approver = AllowOnce() if self._options.yes else Asker(self._desk)
         async with app.executor(
-            approver=approver, provide=[_People(self._answer)], session=self._session
+            approver=approver, provide=[Questions(self._desk)], session=self._session
         ) as door:
             self._greet(door)
             log = app.log(self._session)
             try:
                 self._new_agent(door)
-                while (text := await self._read()) is not None:
+                while (text := await self._desk.read()) is not None:
                     if text.startswith("/"):
                         if not await self._command(text, door, log):
+                            self._stop()
                             break
                     elif text.strip():
-                        await self._say(text, log)
+                        self._take(text, log)
+                    if not self._desk.live:
+                        await self._settled()
             finally:
+                await self._settled()
                 log.close()
                 if self.room.agent is not None:
                     await self.room.agent.model().aclose()
@@ -117,19 +120,12 @@ class Chat:
         if events:
             note(f"{sum(e.type == 'message.user' for e in events)} messages of this session are remembered")
 
-    async def _read(self) -> str | None:
-        """The next message, None at the end of input."""
-        while True:
-            try:
-                with patch_stdout():
-                    return await self._line.prompt_async(_PROMPT)
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                return None
-
     async def _command(self, text: str, door: Executor, log: SessionLog) -> bool:
         """Carry out a slash command; False ends the chat."""
+        name = text.split()[0]
+        if self._work is not None and not self._work.done() and name in COMMANDS and COMMANDS[name].alone:
+            say(paint(f"{name} has to wait until the run has ended; Ctrl+C stops it", "yellow"))
+            return True
         try:
             done = await carry_out(text, self.room, door, log)
         except PegboardError as error:
@@ -147,27 +143,52 @@ class Chat:
                     await before.model().aclose()
         return done != "exit"
 
-    async def _say(self, text: str, log: SessionLog) -> None:
-        """One run; Ctrl+C ends it and not the chat."""
-        agent: Agent = self.room.need_agent()
-        work = asyncio.ensure_future(self._watch(agent, text, log))
-        loop = asyncio.get_running_loop()
+    def _take(self, text: str, log: SessionLog) -> None:
+        """A message: of the run that goes on (ledger K-52), or the task of the next one."""
+        if self._work is None or self._work.done():
+            self._work = asyncio.ensure_future(self._say(text, log))
+        elif not self.room.need_agent().tell(text, session=self._session):
+            self._ahead.append(text)
+
+    def _stop(self) -> bool:
+        """End the run and not the chat; False where none goes on."""
+        return self._work is not None and self._work.cancel()
+
+    async def _settled(self) -> None:
+        """Return when no run goes on; Ctrl+C ends it, where no prompt sees that key."""
+        if self._work is None or self._work.done():
+            return
         import signal
 
-        loop.add_signal_handler(signal.SIGINT, work.cancel)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._stop)
         try:
-            await work
+            await self._work
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    async def _say(self, text: str, log: SessionLog) -> None:
+        """A run, and one for each line that came too late for the one before."""
+        self._ahead.append(text)
+        self._desk.busy(True)
+        try:
+            while self._ahead:
+                await self._watch(self.room.need_agent(), self._ahead.pop(0), log)
         except asyncio.CancelledError:
+            self._ahead.clear()
             say(paint("\nstopped", "yellow"))
         except PegboardError as error:
             say(paint(safe(str(error)), "red"))
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            self._desk.partial("")
+            self._desk.busy(False)
 
     async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
-        progress = Progress()
+        progress = Progress(self._desk.partial if self._desk.live else None)
         async with aclosing(agent.stream(text, session=self._session, recorder=log)) as events:
             async for event in events:
+                while self._ahead and agent.tell(self._ahead[0], session=self._session):
+                    del self._ahead[0]
                 progress.show(event)
                 if isinstance(event, RunFinished):
                     self._end(event)
@@ -179,50 +200,6 @@ class Chat:
             say(paint(f"{finished.status}: {safe(finished.error)}", "red"))
         for pending in finished.pending:
             note(f"waits for {pending.get('kind')} {pending.get('pending')}: pegboard approvals")
-
-
-class _Asker:
-    """Shows the exact effects and diff in the conversation and reads the answer there."""
-
-    def __init__(self, line: PromptSession[str]) -> None:
-        self._line = line
-        self._one = asyncio.Lock()
-
-    async def decide(self, request: ApprovalRequest) -> Approved | Refused:
-        """The person's answer; an end of input is a no."""
-        async with self._one:
-            show_request(request)
-            while True:
-                try:
-                    line = await self._line.prompt_async("allow? ")
-                except (EOFError, KeyboardInterrupt):
-                    return Refused("nobody answered")
-                answer = parse_answer(line)
-                if answer is not None:
-                    return answer
-                say(HELP)
-
-
-class _People:
-    """Asks the questions of `ask_user` in the conversation."""
-
-    def __init__(self, line: PromptSession[str]) -> None:
-        self._line = line
-
-    async def ask(self, questions: Iterable[Question]) -> list[str] | Waiting:
-        """The answers in order; Waiting where the person does not answer in time."""
-        out: list[str] = []
-        for question in questions:
-            say(paint(f"\n? {safe(question.text)}", "bold"))
-            for number, option in enumerate(question.options, 1):
-                say(f"  {number}. {safe(option)}")
-            session: PromptSession[str] = PromptSession(completer=WordCompleter(list(question.options)))
-            try:
-                line = await asyncio.wait_for(session.prompt_async("answer: "), question.timeout_s)
-            except (TimeoutError, EOFError, KeyboardInterrupt):
-                return Waiting("question", new_id("q"), None, {"question": question.text})
-            out.append(chosen(line.strip(), question))
-        return out
 
 
 class _Commands(Completer):

@@ -56,11 +56,12 @@ Act: TypeAlias = Callable[[str, Room, Executor, SessionLog], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: what it does, its line of help, and values that complete it."""
+    """One command: what it does, its line of help, values that complete it, and whether it needs a run's end."""
 
     act: Act
     help: str
     values: tuple[str, ...] = ()
+    alone: bool = False
 
 
 async def carry_out(text: str, room: Room, door: Executor, log: SessionLog) -> str:
@@ -175,12 +176,15 @@ COMMANDS: Final = {
     "/help": Command(_help, "list the commands"),
     "/tools": Command(_tools, "list the tools and what their descriptions take"),
     "/mode": Command(_mode, "show or set the mode", tuple(MODES)),
-    "/undo": Command(_undo, "take back the last file changes, or those of a run or call"),
+    "/undo": Command(_undo, "take back the last file changes, or those of a run or call", alone=True),
     "/runs": Command(_runs, "list the runs of this session"),
     "/model": Command(
-        _model, "show or change the model", ("openai:", "anthropic:", "gemini:", "gguf:smollm2", "local")
+        _model,
+        "show or change the model",
+        ("openai:", "anthropic:", "gemini:", "gguf:smollm2", "local"),
+        alone=True,
     ),
-    "/compact": Command(_compact, "shorten what the model is sent of this session"),
+    "/compact": Command(_compact, "shorten what the model is sent of this session", alone=True),
     "/usage": Command(_usage, "tokens and cost of this chat"),
     "/exit": Command(_exit, "leave; the conversation is kept"),
 }

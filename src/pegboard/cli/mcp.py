@@ -75,14 +75,15 @@ async def _serve(
     yes: bool,
 ) -> None:
     from pegboard import __version__
+    from pegboard.app.served_approvals import ServedApprovals
     from pegboard.mcp.approving import ClientApprover, ClientPeople
     from pegboard.mcp.exchange import ClientDoor
     from pegboard.mcp.server import Service
 
-    approver = ClientApprover(trusted=trust_clients, yes=yes)
+    approver = ClientApprover(trusted=trust_clients, yes=yes, waits=ServedApprovals(app.store, app.log))
     people = [ClientPeople(), ClientDoor()]
     async with app.serving(Toolkit(kit), approver=approver, provide=people) as (door, resources):
-        service = Service(door.pipeline, door.context, resources=resources, version=__version__)
+        service = Service(door.pipeline, door.context, resources=resources, prompts=_prompts(app), version=__version__)
         task = asyncio.current_task()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, lambda: task.cancel() if task else None)
@@ -105,6 +106,15 @@ async def _serve(
             await http_server(service, host=host, port=port, token=given, started=started)
         except asyncio.CancelledError:
             _note("stopped")
+
+
+def _prompts(app: App) -> Any:
+    """The skills of the settings as prompts; None without any."""
+    if app.skills is None:
+        return None
+    from pegboard.mcp.offered import Prompt, TextPrompts
+
+    return TextPrompts([Prompt(p["name"], p["description"], p["text"]) for p in app.skills.prompts()])
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from pegboard.cli.show import effects_line, paint, print_changes, safe, say
 from pegboard.cli.status import LINE
@@ -15,6 +16,7 @@ from pegboard.core.events import (
     ModelReplied,
     Notice,
     PermissionRequested,
+    RunFinished,
     TextPiece,
 )
 
@@ -22,14 +24,25 @@ _MOST_LINES = 12
 
 
 class Progress:
-    """Prints events; remembers whether the model's text is on an unfinished line."""
+    """Prints events; remembers whether the model's text is on an unfinished line.
 
-    def __init__(self) -> None:
+    Args:
+        partial: shows the unfinished line where a prompt stands below the output; None = it is printed as it comes.
+    """
+
+    def __init__(self, partial: Callable[[str], None] | None = None) -> None:
         self._streaming = False
+        self._partial = partial
+        self._line = ""
 
     def show(self, event: Event) -> None:
         """Print one event, if a person wants to see it."""
         match event:
+            case TextPiece(text) if self._partial is not None:
+                *whole, self._line = (self._line + safe(text)).split("\n")
+                for line in whole:
+                    say(line)
+                self._partial(self._line)
             case TextPiece(text):
                 LINE.set("")
                 sys.stdout.write(safe(text))
@@ -68,6 +81,8 @@ class Progress:
                 say(paint(said, "dim" if event.allowed else "yellow"))
             case PermissionRequested():
                 self._end_line()
+            case RunFinished():
+                self._end_line()
             case Notice():
                 say(paint(f"  note: {safe(event.text)}", "yellow"))
             case _:
@@ -77,3 +92,7 @@ class Progress:
         if self._streaming:
             say()
             self._streaming = False
+        if self._partial is not None and self._line:
+            say(self._line)
+            self._line = ""
+            self._partial("")

@@ -104,7 +104,7 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
     else:
         suspended = app.store.runs(limit=-1, status="suspended")
         rows = [*app.store.runs(limit=-1, status="running"), *(r for r in suspended if book.answers(r.id))]
-    rows = [r for r in rows if r.agent != "cli"]
+    rows = [r for r in rows if r.agent not in ("cli", "mcp")]
     status, taken = 0, 0
     for row in rows:
         try:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, say, table
+from pegboard.cli.show import note, print_json, say, table
 from pegboard.core.tool import Tool
 
 
@@ -14,6 +14,8 @@ def tools(dialect: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
     with options.open() as app:
         kit = app.toolkit
+        for line in app.config.ignored:
+            note(f"note: {line}")
         if dialect is not None:
             shown = kit.schemas(dialect)
             say(

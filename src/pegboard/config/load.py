@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.documents import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import SecretSpec
+from pegboard.config.toolfiles import ToolFiles, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
 from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
@@ -52,8 +54,9 @@ class Config:
         budgets: how much tools may be used (`[budgets.NAME]`).
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
+        tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
         files: the files that were read, the user's first.
-        ignored: what an untrusted project's file wanted and did not get, one sentence each.
+        ignored: what a file wanted and did not get, one sentence each: mostly an untrusted project's.
     """
 
     mode: str | None = None
@@ -74,6 +77,7 @@ class Config:
     budgets: tuple[Budget, ...] = ()
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
+    tool_files: ToolFiles = field(default_factory=ToolFiles)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -81,7 +85,7 @@ class Config:
 _KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
-    "budgets", "secrets", "taint",
+    "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
     "fallback_models", "allow_models",
 )  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
@@ -117,7 +121,10 @@ def load_config(
     if theirs is not None and theirs != mine:
         trusted = Trust(paths).trusts(theirs)
         config = _project(config, theirs, env, trusted=trusted)
-    return config
+    if not config.tool_files:
+        return config
+    kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
+    return replace(config, tool_files=kept, ignored=config.ignored + ignored)
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -129,7 +136,9 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     if not path.is_file():
         raise ConfigError(f"the policy file {path} does not exist")
     if path.suffix in (".toml", ".yaml", ".yml", ".json", ".json5"):
-        return _rules(read_file(path, {}).get("rules", []), path, "user")
+        table = read_file(path, {})
+        own = _rules(table.get("rules", []), path, "user")
+        return own + read_documents(_of(dict, table.get("compat", {}), path, "compat"), path).rules
     lines = path.read_text(encoding="utf-8").splitlines()
     out: list[Rule] = []
     for number, line in enumerate(lines, 1):
@@ -255,6 +264,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     )
                     for tool, models in given.items()
                 }
+            case "tools" if isinstance(value, dict):
+                # Another system's section of that name, as its own file has it (ledger M-59..M-68, D-40, C-39).
+                section = without_servers(cast("dict[str, Any]", value))
+                changes.update(_documents(config, changes, {"moltbot": section} if section else {}, path))
             case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend" | "fallback_models":
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
@@ -265,6 +278,11 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = {**config.secrets, **read_secrets(_of(dict, value, path, key), path)}
             case "taint":
                 changes[key] = read_taint(_of(dict, value, path, key), path, before=config.taint)
+            case "compat":
+                changes.update(_documents(config, changes, _of(dict, value, path, key), path))
+            case "http_tools" | "openapi" | "skills" | "plugins":
+                more = read_tool_files(key, _of(dict, value, path, key), path)
+                changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
             case "mcpservers":
                 _of((dict, list), value, path, key)
             case _:
@@ -281,11 +299,14 @@ def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: boo
     if trusted:
         return _apply(config, table, path, source="project")
     rules = _rules(table.get("rules", []), path, "project")
+    rules += read_documents(_of(dict, table.get("compat", {}), path, "compat"), path).rules
     tight = tuple(r for r in rules if r.verdict != "allow")
     ignored = [f"rule {str(r)!r}" for r in rules if r.verdict == "allow"]
     mode = table.get("mode")
     stricter = mode in MODES and _STRICTNESS[cast(str, mode)] > _STRICTNESS[config.mode or "workspace"]
-    ignored += [f"key {k!r}" for k in table if k != "rules" and not (k == "mode" and stricter)]
+    ignored += [
+        f"key {k!r}" for k in table if k not in ("rules", "compat") and not (k == "mode" and stricter)
+    ]
     return replace(
         config,
         rules=config.rules + tight,
@@ -293,6 +314,24 @@ def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: boo
         files=(*config.files, path),
         ignored=tuple(f"{path.name}: {what} is ignored until you run: pegboard trust" for what in ignored),
     )
+
+
+def _documents(
+    config: Config, changes: Mapping[str, Any], table: dict[str, Any], path: Path
+) -> dict[str, Any]:
+    """What `[compat.DOCUMENT]` changes: its rules after the file's own, its mode where the file sets none."""
+    meant = read_documents(table, path)
+    out: dict[str, Any] = {"rules": changes.get("rules", config.rules) + meant.rules}
+    if meant.mode is not None and "mode" not in changes and config.mode is None:
+        out["mode"] = meant.mode
+    for setting, key in (("exec.timeout_s", "exec_timeout_s"), ("exec.path_prepend", "path_prepend")):
+        if setting in meant.settings and key not in changes:
+            value = meant.settings[setting]
+            if key == "exec_timeout_s":
+                out[key] = float(_of((int, float), value, path, f"compat: {setting}"))
+            else:
+                out[key] = tuple(_of(str, v, path, key) for v in _of(list, value, path, f"compat: {setting}"))
+    return {**out, "ignored": config.ignored + tuple(f"{path.name}: {w}" for w in meant.warnings)}
 
 
 def _parse_safe(path: Path) -> Any:

@@ -141,12 +141,17 @@ def _project_files(workspace: Path | None) -> list[Path]:
 def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
     value = raw_file(path)
     if path.name in NAMES:
-        table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        folded = {k.replace("_", "").replace("-", "").lower(): v for k, v in table.items()}
-        value = folded.get("mcpservers")
+        folded = _folded(value)
+        # Two of the documents keep them in a section `tools` (ledger D-40, C-39).
+        value = folded.get("mcpservers", _folded(folded.get("tools")).get("mcpservers"))
         if value is None:
             return ()
     return servers_of(value, environment=environment, source=path.name)
+
+
+def _folded(value: Any) -> dict[str, Any]:
+    table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {k.replace("_", "").replace("-", "").lower(): v for k, v in table.items()}
 
 
 def _editor_words(workspace: Path | None, paths: Paths) -> dict[str, str]:

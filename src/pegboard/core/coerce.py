@@ -5,12 +5,12 @@ A value whose JSON type the schema admits is never touched; a string is never ma
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from pegboard.core.decode import NotFinite, loads
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import Schema, matches_enum, pointer, same, type_name, types_of
 
@@ -67,8 +67,15 @@ class Coercion:
             listed = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
             if listed and not any(same(value, v) for v in cast("list[Any]", listed)):
                 return [Problem(path, f"must be one of {shown(listed, 120)}, got {shown(value)}")]
-            return []
         out: list[Problem] = []
+        for word in ("anyOf", "oneOf"):
+            branches = cast("list[Schema]", schema.get(word, ()))
+            fitting = [b for b in branches if _admits(value, b, self.root)]
+            # No branch takes it: then a number's may still have taken true for its 1.
+            tries = [self.bits(value, b, path, depth + 1) for b in fitting or branches]
+            out += min([found for found in tries if found or fitting] or [[]], key=len)
+        for branch in cast("list[Schema]", schema.get("allOf", ())):
+            out += self.bits(value, branch, path, depth + 1)
         if isinstance(value, dict):
             properties = cast("Mapping[str, Schema]", schema.get("properties", {}))
             rest = cast("Schema", schema.get("additionalProperties", True))
@@ -156,7 +163,9 @@ class Coercion:
 
     def _convert_json(self, text: str, kinds: frozenset[str], path: str) -> Any:
         try:
-            value, how = json.loads(text, parse_constant=_no_constant), ""
+            value, how = loads(text), ""
+        except NotFinite:
+            return text
         except (ValueError, RecursionError):
             # Most processes never see malformed JSON, so its parser is loaded by the first that does.
             from pegboard.core.repair import Unrepairable, repair_json
@@ -210,7 +219,3 @@ def _admits(value: Any, schema: Schema, root: Mapping[str, Any]) -> bool:
         return schema
     kinds = types_of(schema, root)
     return (kinds is None or type_name(value) in kinds) and matches_enum(value, schema)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)

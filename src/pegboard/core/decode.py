@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NoReturn, cast
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+from typing import Any, Final, cast
 
 from pegboard.core.problems import Problem, refuse, shown
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+_DIGITS: Final = 4300
 _MAX_ENCODINGS: Final = 3
 
 
@@ -46,7 +48,19 @@ class Decoded:
 
 
 class NotFinite(Exception):
-    """NaN, Infinity or a number beyond the range stands in the text."""
+    """NaN, Infinity or a number beyond the range stands in the text.
+
+    Attributes:
+        problems: each with its path.
+    """
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+class Repeated(ValueError):
+    """A key stands twice in one object, with different values."""
 
 
 def has_surrogate(text: str) -> bool:
@@ -54,41 +68,109 @@ def has_surrogate(text: str) -> bool:
     return _MAYBE_SURROGATE.search(text) is not None
 
 
-def loads(text: str) -> Any:
-    """`json.loads` without what is no JSON: NaN, Infinity, and 1e999, which Python takes for infinity.
-
-    Raises:
-        NotFinite, ValueError, RecursionError.
-    """
-    if _HUGE.search(text):
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-    return json.loads(text, parse_constant=_refuse_constant)
+def has_huge(text: str) -> bool:
+    """Whether some JSON text may hold a number beyond the range, which Python takes for infinity."""
+    return _HUGE.search(text) is not None
 
 
-def _refuse_constant(constant: str) -> NoReturn:
-    raise NotFinite(constant)
+def is_repeated(text: str) -> bool:
+    """Whether an object in some JSON text has a key twice, with different values."""
+    try:
+        json.loads(text, object_pairs_hook=_object)
+    except Repeated:
+        return True
+    except (ValueError, RecursionError):  # not to be read at all, which is for others to say
+        return False
+    return False
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise NotFinite(text)
+class _Beyond(float):
+    """A number that is not finite, with the text that it was read from."""
+
+    text = ""
+
+
+def _beyond(text: str) -> _Beyond:
+    number = _Beyond(text)
+    number.text = text
     return number
 
 
-def read_object(arguments: str | Mapping[str, Any] | None, *, name: str) -> tuple[dict[str, Any], list[str]]:
+def _float(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _beyond(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        for key, value in pairs:
+            if not _same(value, out[key]):
+                raise Repeated(key)
+    return out
+
+
+def _same(a: Any, b: Any) -> bool:
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+def loads(text: str, *, infinite: bool = False) -> Any:
+    """`json.loads` without what is no JSON or has no one meaning.
+
+    Args:
+        text: JSON.
+        infinite: let pass NaN, Infinity, and 1e999, which Python takes for infinity.
+
+    Raises:
+        NotFinite, Repeated, ValueError, RecursionError.
+    """
+    value = json.loads(
+        text,
+        object_pairs_hook=_object,
+        parse_constant=_beyond,
+        parse_float=_float if _HUGE.search(text) else None,
+    )
+    if not infinite and (has_huge(text) or "NaN" in text or "Infinity" in text):
+        problems = list(_not_finite(value, ""))
+        if problems:
+            raise NotFinite(problems)
+    return value
+
+
+def _not_finite(value: Any, path: str) -> Iterator[Problem]:
+    if isinstance(value, _Beyond):
+        yield Problem(path, f"{value.text} is no JSON value; give a finite number or leave it out")
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _not_finite(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from _not_finite(item, f"{path}[{index}]")
+
+
+def read_object(
+    arguments: str | Mapping[str, Any] | None, *, name: str, infinite: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """The arguments as an object of JSON values, and what was repaired on the way.
+
+    Args:
+        arguments: as sent.
+        name: the tool's name for error texts.
+        infinite: some parameter declares that it takes infinity or NaN, and the validator knows which.
 
     Raises:
         InvalidArguments: no object, cut off, not JSON, nested too deeply, or not a finite number.
     """
     notes: list[str] = []
     try:
-        value = _decoded(arguments, notes, name)
+        value = _decoded(arguments, notes, name, infinite)
         if isinstance(value, dict):
             return _without_surrogates(cast("dict[str, Any]", value), notes), notes
     except NotFinite as error:
-        refuse([Problem("", f"{error} is no JSON value; give a finite number or leave it out")], name=name)
+        refuse(error.problems, name=name)
+    except Repeated as error:
+        key = shown(error.args[0])
+        refuse([Problem("", f"the key {key} is given twice with different values; give it once")], name=name)
     except RecursionError:
         refuse([Problem("", "they are nested too deeply")], name=name)
     refuse(
@@ -97,15 +179,15 @@ def read_object(arguments: str | Mapping[str, Any] | None, *, name: str) -> tupl
     )
 
 
-def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: str) -> Any:
+def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: str, infinite: bool) -> Any:
     """The arguments decoded as often as they were encoded; nothing is an empty object."""
-    value: Any = _as_json(arguments, name) if isinstance(arguments, Mapping) else arguments
+    value: Any = _as_json(arguments, name, infinite) if isinstance(arguments, Mapping) else arguments
     for _ in range(_MAX_ENCODINGS):
         if value is None or (isinstance(value, str) and not value.strip()):
             return {}
         if not isinstance(value, str):
             break
-        inner = _read_text(value, notes, name)
+        inner = _read_text(value, notes, name, infinite)
         if isinstance(inner, str) and "{" in inner:
             notes.append("The arguments were encoded twice and decoded twice.")
         elif isinstance(inner, str):
@@ -114,12 +196,16 @@ def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: 
     return {} if value is None else value
 
 
-def _read_text(text: str, notes: list[str], name: str) -> Any:
+def _read_text(text: str, notes: list[str], name: str, infinite: bool) -> Any:
     """One decoding of JSON text, repaired where its meaning is plain."""
     try:
-        return loads(text)
-    except ValueError as error:
+        return loads(text, infinite=infinite)
+    except Repeated:
+        raise
+    except json.JSONDecodeError as error:
         problem = error
+    except ValueError:  # Python reads whole numbers up to a limit
+        refuse([Problem("", f"a whole number in them has more than {_DIGITS} digits")], name=name)
     from pegboard.core.repair import Unrepairable, repair_json
 
     try:
@@ -133,37 +219,35 @@ def _read_text(text: str, notes: list[str], name: str) -> Any:
             hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
         )
     if repaired is None or repaired.guessed:
-        where = (
-            f"line {problem.lineno} column {problem.colno}, "
-            if isinstance(problem, json.JSONDecodeError)
-            else ""
+        where = f"line {problem.lineno} column {problem.colno}"
+        near = shown(text[max(0, problem.pos - 12) : problem.pos + 12])
+        escape = "escape" in problem.msg
+        refuse(
+            [Problem("", f"they are not valid JSON ({where}, near {near})")],
+            name=name,
+            hint=r"Nothing was run. In JSON a backslash is written \\. Correct this and call again."
+            if escape
+            else "",
         )
-        near = _near(text, problem)
-        refuse([Problem("", f"they are not valid JSON ({where}near {near})")], name=name)
     notes += repaired.notes
     return repaired.value
 
 
-def _near(text: str, problem: ValueError) -> str:
-    position = problem.pos if isinstance(problem, json.JSONDecodeError) else 0
-    return shown(text[max(0, position - 12) : position + 12])
-
-
-def _as_json(arguments: Mapping[str, Any], name: str) -> Any:
+def _as_json(arguments: Mapping[str, Any], name: str, infinite: bool) -> Any:
     """A caller's mapping as JSON values; dates, paths and models as their JSON form."""
     try:
-        return _through_json(arguments)
+        return _through_json(arguments, infinite)
     except (TypeError, ValueError) as error:
         refuse([Problem("", f"they cannot be said in JSON: {error}")], name=name)
 
 
-def _through_json(arguments: Mapping[str, Any]) -> Any:
+def _through_json(arguments: Mapping[str, Any], infinite: bool) -> Any:
     try:
-        return loads(json.dumps(arguments))
+        return loads(json.dumps(arguments), infinite=infinite)
     except (TypeError, ValueError):
         from pydantic_core import to_jsonable_python
 
-        return loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")))
+        return loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")), infinite=infinite)
 
 
 def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -213,11 +297,12 @@ def name_arguments(
         elif open_ and key not in barred:
             out[key] = value
         else:
-            problems.append(Problem(f".{key}", _unknown(key, known, aliases)))
+            problems.append(Problem(f".{key}", unknown_name(key, known, aliases)))
     return out, problems
 
 
-def _unknown(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
+def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
+    """What to say of a name that is none of the known ones: the nearest, or which there are."""
     if not known:
         return "unknown argument; this tool takes none"
     import difflib

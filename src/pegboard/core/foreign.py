@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.core.decode import unknown_name
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, shown
-from pegboard.core.schema import Schema, pointer
+from pegboard.core.schema import Schema, fields_at, pointer
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -89,10 +90,22 @@ class ForeignSchema:
         out: list[Problem] = []
         try:
             for error in cast("Iterable[ValidationError]", self._validator.iter_errors(value)):
-                out += _problems(error)
+                out += self._problems(error)
         except ValueError as error:  # its error report has a lower limit of depth than its verdict
             out.append(Problem("", f"they are nested too deeply: {error}"))
         return out
+
+    def _problems(self, error: ValidationError) -> list[Problem]:
+        kind: Any = error.kind
+        if kind.name not in ("additionalProperties", "unevaluatedProperties"):
+            return _problems(error)
+        steps = list(error.instance_path)
+        path = "".join(map(_step, steps))
+        known = fields_at(self.schema, steps, self.root)
+        return [
+            Problem(f"{path}.{key}", unknown_name(key, known, {}) if known else "unknown argument")
+            for key in kind.unexpected
+        ]
 
     def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
@@ -133,8 +146,6 @@ def _problems(error: ValidationError) -> list[Problem]:
     match kind.name:
         case "required":
             return [Problem(f"{path}.{kind.property}", "is required but missing")]
-        case "additionalProperties" | "unevaluatedProperties":
-            return [Problem(f"{path}.{key}", "unknown argument") for key in kind.unexpected]
         case "type":
             if value is None:
                 return [Problem(path, f"may not be null; it must be {_kinds(kind.types)}")]

@@ -7,7 +7,7 @@ import re
 from math import isfinite
 from typing import Any, Final, cast
 
-from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, unescape
+from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, is_ambiguous, unescape
 
 
 class Unrepairable(ValueError):
@@ -19,6 +19,8 @@ _SPACE: Final = re.compile(r"\s*")
 _ELLIPSIS: Final = re.compile(r"\.{3}|…")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]*)?")
 _NUMBER_END: Final = re.compile(r"""\s*(?:[,}\])]|\Z|/[/*]|\#|["']\s*[,}\]]|\s["'\w{\[])""")
+_LEADING_ZERO: Final = re.compile(r"[+-]?0[0-9]")
+_NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"})
 _WORDS: Final[dict[str, Any]] = {
     "true": True, "false": False, "null": None, "none": None, "undefined": None,
 }  # fmt: skip
@@ -328,6 +330,8 @@ class Reader:
         if content.endswith("\n") and (key or found.guesses):
             self.guess("A line break before a closing quote was left out.")
             content = content.rstrip("\n")
+        if "\\" in content and is_ambiguous(content):
+            self.guess("Some backslashes were read as escapes and others as themselves.")
         value = unescape(content, found.overescaped)
         if found.guesses and not key:
             fenced = _FENCED_TEXT.match(value)
@@ -346,7 +350,10 @@ class Reader:
             self.at = match.end()
             if text[self.at : self.at + 1] in ('"', "'") and self._lost_quote():
                 self.at += 1
-            return _number(match.group())
+            number = _number(match.group())
+            if isinstance(number, str) or _LEADING_ZERO.match(match.group()):
+                self.guess(f"What was meant by the number {match.group()[:20]} is not sure.")
+            return number
         word = _WORD.match(text, at)
         if word is not None and word.group().lower() in _WORDS and _WORD_END.match(text, word.end()):
             self.at = word.end()
@@ -389,7 +396,9 @@ class Reader:
             self.truncated = True
         if value in ("-", "+"):
             value = ""
-        if _IDENTIFIER.match(value):
+        if value in _NO_NUMBERS:
+            self.guess(f"{value} is no JSON value.")
+        elif _IDENTIFIER.match(value):
             self.note("Texts without quotes were read.")
         else:
             self.guess("A text without quotes was read up to the next delimiter.")

@@ -942,7 +942,7 @@ def _late(ready: _Planned, limit: float) -> ToolError:
 def _suspended(waiting: Waiting) -> SuspendedCall:
     return SuspendedCall(
         f"the call waits for {waiting.kind} {waiting.key}",
-        hint="It goes on when the answer comes.",
+        hint=str(waiting.detail.get("how") or "It goes on when the answer comes."),
         details={
             "pending": waiting.key,
             "kind": waiting.kind,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.effects import Effect
-from pegboard.core.signature import Parameter
+
+if TYPE_CHECKING:
+    from pegboard.core.signature import Parameter
 
 PATH_KINDS: Final = frozenset({"read", "write", "delete"})
 """The effects whose targets are paths."""

@@ -39,6 +39,7 @@ _BACKSLASHES: Final = re.compile(r"\\+")
 _COMMA_BEFORE: Final = re.compile(r"\s*,\s*\Z")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
+_CONTROLS: Final = frozenset("ntrbf")
 _QUOTE_MARKS: Final = frozenset("'`“”„‘’")
 
 
@@ -163,6 +164,17 @@ def unescape(content: str, overescaped: bool) -> str:
         return json.loads(json.dumps(content))  # joins the halves of surrogate pairs
     except ValueError:  # pragma: no cover
         return content
+
+
+def is_ambiguous(content: str) -> bool:
+    r"""Whether a backslash that begins no escape stands beside one that makes a control character.
+
+    In `C:\dir\new` the first says that backslashes stand for themselves and the second that they do not.
+    """
+    kinds = {match.group(1) for match in _ESCAPE.finditer(content)}
+    return not kinds.isdisjoint(_CONTROLS) and any(
+        len(kind) < 5 and kind not in _ESCAPES and kind not in _QUOTE_MARKS for kind in kinds
+    )
 
 
 def _one_escape(match: re.Match[str]) -> str:

@@ -20,6 +20,7 @@ _SINGLE: Final = (
 _UNIONS: Final = ("anyOf", "oneOf")
 _MAX_REFS: Final = 50
 _MAX_STEPS: Final = 120
+_MAX_BRANCHES_DEEP: Final = 5
 _MAX_INLINED: Final = 20_000
 
 
@@ -113,6 +114,45 @@ def types_of(
         if admitted_here is not None:
             kinds = admitted_here if kinds is None else kinds & admitted_here
     return kinds
+
+
+def fields_at(schema: Schema, steps: Iterable[int | str], root: Mapping[str, Any] | None = None) -> list[str]:
+    """The names that the objects may have which stand at a place, over all branches of unions.
+
+    Args:
+        schema: of the whole value.
+        steps: the keys and indexes that lead from the whole to the object.
+        root: what `$ref` refers to, else the schema.
+    """
+    whole: Mapping[str, Any] = {} if isinstance(schema, bool) else schema
+    whole = whole if root is None else root
+    here = _alternatives(schema, whole)
+    for step in steps:
+        inner: list[Mapping[str, Any]] = []
+        for node in here:
+            found: Any
+            if isinstance(step, int):
+                first = cast("list[Any]", node.get("prefixItems") or ())
+                found = first[step] if step < len(first) else node.get("items", True)
+            else:
+                rest = node.get("additionalProperties", True)
+                found = cast("Mapping[str, Any]", node.get("properties") or {}).get(step, rest)
+            if isinstance(found, Mapping):
+                inner += _alternatives(cast("Mapping[str, Any]", found), whole)
+        here = inner[:_MAX_STEPS]
+    return list(dict.fromkeys(name for node in here for name in node.get("properties") or ()))
+
+
+def _alternatives(schema: Schema, root: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
+    """A schema and the branches of its unions, references followed."""
+    schema = pointer(schema, root)
+    if isinstance(schema, bool) or depth > _MAX_BRANCHES_DEEP:
+        return []
+    out = [schema]
+    for word in (*_UNIONS, "allOf"):
+        for branch in cast("list[Schema]", schema.get(word) or ()):
+            out += _alternatives(branch, root, depth + 1)
+    return out
 
 
 def matches_enum(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -354,3 +394,35 @@ def lists_bits(schema: Mapping[str, Any]) -> bool:
 
     rewrite(schema, look)
     return found
+
+
+def is_open_ended(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema lets values pass of which it says nothing."""
+    found = False
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal found
+        named = any(word in node for word in ("type", "enum", "const", "$ref", *_UNIONS, "allOf"))
+        kinds = node.get("type")
+        found = (
+            found
+            or not named
+            or (kinds == "array" and not ("items" in node or "prefixItems" in node))
+            or (kinds == "object" and node.get("additionalProperties", True) is True)
+        )
+        return node
+
+    rewrite(schema, look)
+    return found
+
+
+def names_in(schema: Mapping[str, Any]) -> list[str]:
+    """The names of all properties anywhere in a schema."""
+    found: dict[str, None] = {}
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        found.update(dict.fromkeys(cast("Mapping[str, Any]", node.get("properties") or {})))
+        return node
+
+    rewrite(schema, look)
+    return list(found)

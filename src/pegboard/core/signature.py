@@ -10,18 +10,27 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
 from pegboard.core.annotations import MISSING, Raw
-from pegboard.core.decode import Decoded, NotFinite, has_surrogate, loads, name_arguments, read_object
+from pegboard.core.decode import (
+    Decoded,
+    NotFinite,
+    has_huge,
+    has_surrogate,
+    is_repeated,
+    loads,
+    name_arguments,
+    read_object,
+)
 from pegboard.core.docstrings import Documented, read_docstring
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.foreign import ForeignSchema
 from pegboard.core.params import EffectMarker
+from pegboard.core.pathtext import control_characters, holds_paths
 from pegboard.core.problems import Problem, refuse
-from pegboard.core.schema import lists_bits
+from pegboard.core.schema import is_open_ended, lists_bits, names_in
 
 if TYPE_CHECKING:
-    from pydantic_core import SchemaValidator
-
     from pegboard.core.output import Output
+    from pegboard.core.typed import Built
 
 _NO_NAMES: Final[Mapping[str, Any]] = {}
 
@@ -68,8 +77,9 @@ class Signature:
     """
 
     __slots__ = (
-        "_documented", "_foreign", "_function", "_output", "_raw", "_reserved", "_schema", "_shape",
-        "_slow_only", "_validate", "aliases", "inject", "name", "optional_inject", "parameters", "var_keyword",
+        "_built", "_documented", "_foreign", "_function", "_infinite", "_open_ended", "_output", "_paths",
+        "_quoted", "_raw", "_reserved", "_schema", "_slow_only", "_validate", "aliases", "inject", "name",
+        "optional_inject", "parameters", "var_keyword",
     )  # fmt: skip
 
     name: str
@@ -83,11 +93,15 @@ class Signature:
     _foreign: ForeignSchema | None
     _documented: Documented | None
     _schema: Mapping[str, Any] | None
-    _shape: Mapping[str, Any] | None
+    _built: Built | None
     _validate: Callable[..., Any] | None
     _output: Output | None
     _reserved: frozenset[str] | None
     _slow_only: tuple[str, ...]
+    _quoted: tuple[str, ...]
+    _paths: Mapping[str, bool]
+    _infinite: bool
+    _open_ended: bool
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, bound: bool = False, name: str | None = None) -> Signature:
@@ -178,8 +192,10 @@ class Signature:
         self.optional_inject = frozenset()
         self.var_keyword = False
         self._function = self._raw = self._foreign = None
-        self._documented = self._schema = self._shape = self._validate = self._output = self._reserved = None
+        self._documented = self._schema = self._built = self._validate = self._output = self._reserved = None
         self._slow_only = ("NaN", "Infinity")
+        self._quoted, self._paths = (), _NO_NAMES
+        self._infinite = self._open_ended = False
         return self
 
     @property
@@ -220,9 +236,7 @@ class Signature:
         """
         if self._foreign is not None:
             return self.schema
-        if self._shape is None:
-            self._build()
-        return cast("Mapping[str, Any]", self._shape)
+        return self._build().schema
 
     @property
     def output(self) -> Output:
@@ -249,19 +263,33 @@ class Signature:
         else:
             _ = self.schema, self.output.schema
 
-    def _build(self) -> SchemaValidator:
+    def _build(self) -> Built:
         from pegboard.core.typed import build
 
-        validator, self._shape = build(
-            self.parameters,
-            open_=self.var_keyword,
-            owner=cast("Raw", self._raw).owner,
-            label=self.name,
-        )
-        if lists_bits(self._shape):
+        if self._built is None:
+            self._built = build(
+                self.parameters,
+                open_=self.var_keyword,
+                owner=cast("Raw", self._raw).owner,
+                label=self.name,
+            )
+        return self._built
+
+    def _prepare(self) -> Callable[..., Any]:
+        """The validator, and what else only a call needs."""
+        built = self._build()
+        shape = built.schema
+        self._infinite, self._open_ended = built.infinite, is_open_ended(shape)
+        if lists_bits(shape):
             self._slow_only = ("NaN", "Infinity", "true", "false")
-        self._validate = validator.validate_json
-        return validator
+        self._quoted = tuple(f'"{name}"' for name in names_in(shape))
+        self._paths = {
+            p.name: p.marker is not None and p.marker.kind == "read"
+            for p in self.parameters
+            if holds_paths(p)
+        }
+        self._validate = built.validator().validate_json
+        return self._validate
 
     def decode(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """The arguments of a call as Python values by parameter name.
@@ -276,20 +304,38 @@ class Signature:
             return self._decode_foreign(arguments, self._foreign)
         validate = self._validate
         if validate is None:
-            validate = self._build().validate_json
+            validate = self._prepare()
         text = arguments if type(arguments) is str else _as_text(arguments)
         if text is None:
             return self._decode_slowly(arguments)
         for word in self._slow_only:
             if word in text:
                 return self._decode_slowly(arguments)
+        if (self._open_ended and has_huge(text)) or (self._seems_repeated(text) and is_repeated(text)):
+            return self._decode_slowly(arguments)
         try:
             values = validate(text, strict=True)
         except ValueError:
             return self._decode_slowly(arguments)
         if self._reserved and not self._reserved.isdisjoint(values):
             return self._decode_slowly(arguments)
+        if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
+            refuse(problems, name=self.name)
         return Decoded(values, (), text)
+
+    def _doubtful(self, arguments: Any) -> list[str]:
+        """The parameters whose paths may hold control characters by mistake: all that came as JSON text,
+        and of a caller's own values those that are changed. What is only read may have any name."""
+        return [name for name, read in self._paths.items() if not read or isinstance(arguments, str)]
+
+    def _seems_repeated(self, text: str) -> bool:
+        """Whether a key may stand twice in one object; pydantic would take the last."""
+        for name in self._quoted:
+            if text.count(name) > 1:
+                break
+        else:
+            return False
+        return True
 
     def _decode_slowly(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """Aliases, unknown names, repair and coercion; then the same strict validation."""
@@ -299,7 +345,7 @@ class Signature:
         from pegboard.core.typed import problems_of
 
         schema = self.shape
-        given, notes = read_object(arguments, name=self.name)
+        given, notes = read_object(arguments, name=self.name, infinite=self._infinite)
         names = [p.name for p in self.parameters]
         named, problems = name_arguments(
             given, names, self.aliases, notes, open_=self.var_keyword, forbidden=self.inject
@@ -309,14 +355,15 @@ class Signature:
         problems += coercion.bits(sent, schema, "")
         validate = cast("Callable[..., Any]", self._validate)
         try:
-            values = validate(json.dumps(sent), strict=True)
+            values = cast("dict[str, Any]", validate(json.dumps(sent), strict=True))
+            problems += control_characters(values, self._doubtful(arguments))
         except ValidationError as error:
             taken = {p.path for p in problems}
-            problems += [p for p in problems_of(error, sent) if p.path not in taken]
-            values = None
+            problems += [p for p in problems_of(error, sent, schema) if p.path not in taken]
+            values = {}
         if problems:
             refuse(problems, name=self.name)
-        return Decoded(cast("dict[str, Any]", values), tuple(notes), sent)
+        return Decoded(values, tuple(notes), sent)
 
     def _decode_foreign(self, arguments: str | Mapping[str, Any] | None, foreign: ForeignSchema) -> Decoded:
         text = arguments if type(arguments) is str else _as_text(arguments)

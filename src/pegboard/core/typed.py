@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pegboard.core.annotations import MISSING, resolve_nested
+from pegboard.core.decode import unknown_name
 from pegboard.core.errors import BuildError
+from pegboard.core.exact import Exact
 from pegboard.core.problems import Problem, shown
-from pegboard.core.schema import rewrite, types_of
+from pegboard.core.schema import fields_at, rewrite, types_of
 from pegboard.core.typeddicts import portable
 
 if TYPE_CHECKING:
@@ -20,14 +22,33 @@ if TYPE_CHECKING:
     from pegboard.core.signature import Parameter
 
 
-def build(
-    parameters: tuple[Parameter, ...],
-    *,
-    open_: bool,
-    owner: Any,
-    label: str,
-) -> tuple[SchemaValidator, dict[str, Any]]:
-    """The validator of a function's arguments, and their JSON Schema 2020-12.
+class Built(NamedTuple):
+    """What a function's types amount to.
+
+    Attributes:
+        schema: the JSON Schema 2020-12 of its arguments.
+        infinite: whether some parameter declares that it takes infinity or NaN.
+        core: the core schema, where the validator is still to be made of it.
+        made: the validator, where there is one.
+    """
+
+    schema: dict[str, Any]
+    infinite: bool
+    core: CoreSchema
+    made: SchemaValidator | None
+
+    def validator(self) -> SchemaValidator:
+        """The validator of the arguments as a whole; made by the first call, as showing a tool needs none."""
+        if self.made is not None:
+            return self.made
+        from pydantic_core import SchemaValidator
+
+        # A model's own validator, made before, would drop what it does not know.
+        return SchemaValidator(self.core, _use_prebuilt=False)
+
+
+def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> Built:
+    """The JSON Schema of a function's arguments, and what their validator is made of.
 
     Args:
         parameters: the parameters that a model fills.
@@ -39,7 +60,9 @@ def build(
         BuildError: a type that JSON cannot say; function, parameter and type are told.
     """
     adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
-    schema = json_schema(adapter, label, "validation")
+    exact = Exact()
+    core = exact.of(adapter.core_schema)
+    schema = _json_schema(core, label, "validation")
     properties = cast("dict[str, Any]", schema.get("properties", {}))
     out: dict[str, Any] = {
         "type": "object",
@@ -49,7 +72,8 @@ def build(
     }
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
-    return cast("SchemaValidator", adapter.validator), out
+    made = None if exact.records else cast("SchemaValidator", adapter.validator)
+    return Built(out, exact.infinite, core, made)
 
 
 def described(
@@ -109,6 +133,15 @@ def generator() -> type[GenerateJsonSchema]:
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
 
+            def model_schema(self, schema: Any) -> Any:
+                return _closed(super().model_schema(schema), schema)
+
+            def dataclass_schema(self, schema: Any) -> Any:
+                return _closed(super().dataclass_schema(schema), schema)
+
+            def typed_dict_schema(self, schema: Any) -> Any:
+                return _closed(super().typed_dict_schema(schema), schema)
+
             def emit_warning(self, kind: Any, detail: str) -> None:
                 return None
 
@@ -122,10 +155,22 @@ def json_schema(adapter: TypeAdapter[Any], label: str, mode: Any) -> dict[str, A
     Raises:
         BuildError: a type that JSON cannot say.
     """
+    return _json_schema(adapter.core_schema, label, mode)
+
+
+def _closed(schema: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """An object's JSON Schema that says that it takes no other keys, where its validator takes none."""
+    config = cast("Mapping[str, Any]", record.get("config") or {})
+    if config.get("extra_fields_behavior") == "forbid":
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def _json_schema(core: CoreSchema, label: str, mode: Any) -> dict[str, Any]:
     from pydantic.errors import PydanticInvalidForJsonSchema
 
     try:
-        schema = adapter.json_schema(schema_generator=generator(), mode=mode)
+        schema = generator()().generate(core, mode=mode)
     except PydanticInvalidForJsonSchema as error:
         raise BuildError(f"{label}: a type cannot be said in JSON: {str(error).splitlines()[0]}") from error
     return _choices_in_place(cast("dict[str, Any]", rewrite(schema, _tidy)))
@@ -171,23 +216,40 @@ def _described(node: Any, parameter: Parameter, documented: Mapping[str, str]) -
     return out
 
 
-def problems_of(error: ValidationError, value: Any) -> list[Problem]:
-    """What a failed validation says, in our words, one problem a path."""
+def problems_of(error: ValidationError, value: Any, schema: Mapping[str, Any]) -> list[Problem]:
+    """What a failed validation says, in our words, one problem a path.
+
+    Args:
+        error: of pydantic.
+        value: what was validated.
+        schema: its JSON Schema, for the names that an unknown one may have meant.
+    """
     by_path: dict[str, list[str]] = {}
     received: dict[str, Any] = {}
+    unknown: dict[str, str] = {}
     for item in error.errors(include_url=False, include_context=False):
-        path = _path(item["loc"], value, absent=item["type"] == "missing")
+        steps = _steps(item["loc"], value, absent=item["type"] == "missing")
+        path = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
+        if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            unknown[path] = _unknown(str(steps[-1]), fields_at(schema, steps[:-1]))
+            continue
         words = by_path.setdefault(path, [])
         text = _WORDS.get(item["type"]) or _own_words(item["msg"]).replace(" or None", " or null")
         if text not in words:
             words.append(text)
         received[path] = item["input"]
-    return [Problem(path, _message(words, received[path])) for path, words in by_path.items()]
+    out = [Problem(path, _message(words, received[path])) for path, words in by_path.items()]
+    return [*out, *(Problem(path, text) for path, text in unknown.items())]
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    if not known:
+        return "is no field of this object"
+    return "does not go with the others" if key in known else unknown_name(key, known, {})
 
 
 _WORDS: Final[dict[str, str]] = {
     "missing": "is required but missing",
-    "extra_forbidden": "is no field of this object",
     "int_type": "must be an integer",
     "float_type": "must be a number",
     "string_type": "must be a string",
@@ -226,17 +288,16 @@ def _message(words: list[str], value: Any) -> str:
     return f"{text}, got {shown(value)}"
 
 
-def _path(location: tuple[int | str, ...], value: Any, *, absent: bool) -> str:
+def _steps(location: tuple[int | str, ...], value: Any, *, absent: bool) -> list[int | str]:
     """Where an error is, without the union branches and function names that pydantic puts in between."""
-    path = ""
+    steps: list[int | str] = []
     here = value
     for index, step in enumerate(location):
         if isinstance(here, dict) and step in here:
-            path += f".{step}"
             here = cast("dict[Any, Any]", here)[step]
         elif isinstance(here, list) and isinstance(step, int) and step < len(cast("list[Any]", here)):
-            path += f"[{step}]"
             here = cast("list[Any]", here)[step]
-        elif absent and index == len(location) - 1:
-            path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return path
+        elif not (absent and index == len(location) - 1):
+            continue
+        steps.append(step)
+    return steps

@@ -50,5 +50,7 @@ def _copied(original: Any, seen: Seen) -> Any:
         fields[name] = qualifier[portable(hint, seen)]
     copy = typing_extensions.TypedDict(original.__name__, fields)  # pyright: ignore
     copy.__doc__, copy.__module__ = original.__doc__, original.__module__
+    if (config := getattr(original, "__pydantic_config__", None)) is not None:
+        copy.__pydantic_config__ = config  # pyright: ignore
     seen[original] = copy
     return copy

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 from pegboard.core.content import Audio, File, Image, Text
@@ -16,7 +16,16 @@ from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
 from pegboard.core.result import Notes, ToolResult
 
-Secrets = Callable[[str], str] | Mapping[str, str]
+
+class BoundSecrets(Protocol):
+    """Secrets that know where they may go."""
+
+    def at(self, host: str) -> Callable[[str], str]:
+        """Name → value, for requests to one host."""
+        ...
+
+
+Secrets = Callable[[str], str] | Mapping[str, str] | BoundSecrets
 BodyKind = Literal["json", "form", "text", "none"]
 
 MAX_BYTES: Final = 5_000_000
@@ -55,8 +64,9 @@ class Filling:
         used: the secrets that were asked for.
     """
 
-    def __init__(self, secrets: Secrets) -> None:
-        self._secrets = secrets
+    def __init__(self, secrets: Secrets, host: str = "") -> None:
+        at: Any = getattr(secrets, "at", None)
+        self._secrets: Any = secrets if at is None else at(host)
         self.used: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
@@ -69,7 +79,7 @@ class Filling:
 
     def _value(self, match: re.Match[str]) -> str:
         name = match[1]
-        given: Any = self._secrets
+        given = self._secrets
         found = cast("str | None", given(name) if callable(given) else given.get(name))
         if not found:
             raise Unavailable(f"the secret {name!r} is not set", hint="Set it, then call again.")
@@ -121,9 +131,9 @@ class Sender:
             raise Unavailable(f"{_host(request.url)} cannot be reached: {error}", retryable=True) from error
         return _result(answer, data, request.secrets)
 
-    def filling(self) -> Filling:
-        """Fills the secrets of one request."""
-        return Filling(self.secrets)
+    def filling(self, url: str) -> Filling:
+        """Fills the secrets of one request to the host of `url`."""
+        return Filling(self.secrets, _host(url).lower())
 
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[Any]:

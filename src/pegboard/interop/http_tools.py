@@ -19,6 +19,7 @@ type, and one whose argument is absent is left out.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -96,7 +97,9 @@ def http_tool(
     missing = [k for k in ("name", "description", "url") if not definition.get(k)]
     if unknown or missing:
         what = f"unknown key {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
-        raise BuildError(f"{label}: {what}; keys are {', '.join(sorted(_KEYS))}")
+        near = difflib.get_close_matches(unknown[0], sorted(_KEYS), n=1) if unknown else []
+        meant = f"did you mean {near[0]!r}?" if near else f"keys are {', '.join(sorted(_KEYS))}"
+        raise BuildError(f"{label}: {what}; {meant}")
     given = cast("Mapping[str, Any]", definition.get("parameters") or {})
     schema = from_property_map(_without_optional(given)) if is_property_map(given) else dict(given)
     _mark_optional(schema, given)
@@ -108,7 +111,7 @@ def http_tool(
     method = str(definition.get("method", "GET")).upper()
 
     async def call(**arguments: Any) -> Any:
-        return await sender.send(_request(definition, method, url, arguments, sender.filling()))
+        return await sender.send(_request(definition, method, url, arguments, sender.filling(url)))
 
     made = Tool(
         call,

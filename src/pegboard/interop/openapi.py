@@ -119,7 +119,7 @@ def _tool(
     extra: list[tuple[str, str]],
 ) -> Tool:
     async def call(**arguments: Any) -> Any:
-        return await sender.send(_request(read, base, arguments, fixed, extra, sender.filling()))
+        return await sender.send(_request(read, base, arguments, fixed, extra, sender.filling(base)))
 
     text = str(operation.get("summary") or "").strip()
     more = str(operation.get("description") or "").strip()

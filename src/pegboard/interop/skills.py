@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.effects import PURE
-from pegboard.core.errors import BuildError, InvalidArguments, NotFound, OutsideWorkspace, TooLarge
-from pegboard.core.result import ToolResult
+from pegboard.core.errors import (
+    BuildError,
+    InvalidArguments,
+    NotFound,
+    OutsideWorkspace,
+    PermissionDenied,
+    TooLarge,
+    ToolError,
+)
+from pegboard.core.result import Notes, ToolResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
 MAX_BYTES: Final = 200_000
 """Bytes of one file of a skill that are read."""
 
+MAX_DESCRIPTION: Final = 1024
+"""Characters of a description, as the Agent Skills format has it; it stands in every prompt."""
+
+MAX_FILES: Final = 200
+"""Files of a skill that are listed."""
+
 _SKILL: Final = "SKILL.md"
+_NAME: Final = re.compile(r"\w[\w .-]{0,63}")
+
+StillTrusted = Callable[[Path], "bool | None"]
+"""Whether a file is still the one that the user trusted; None = it needs no trust."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +56,18 @@ class Skill:
 
     def body(self) -> str:
         """SKILL.md without its front matter."""
-        return _split(_text(self.folder / _SKILL))[1]
+        return _split(_text(_inside(self.folder, _SKILL, self.name)))[1]
 
     def files(self) -> list[str]:
-        """The other files, relative to the folder."""
+        """The other files, relative to the folder; MAX_FILES and a line that there are more."""
         found: list[str] = []
         for here, folders, names in os.walk(self.folder, followlinks=False):
             folders[:] = sorted(d for d in folders if not d.startswith("."))
             found += [str((Path(here) / n).relative_to(self.folder)) for n in sorted(names)]
-        return [f for f in found if f != _SKILL]
+            if len(found) > MAX_FILES + 1:
+                break
+        found = [f for f in found if f != _SKILL]
+        return found if len(found) <= MAX_FILES else [*found[:MAX_FILES], "… and more"]
 
     def read(self, path: str) -> str:
         """One of its files.
@@ -55,12 +77,7 @@ class Skill:
             NotFound: there is none.
             TooLarge: it is over MAX_BYTES.
         """
-        root = self.folder.resolve()
-        target = (root / path).resolve()
-        if target != root and root not in target.parents:
-            raise OutsideWorkspace(
-                f"{path} lies outside the skill {self.name}", hint="Name a file that read_skill listed."
-            )
+        target = _inside(self.folder, path, self.name)
         if not target.is_file():
             raise NotFound(
                 f"the skill {self.name} has no file {path}", hint=f"It has: {', '.join(self.files())}"
@@ -74,12 +91,14 @@ class Skills:
     Args:
         folders: each is a skill, or holds skills. A folder of the project counts only when it is trusted:
             whoever calls this decides.
+        trusted: asked each time that a SKILL.md is read, since a trusted one may be another by then.
 
     Raises:
         BuildError: a SKILL.md without name or description, or two skills of one name.
     """
 
-    def __init__(self, folders: Iterable[str | Path]) -> None:
+    def __init__(self, folders: Iterable[str | Path], *, trusted: StillTrusted | None = None) -> None:
+        self._trusted: StillTrusted = trusted or (lambda _: None)
         self.skills: dict[str, Skill] = {}
         for folder in folders:
             for path in _found(Path(folder).expanduser()):
@@ -120,8 +139,17 @@ class Skills:
 
         async def read_one(name: str, file: str | None = None) -> ToolResult:
             skill = self._get(name)
+            own = self._trusted(skill.folder / _SKILL)
+            if own is False:
+                raise PermissionDenied(
+                    f"the skill {name} has changed since the user trusted it",
+                    hint=f"Ask the user to look at it and run: pegboard trust {skill.folder / _SKILL}",
+                )
             if file:
-                return ToolResult.from_text(skill.read(file), data={"name": name, "file": file})
+                # Trust speaks of SKILL.md; its neighbours in the workspace are as trustworthy as any file there.
+                notes = Notes() if own is None else Notes(labels=("untrusted",))
+                data = {"name": name, "file": file}
+                return replace(ToolResult.from_text(skill.read(file), data=data), notes=notes)
             more = skill.files()
             tail = "\n\nFiles of this skill (read_skill with file=…):\n" + "\n".join(more) if more else ""
             return ToolResult.from_text(skill.body() + tail, data={"name": name, "files": more})
@@ -151,10 +179,19 @@ def read_skill(folder: Path) -> Skill:
     path = folder / _SKILL
     if not path.is_file():
         raise BuildError(f"{folder} has no {_SKILL}")
-    front, _ = _split(_text(path))
+    try:
+        front, _ = _split(_text(_inside(folder, _SKILL, folder.name)))
+    except ToolError as error:
+        raise BuildError(f"{path}: {error.message}") from error
     name, description = front.get("name") or folder.name, front.get("description")
     if not isinstance(name, str) or not isinstance(description, str) or not description.strip():
         raise BuildError(f"{path}: the front matter needs name and description as texts")
+    if _NAME.fullmatch(name) is None or len(description) > MAX_DESCRIPTION:
+        # Both stand in the system prompt: a name of several lines could say anything there.
+        raise BuildError(
+            f"{path}: the name must be one line of at most 64 letters, digits, dots, dashes and spaces, and "
+            f"the description at most {MAX_DESCRIPTION} characters"
+        )
     listed: Any = front.get("allowed-tools") or front.get("allowed_tools") or ()
     tools = listed.replace(",", " ").split() if isinstance(listed, str) else [str(t) for t in listed]
     return Skill(
@@ -168,6 +205,17 @@ def _found(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise BuildError(f"the skills folder {folder} does not exist")
     return sorted(p for p in folder.iterdir() if (p / _SKILL).is_file())
+
+
+def _inside(folder: Path, path: str, name: str) -> Path:
+    """A path below a skill's folder, links followed."""
+    root = folder.resolve()
+    target = (root / path).resolve()
+    if target != root and root not in target.parents:
+        raise OutsideWorkspace(
+            f"{path} lies outside the skill {name}", hint="Name a file that read_skill listed."
+        )
+    return target
 
 
 def _text(path: Path) -> str:

@@ -1,60 +1,91 @@
-"""Approving through the client: elicitation counts only where the owner trusts the clients (decisions 9)."""
+"""Approving for clients: by their users where the owner trusts the clients, else by the owner (decisions 9)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pegboard.core.approval import Answer, ApprovalRequest, Approved, Refused, Waiting
 from pegboard.core.errors import ToolError
 from pegboard.core.pipeline import new_id
-from pegboard.mcp.exchange import InputWanted, Json, current_exchange
+from pegboard.mcp.exchange import Exchange, InputWanted, Json, current_exchange
 from pegboard.ports.people import Question
 
 _MAX = 4_000
 
 
+class Waits(Protocol):
+    """Where calls wait for the owner of this server."""
+
+    async def taken(self, request: ApprovalRequest) -> Approved | Refused | None:
+        """The owner's answer to this very call, used up by that; None while there is none."""
+        ...
+
+    async def kept(self, request: ApprovalRequest, client: str) -> str:
+        """Keep the call; the key to answer it by, empty where it cannot be kept."""
+        ...
+
+
 class ClientApprover:
-    """Asks the user of the calling client.
+    """Asks the user of a client that the owner trusts; other calls wait for the owner (decisions 9).
 
     Args:
         trusted: the owner vouches that its clients show questions to a person and do not answer themselves.
-        yes: the owner answers everything with once (`--yes`).
+        yes: the owner answers everything with once (`--yes`), but for what only a person may answer.
+        waits: where calls wait; None = they are refused.
     """
 
-    def __init__(self, *, trusted: bool, yes: bool = False) -> None:
+    def __init__(self, *, trusted: bool, yes: bool = False, waits: Waits | None = None) -> None:
         self._trusted = trusted
         self._yes = yes
+        self._waits = waits
 
     async def decide(self, request: ApprovalRequest) -> Answer:
-        """Ask, or refuse and say how to allow it."""
-        if self._yes:
+        """The answer: of the owner, of the client's user, or Waiting; else a refusal that says how to allow it."""
+        if self._yes and not request.tainted:
             return Approved(by="--yes")
+        given = None if self._waits is None else await self._waits.taken(request)
+        if given is not None:
+            return given
         exchange = current_exchange()
+        if exchange is None or not self._trusted:
+            return await self._wait(request, "this client is not trusted to give it (--trust-clients)")
+        if not exchange.can("elicitation"):
+            return await self._wait(request, "this client cannot ask its user (no elicitation)")
+        return await _elicited(exchange, request)
+
+    async def _wait(self, request: ApprovalRequest, why: str) -> Answer:
         first = request.asking[0] if request.asking else None
         rule = f"allow {first.kind}:{first.target}" if first else f"allow tool={request.tool}"
-        how = f"the owner of this server can allow it with a rule such as {rule!r}, or start it with --trust-clients"
-        if exchange is None or not self._trusted:
-            return Refused(f"it needs approval, and this client is not trusted to give it; {how}")
-        if not exchange.can("elicitation"):
-            return Refused(f"it needs approval, and this client cannot ask its user (no elicitation); {how}")
-        schema = {
-            "type": "object",
-            "properties": {
-                "decision": {"type": "string", "enum": ["allow once", "refuse"], "title": "Decision"}
-            },
-            "required": ["decision"],
-        }
-        try:
-            answer = await exchange.elicit(_text(request), schema, key=f"approve-{request.digest[:16]}")
-        except InputWanted:
-            # The client calls again with the answer; until then nothing has run.
-            return Refused("the client has to answer first")
-        except ToolError as error:
-            return Refused(f"the client gave no answer: {error.message}")
-        if answer.get("action") == "accept" and _content(answer).get("decision") == "allow once":
-            return Approved(by=f"client {str(exchange.peer.info.get('name', ''))[:60]}")
-        return Refused("the user refused", by="client")
+        always = f"the owner of this server can allow it for good with a rule such as {rule!r}"
+        exchange = current_exchange()
+        client = "" if exchange is None else str(exchange.peer.info.get("name", ""))[:60]
+        key = "" if self._waits is None else await self._waits.kept(request, client)
+        if not key:
+            return Refused(f"it needs approval, and {why}; {always}")
+        how = (
+            f"{request.tool} needs approval, and {why}. Its owner answers with: pegboard approvals approve {key} "
+            f"(or deny). Make the same call again after that; {always}."
+        )
+        return Waiting("approval", key, None, {"how": how})
+
+
+async def _elicited(exchange: Exchange, request: ApprovalRequest) -> Answer:
+    schema = {
+        "type": "object",
+        "properties": {"decision": {"type": "string", "enum": ["allow once", "refuse"], "title": "Decision"}},
+        "required": ["decision"],
+    }
+    try:
+        answer = await exchange.elicit(_text(request), schema, key=f"approve-{request.digest[:16]}")
+    except InputWanted:
+        # The client calls again with the answer; until then nothing has run.
+        return Refused("the client has to answer first")
+    except ToolError as error:
+        return Refused(f"the client gave no answer: {error.message}")
+    if answer.get("action") == "accept" and _content(answer).get("decision") == "allow once":
+        return Approved(by=f"client {str(exchange.peer.info.get('name', ''))[:60]}")
+    return Refused("the user refused", by="client")
 
 
 class ClientPeople:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
+from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Confinement
 
@@ -46,9 +47,15 @@ COMMANDS = {
         " cd ../r2; echo c > c; git add c; git commit -qm three; git log --oneline | wc -l"
     ),
     "git in a repository of the workspace": (
-        "set -e; echo a > a; git add a; git commit -qm one; git checkout -qb side; echo b >> a; git stash -q;"
+        "set -e; git config color.ui false; git clone -q --bare . up.git; git remote add origin ./up.git;"
+        " echo a > a; git add a; git commit -qm one; git push -q -u origin HEAD:main; git checkout -qb side --track origin/main; echo b >> a; git stash -q;"
         " git stash pop -q; git commit -qam two; git worktree add -q wt -b third; cd wt; echo c > c; git add c;"
         " git commit -qm three; git -C .. tag v1; git log --oneline | wc -l"
+    ),
+    "a server that stays": "python3 -m http.server -b 127.0.0.1 3000 >/dev/null 2>&1 & echo up",
+    "its client": (
+        "for i in $(seq 100); do python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:3000/\").status)'"
+        " 2>/dev/null && break; sleep .05; done"
     ),
     "venv": "python3 -m venv --without-pip v && v/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix)'",
     "tests": "python3 -m unittest -q test_x.py 2>&1 | tail -1",
@@ -82,10 +89,12 @@ async def work(folder: Path, backend: str) -> dict[str, Any]:
     )
     choice = await choose(confinement, backend=backend)
     shell = CommandShell(confinement.workspace, backend=choice.backend, environment={"PATH": path})
+    jobs = BackgroundCommands(shell)
     out: dict[str, Any] = {"enforced": dict(choice.enforced())}
     for name, command in COMMANDS.items():
         outcome = await shell.run(ExecRequest(command=command, timeout_s=60))
         out[name] = [outcome.exit_code, outcome.stdout, outcome.stderr, list(outcome.notes)]
+    await jobs.close()
     return out
 
 

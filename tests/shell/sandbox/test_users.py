@@ -28,6 +28,7 @@ def check_work(done: dict[str, Any]) -> None:
     assert done["identity"][1] == "user\n/home/user\nAda\n"
     assert done["git"][1].strip() == "3"
     assert done["git in a repository of the workspace"][1].strip() == "3"
+    assert done["its client"][1].strip() == "200"
     assert done["venv"][1] == "True\n"
     assert done["tests"][1] == "OK\n"
     assert done["npm"][1].strip() == "2"

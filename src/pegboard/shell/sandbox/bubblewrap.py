@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,14 +17,16 @@ from pegboard.process.cgroups import Cgroup, CgroupPool
 from pegboard.process.child import Child, Streams
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
-from pegboard.shell.sandbox import bridge, gitconfig, protect, seccomp
+from pegboard.shell.sandbox import bridge, gitconfig, modules, protect, seccomp
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 from pegboard.shell.sandbox.profile import Profile
+from pegboard.shell.sandbox.session import PRIVATE_GIT, SharedNamespaces
 
 # Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
 # as the command's own children do: the namespace ends with it. Bash's reports about a killed
 # command go nowhere; the command itself gets the real standard error.
 _INSIDE: Final = """\
+{check}
 exec {spare}>&2 2>/dev/null
 {ulimits}
 "$@" 2>&{spare} {spare}>&- {status}>&-
@@ -34,6 +38,10 @@ for pause in .01 .02 .05 .1; do [ $# -gt 2 ] && /bin/sleep $pause; set -- /proc/
 while [ $# -gt 2 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
 exit "$code"
 """
+# The mount goes away when somebody outside renames a file over it between our look and bwrap's.
+_CHECK: Final = (
+    '[ -L {config} ] || {{ echo "{config} changed while the command started; run it again" >&2; exit 125; }}'
+)
 # Outside, as root: join the control groups first, so that everything started is counted.
 _JOIN: Final = (
     'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 > "$1" || exit 125; shift; n=$((n-1)); done; exec "$@"'
@@ -86,6 +94,7 @@ class Bubblewrap:
         """What holds here; the text says why something holds only in part."""
         root = os.geteuid() == 0 and self._cache.run_as is None
         counted = self.groups is not None
+        shared = self._cache.shared() is not None
         return {
             "files": True,
             "protected paths": True,
@@ -99,6 +108,9 @@ class Bubblewrap:
             "file size": True,
             "environment": True,
             "children ended": True,
+            "one network a session": True
+            if shared
+            else f"each command alone, and git cannot write .git/config ({self._cache.shared_problem})",
         }
 
     def prepare(self, job: Job) -> Prepared:
@@ -107,15 +119,25 @@ class Bubblewrap:
         Raises:
             Unavailable: bwrap is missing, or the command cannot be counted in a control group.
         """
+        try:
+            group = self.groups.take() if self.groups is not None else None
+        except OSError as problem:
+            raise Unavailable(f"no control group can be made for the command: {problem}") from problem
         fixed = self._cache
         shield = protect.shield(self.confinement.workspace, self.confinement.protected)
         scratch = fixed.scratch()
         fds = _Descriptors()
         try:
+            shared = fixed.shared()
             arguments = [*fixed.arguments]
+            if shared is not None and job.bridge is None:
+                # A granted host's proxy listens in the namespace: such a command has one of its own.
+                arguments.append("--share-net")
             for path, text in fixed.made_files:
                 arguments += ["--ro-bind-data", str(fds.memory(text.encode())), path]
-            copies = self._shield(arguments, shield, scratch)
+            copy = self._shield(arguments, shield, scratch, shared)
+            submodules = modules.configs(self.confinement.workspace)
+            arguments += modules.binds(self.confinement.workspace, submodules)
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
             arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
@@ -125,18 +147,17 @@ class Bubblewrap:
             fds.add(status_write)
         except BaseException:
             fds.close()
+            if group is not None:
+                group.release()
             raise
-        try:
-            group = self.groups.take() if self.groups is not None else None
-        except OSError as problem:
-            fds.close()
-            os.close(status_read)
-            raise Unavailable(f"no control group can be made for the command: {problem}") from problem
-        inner = self._inside(job, status_write)
+        inner = self._inside(job, status_write, copy)
         if job.bridge is not None:
             fds.passed.append(job.bridge)
             inner = [*bridge.command(job.bridge), *inner]
-        argv = [*_outside(group, fixed), *arguments, "--", *inner]
+        argv = [*_outside(group, fixed)]
+        if shared is not None:
+            argv += shared.join(network=job.bridge is None)
+        argv += [*arguments, "--", *inner]
         return Prepared(
             argv=tuple(argv),
             env=fixed.environment(job),
@@ -145,44 +166,55 @@ class Bubblewrap:
             status_fd=status_read,
             close_after_start=tuple(fds.ours),
             notes=fixed.notes,
-            finish=lambda: self._finish(shield, copies, scratch),
+            finish=lambda: self._finish(shield, copy, submodules, scratch),
             release=(lambda: None) if group is None else group.release,
         )
 
-    def _inside(self, job: Job, status: int) -> list[str]:
+    def _inside(self, job: Job, status: int, copy: _Copy | None) -> list[str]:
         spare = 9 if status != 9 else 8
         root = os.geteuid() == 0 and self._cache.run_as is None
+        linked = copy is not None and copy.linked
         script = _INSIDE.format(
-            spare=spare, status=status, ulimits=self.confinement.limits.ulimits(processes=not root)
+            spare=spare,
+            status=status,
+            ulimits=self.confinement.limits.ulimits(processes=not root),
+            check=_CHECK.format(config=shlex.quote(str(copy.real))) if copy is not None and linked else ":",
         )
         # A new session inside takes the terminal; ^C then reaches the command and not bwrap.
         take = ["/usr/bin/setsid", "--ctty", "--wait"] if job.terminal is not None else []
         return ["/bin/bash", "-c", script, "sandbox", *take, *job.argv]
 
-    def _shield(self, arguments: list[str], shield: protect.Shield, scratch: Path) -> list[_Copy]:
+    def _shield(
+        self, arguments: list[str], shield: protect.Shield, scratch: Path, shared: SharedNamespaces | None
+    ) -> _Copy | None:
         for parent in shield.parents:
             arguments += ["--bind", str(parent), str(parent)]
-        copies: list[_Copy] = []
         config = shield.git_config
         repository = self._cache.repository
         if repository is not None:
             arguments += repository.binds()
             if repository.config.is_file():
                 config = repository.config
+        copy = None
         if config is not None:
-            copy = _Copy.of(config, scratch, self._cache.run_as)
-            copies.append(copy)
-            arguments += ["--bind", str(copy.private), str(config)]
+            copy = _Copy.of(config, scratch, self._cache.run_as, shared)
+            if copy.linked:
+                arguments += ["--bind", str(copy.private.parent), PRIVATE_GIT]
+            else:
+                arguments += ["--bind", str(copy.private), str(config)]
         for leaf in shield.leaves:
             arguments += ["--ro-bind", str(leaf), str(leaf)]
-        return copies
+        return copy
 
-    async def _finish(self, shield: protect.Shield, copies: list[_Copy], scratch: Path) -> tuple[str, ...]:
+    async def _finish(
+        self, shield: protect.Shield, copy: _Copy | None, submodules: Mapping[Path, bytes], scratch: Path
+    ) -> tuple[str, ...]:
         notes: list[str] = []
         workspace = self.confinement.workspace
         quarantine = self.confinement.state / "quarantine" / scratch.name
-        for copy in copies:
-            notes += await gitconfig.merge(copy.real, copy.before, copy.private)
+        if copy is not None:
+            async with self._cache.merging:
+                notes += await gitconfig.merge(copy.real, copy.before, copy.private, scratch)
         moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
         if moved:
             notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
@@ -193,25 +225,39 @@ class Bubblewrap:
         linked = fresh.parent.is_symlink() or fresh.is_symlink()
         if ".git/config" in shield.absent and fresh.is_file() and not linked:
             notes += await gitconfig.clean_fresh(fresh)
+        notes += await modules.clean(workspace, submodules, quarantine)
         shutil.rmtree(scratch, ignore_errors=True)
         return tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
+    """The private copy of a config; `linked`: it is reached through a link, not a mount."""
+
     real: Path
     private: Path
     before: bytes
+    linked: bool
 
     @classmethod
-    def of(cls, real: Path, scratch: Path, owner: tuple[int, int] | None) -> _Copy:
+    def of(
+        cls, real: Path, scratch: Path, owner: tuple[int, int] | None, shared: SharedNamespaces | None
+    ) -> _Copy:
+        private = scratch / "git" / "config"
         scratch.mkdir(mode=0o711 if owner else 0o700, parents=True, exist_ok=True)
+        private.parent.mkdir(mode=0o700, exist_ok=True)
         before = real.read_bytes()
-        private = scratch / "config"
         private.write_bytes(before)
         if owner is not None:
+            os.chown(private.parent, *owner)
             os.chown(private, *owner)
-        return cls(real, private, before)
+        linked = False
+        if shared is not None:
+            # Without the link it is a mount, into which all but git can write.
+            with contextlib.suppress(OSError):
+                shared.cover(real)
+                linked = True
+        return cls(real, private, before, linked)
 
 
 class _Descriptors:

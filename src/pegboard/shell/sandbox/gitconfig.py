@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import shutil
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,10 @@ _SAFE: Final = (
     "branch.*.remote", "branch.*.merge", "branch.*.rebase", "branch.*.description", "branch.*.pushremote",
     "pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "init.defaultbranch",
     "submodule.*.url", "submodule.*.active",
-    "gc.auto",
+    "gc.auto", "fetch.prune", "merge.ff", "merge.conflictstyle", "rebase.autostash", "rebase.autosquash",
+    "branch.autosetupmerge", "branch.autosetuprebase", "core.autocrlf", "core.eol", "core.quotepath", "core.abbrev",
+    "core.sparsecheckout", "core.sparsecheckoutcone", "color.ui", "rerere.enabled", "rerere.autoupdate",
+    "status.showuntrackedfiles",
 )  # fmt: skip
 # What `git init` writes. In a repository that was there before, nobody needs to change them.
 _OF_FRESH: Final = (
@@ -29,6 +34,8 @@ _OF_FRESH: Final = (
 )  # fmt: skip
 
 Entry = tuple[str, str]
+_MOST_BYTES: Final = 1_000_000
+_DROPPED: Final = "changes of .git/config inside the sandbox were dropped"
 
 
 def is_safe(key: str, value: str, *, fresh: bool = False) -> bool:
@@ -47,26 +54,34 @@ def is_safe(key: str, value: str, *, fresh: bool = False) -> bool:
     return True
 
 
-async def merge(real: Path, before: bytes, copy: Path) -> tuple[str, ...]:
+async def merge(real: Path, before: bytes, copy: Path, scratch: Path) -> tuple[str, ...]:
     """Bring the safe changes of `copy` into `real`; what must be said about the rest.
+
+    `real` is written in place: a rename over it would take away the mounts that keep it from
+    commands that still run.
 
     Args:
         real: the repository's config, which the command could not reach.
         before: its content when the copy was made.
-        copy: the private copy after the command.
+        copy: the private copy after the command; it may have become anything.
+        scratch: a folder that the command could not reach.
     """
-    if copy.read_bytes() == before:
+    after = read_plain(copy)
+    if after == before:
         return ()
+    if after is None:
+        return (f"{_DROPPED}: it is no plain file of at most {_MOST_BYTES:,} bytes any more",)
     git = shutil.which("git")
     if git is None:
-        return ("changes of .git/config inside the sandbox were dropped: there is no git to check them with",)
-    base = copy.with_name(copy.name + ".before")
-    base.write_bytes(before)
+        return (f"{_DROPPED}: there is no git to check them with",)
     try:
-        old, new = await _entries(git, base), await _entries(git, copy)
+        old = await _entries(git, _written(scratch / "before", before))
+        new = await _entries(git, _written(scratch / "after", after))
     except ValueError as problem:
-        return (f"changes of .git/config inside the sandbox were dropped: {problem}",)
+        return (f"{_DROPPED}: {problem}",)
     refused: list[str] = []
+    was_real = real.read_bytes()
+    merged = _written(scratch / "merged", was_real)
     for key in dict.fromkeys(key for key, _ in [*old, *new]):
         was = [value for name, value in old if name == key]
         now = [value for name, value in new if name == key]
@@ -75,28 +90,83 @@ async def merge(real: Path, before: bytes, copy: Path) -> tuple[str, ...]:
         if not all(is_safe(key, value) for value in [*was, *now]):
             refused.append(key)
             continue
-        await _set(git, real, key, now)
+        await _set(git, merged, key, now)
+    if (content := merged.read_bytes()) != was_real:
+        _write_in_place(real, content)
     if not refused:
         return ()
     return (f"not taken over from .git/config: {', '.join(sorted(refused))} (such keys can start programs)",)
 
 
-async def clean_fresh(config: Path) -> tuple[str, ...]:
-    """Remove unsafe keys from the config of a repository that the command itself made."""
+async def clean_fresh(
+    config: Path, before: bytes = b"", *, allow: Callable[[str, str], bool] | None = None
+) -> tuple[str, ...]:
+    """Take unsafe keys back out of a config that the command could write.
+
+    Args:
+        config: of a repository that the command made (`before` is empty), or of a submodule.
+        before: its content before the command; keys that stood there stay as they were.
+        allow: further entries that may stand there.
+    """
     git = shutil.which("git")
-    if git is None:
+    if git is None or config.read_bytes() == before:
         return ()
+    base = config.with_name("config.pegboard-before")
     try:
         entries = await _entries(git, config)
+        old = await _entries(git, _written(base, before)) if before else []
     except ValueError as problem:
         config.unlink()
         return (f"the new .git/config was removed: {problem}",)
-    unsafe = sorted({key for key, value in entries if not is_safe(key, value, fresh=True)})
-    for key in unsafe:
-        await _set(git, config, key, ())
+    finally:
+        base.unlink(missing_ok=True)
+    unsafe: list[str] = []
+    for key in dict.fromkeys(key for key, _ in [*entries, *old]):
+        was = [value for name, value in old if name == key]
+        now = [value for name, value in entries if name == key]
+        safe = all(
+            is_safe(key, value, fresh=True) or (allow is not None and allow(key, value)) for value in now
+        )
+        if was == now or (safe and now):
+            continue
+        unsafe.append(key)
+        await _set(git, config, key, was)
     if not unsafe:
         return ()
-    return (f"removed from the new .git/config, because they can start programs: {', '.join(unsafe)}",)
+    return (
+        f"removed from the new .git/config, because they can start programs: {', '.join(sorted(unsafe))}",
+    )
+
+
+def read_plain(file: Path) -> bytes | None:
+    """The content of a file that a command may have replaced: None for a link, a pipe or a huge file."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        # A second name could lead to any file that its owner may link.
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > _MOST_BYTES:
+            return None
+        return os.read(fd, _MOST_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _written(file: Path, content: bytes) -> Path:
+    file.write_bytes(content)
+    return file
+
+
+def _write_in_place(file: Path, content: bytes) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, content, 0)
+        os.ftruncate(fd, len(content))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 async def identity(env: dict[str, str]) -> tuple[str, str]:

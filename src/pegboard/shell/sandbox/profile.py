@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import secrets
@@ -18,6 +19,7 @@ from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Confinement, Job
 from pegboard.shell.sandbox.prefixes import interpreter_prefixes
 from pegboard.shell.sandbox.repository import Repository, repository_of
+from pegboard.shell.sandbox.session import SharedNamespaces
 
 HOME: Final = "/home/user"
 _UID: Final = 1000
@@ -42,7 +44,27 @@ class Profile:
     def __init__(self, confinement: Confinement, program: str) -> None:
         self._confinement = confinement
         self._program = program
-        self._owner_notes: list[str] = []
+        self._shared: SharedNamespaces | None = None
+        self._shared_problem = ""
+        self.merging = asyncio.Lock()
+        """Held while the repository's config is written."""
+
+    def shared(self) -> SharedNamespaces | None:
+        """The namespaces of this session, made on first use; None where this machine cannot make them."""
+        if self._shared is not None and self._shared.alive:
+            return self._shared
+        if not self._shared_problem:
+            try:
+                self._shared = SharedNamespaces(self.run_as)
+                return self._shared
+            except OSError as problem:
+                self._shared_problem = str(problem)
+        return None
+
+    @property
+    def shared_problem(self) -> str:
+        """Why there are no shared namespaces; empty where there are, or where none were needed yet."""
+        return self._shared_problem
 
     @cached_property
     def run_as(self) -> tuple[int, int] | None:

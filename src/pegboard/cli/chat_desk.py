@@ -1,0 +1,157 @@
+"""Desk: the one terminal of a chat, where a line is read while a run goes on and questions come between."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import termios
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from pegboard.cli.approve import HELP, parse_answer, show_request
+from pegboard.cli.people import chosen
+from pegboard.cli.show import paint, safe, say
+from pegboard.core.approval import ApprovalRequest, Approved, Refused, Waiting
+from pegboard.core.pipeline import new_id
+from pegboard.ports.people import Question
+
+_PROMPT: Final = "> "
+_BUSY: Final = "a line sent now is read before the next model turn; Ctrl+C stops the run"
+
+
+class _Aside(Exception):
+    """The line being typed is put aside: something has to be asked."""
+
+
+class Desk:
+    """Reads lines for the conversation; a question takes the terminal and gives it back with what was typed.
+
+    Args:
+        line: the conversation's prompt.
+        stop: ends the run that goes on; False where none does.
+        live: whether a person types; then a line is read while a run goes on, and what was typed before a
+            question was shown is no answer to it. Lines that come from elsewhere wait for the run before them.
+    """
+
+    def __init__(self, line: PromptSession[str], *, stop: Callable[[], bool], live: bool) -> None:
+        self.live = live
+        self._line = line
+        self._stop = stop
+        self._free = asyncio.Lock()
+        self._wanted = 0
+        self._draft = ""
+        self._partial = ""
+
+    async def read(self) -> str | None:
+        """The next line for the conversation, None at the end of input."""
+        app = self._line.app
+        while True:
+            async with self._free:
+                draft, self._draft = self._draft, ""
+                app.erase_when_done = False
+                try:
+                    with patch_stdout(raw=True):
+                        return await self._line.prompt_async(
+                            self._message, default=draft, pre_run=self._make_way
+                        )
+                except _Aside:
+                    continue
+                except KeyboardInterrupt:
+                    self._stop()
+                except EOFError:
+                    return None
+
+    def partial(self, text: str) -> None:
+        """Show the unfinished line of what the model says, above the prompt."""
+        self._partial = text
+        self._line.app.invalidate()
+
+    def busy(self, busy: bool) -> None:
+        """Whether a run goes on, for the line below the prompt."""
+        self._line.bottom_toolbar = (lambda: _BUSY) if busy and self.live else None
+        self._line.app.invalidate()
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncGenerator[None]:
+        """The terminal, for a question; the line being typed is put aside and comes back behind it."""
+        self._wanted += 1
+        try:
+            self._make_way()
+            async with self._free:
+                yield
+        finally:
+            self._wanted -= 1
+
+    def attend(self) -> None:
+        """Forget what was typed before a question was shown: it cannot be an answer to it."""
+        if not self.live:
+            return
+        clear_typeahead(self._line.input)
+        with suppress(termios.error, ValueError, OSError):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+    def _make_way(self) -> None:
+        app = self._line.app
+        if self._wanted and app.is_running and not app.is_done:
+            self._draft = self._line.default_buffer.text
+            app.erase_when_done = True
+            app.exit(exception=_Aside())
+
+    def _message(self) -> StyleAndTextTuples:
+        return [("", f"{self._partial}\n{_PROMPT}" if self._partial else _PROMPT)]
+
+
+class Asker:
+    """Shows the exact effects and diff in the conversation and reads the answer there."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._line: PromptSession[str] = PromptSession()
+
+    async def decide(self, request: ApprovalRequest) -> Approved | Refused:
+        """The person's answer; an end of input is a no."""
+        async with self._desk.taken():
+            show_request(request)
+            self._desk.attend()
+            while True:
+                try:
+                    with patch_stdout(raw=True):
+                        line = await self._line.prompt_async("allow? ")
+                except (EOFError, KeyboardInterrupt):
+                    return Refused("nobody answered")
+                answer = parse_answer(line)
+                if answer is not None:
+                    return answer
+                say(HELP)
+
+
+class Questions:
+    """Asks the questions of `ask_user` in the conversation."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def ask(self, questions: Iterable[Question]) -> list[str] | Waiting:
+        """The answers in order; Waiting where the person does not answer in time."""
+        out: list[str] = []
+        async with self._desk.taken():
+            for question in questions:
+                say(paint(f"\n? {safe(question.text)}", "bold"))
+                for number, option in enumerate(question.options, 1):
+                    say(f"  {number}. {safe(option)}")
+                self._desk.attend()
+                session: PromptSession[str] = PromptSession(completer=WordCompleter(list(question.options)))
+                try:
+                    with patch_stdout(raw=True):
+                        line = await asyncio.wait_for(session.prompt_async("answer: "), question.timeout_s)
+                except (TimeoutError, EOFError, KeyboardInterrupt):
+                    return Waiting("question", new_id("q"), None, {"question": question.text})
+                out.append(chosen(line.strip(), question))
+        return out

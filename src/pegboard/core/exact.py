@@ -1,0 +1,73 @@
+"""exact: pydantic's validators made as exact as the root of a tool's arguments is (ledger X-08, K-04).
+
+Out of the box a model, dataclass or TypedDict drops keys that it does not know, and takes infinity for a
+number: what a model meant by a misspelt key would be lost without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from pydantic_core.core_schema import CoreSchema
+
+_INNER: Final = (
+    "schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema",
+    "arguments_schema", "json_schema", "python_schema", "lax_schema", "strict_schema", "var_args_schema",
+    "var_kwargs_schema", "choices", "steps", "definitions", "fields", "arguments",
+)  # fmt: skip
+"""The keys of a core schema under which further ones stand."""
+
+_RECORDS: Final = frozenset({"model", "dataclass", "typed-dict"})
+
+
+@dataclass(slots=True)
+class Exact:
+    """One pass over a core schema.
+
+    Attributes:
+        records: it holds objects with named fields, so that `of` gave another schema.
+        infinite: somewhere it is declared that infinity and NaN are welcome.
+    """
+
+    records: bool = False
+    infinite: bool = False
+
+    def of(self, schema: CoreSchema) -> CoreSchema:
+        """A copy in which every object refuses unknown keys and infinities, unless its author said otherwise."""
+        return cast("CoreSchema", self._node(schema))
+
+    def _node(self, node: Any) -> Any:
+        if isinstance(node, list | tuple):
+            items = [self._node(item) for item in cast("list[Any]", node)]
+            return items if isinstance(node, list) else tuple(items)
+        if not isinstance(node, dict):
+            return node
+        old = cast("dict[str, Any]", node)
+        kind = old.get("type")
+        if not isinstance(kind, str):  # fields and choices by their names
+            return {key: self._node(item) for key, item in old.items()}
+        out = {key: self._node(item) if key in _INNER else item for key, item in old.items()}
+        self.infinite = self.infinite or out.get("allow_inf_nan") is True
+        return self._record(kind, out) if kind in _RECORDS and not out.get("root_model") else out
+
+    def _record(self, kind: str, out: dict[str, Any]) -> dict[str, Any]:
+        self.records = True
+        config: dict[str, Any] = {"allow_inf_nan": False, **(out.get("config") or {})}
+        self.infinite = self.infinite or config["allow_inf_nan"]
+        if _says_nothing_of_others(kind, out, config):
+            config["extra_fields_behavior"] = "forbid"
+            if kind == "typed-dict":
+                out["extra_behavior"] = "forbid"
+        out["config"] = config
+        return out
+
+
+def _says_nothing_of_others(kind: str, record: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    if kind != "typed-dict":
+        return "extra_fields_behavior" not in config
+    # What pydantic writes for a TypedDict that says nothing is the same as for one that says "ignore".
+    declared = cast("Mapping[str, Any]", getattr(record.get("cls"), "__pydantic_config__", None) or {})
+    return "extra" not in declared and record.get("extra_behavior", "ignore") == "ignore"

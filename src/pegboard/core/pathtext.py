@@ -1,0 +1,62 @@
+"""pathtext: a path that holds control characters was most likely meant to hold backslashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pegboard.core.annotations import unwrap
+from pegboard.core.placing import PATH_KINDS
+from pegboard.core.problems import Problem, shown
+
+if TYPE_CHECKING:
+    from pegboard.core.signature import Parameter
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def holds_paths(parameter: Parameter) -> bool:
+    """Whether a parameter's values are paths, by its marker or its type."""
+    if parameter.marker is not None:
+        return parameter.marker.kind in PATH_KINDS
+    kind = unwrap(parameter.annotation)[0]
+    return isinstance(kind, type) and issubclass(kind, PurePath)
+
+
+def control_characters(values: Mapping[str, Any], names: Iterable[str]) -> list[Problem]:
+    """The paths that hold control characters.
+
+    In JSON `"C:\\new"` is a drive, a colon, a line break and `ew`: valid, and not what was meant. A path
+    with a line break in it is rare enough to be asked for again.
+
+    Args:
+        values: decoded arguments.
+        names: the parameters that hold paths, or lists or maps of them.
+    """
+    return [p for name in names if name in values for p in _in(values[name], f".{name}")]
+
+
+def _in(value: Any, path: str) -> list[Problem]:
+    if isinstance(value, str | PurePath):
+        return _in_text(str(value), path)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return [p for key, item in items for p in _in(item, f"{path}.{key}")]
+    if isinstance(value, list | tuple | set | frozenset):
+        several = cast("Iterable[Any]", value)
+        return [p for index, item in enumerate(several) for p in _in(item, f"{path}[{index}]")]
+    return []
+
+
+def _in_text(text: str, path: str) -> list[Problem]:
+    found = _CONTROL.search(text)
+    if found is None:
+        return []
+    meant = _CONTROL.sub(lambda m: _ESCAPES.get(m[0], m[0]), text)
+    words = f"holds the control character U+{ord(found[0]):04X}"
+    if not _CONTROL.search(meant):
+        words += f"; a backslash is written twice in JSON: {shown(meant, 200)}"
+    return [Problem(path, f"{words}, got {shown(text)}")]

@@ -1,0 +1,351 @@
+"""What a model sends is taken exactly or refused: nothing is dropped, nothing is guessed."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import jsonschema_rs
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+from typing_extensions import TypedDict
+
+from pegboard.core.errors import InvalidArguments
+from pegboard.core.params import DeletePath, ReadPath, WritePath
+from pegboard.core.signature import Signature
+from tests.ledger import owes
+
+
+class Leaf(BaseModel):
+    name: str = ""
+    size: float = 0
+    kids: list[Leaf] = []
+
+
+@dataclass
+class Record:
+    name: str = ""
+    tags: list[str] = field(default_factory=list)
+
+
+class Typed(TypedDict, total=False):
+    name: str
+
+
+class Pair(NamedTuple):
+    name: str
+    size: int = 0
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    name: str = ""
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str = ""
+
+
+class Names(RootModel[dict[str, str]]):
+    pass
+
+
+class Left(BaseModel):
+    left: int
+
+
+class Right(BaseModel):
+    right: int
+
+
+class Welcoming(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    name: str = ""
+
+
+class Ignoring(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    name: str = ""
+
+
+class Open(TypedDict, total=False):
+    __pydantic_config__ = ConfigDict(extra="allow")  # pyright: ignore
+    name: str
+
+
+class One(enum.Enum):
+    ONE = 1
+    TWO = 2
+
+
+def nested(
+    leaf: Leaf | None = None,
+    record: Record | None = None,
+    typed: Typed | None = None,
+    pair: Pair | None = None,
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")] | None = None,
+    either: Left | Right | None = None,
+    many: dict[str, list[Leaf]] | None = None,
+    welcoming: Welcoming | None = None,
+    ignoring: Ignoring | None = None,
+    open_: Open | None = None,
+    names: Names | None = None,
+) -> None: ...
+
+
+def told(function: Any, arguments: Any) -> dict[str, str]:
+    with pytest.raises(InvalidArguments) as caught:
+        Signature.of(function).decode(arguments)
+    return {e["path"]: e["message"] for e in caught.value.details["errors"]}
+
+
+@owes("X-08", "N-13")
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"leaf": {"nmae": "x"}}, ".leaf.nmae"),
+        ({"leaf": {"kids": [{}, {"nmae": "x"}]}}, ".leaf.kids[1].nmae"),
+        ({"record": {"nmae": "x"}}, ".record.nmae"),
+        ({"typed": {"nmae": "x"}}, ".typed.nmae"),
+        ({"pet": {"kind": "cat", "nmae": "x"}}, ".pet.nmae"),
+        ({"many": {"a": [{"nmae": "x"}]}}, ".many.a[0].nmae"),
+    ],
+)
+def test_an_unknown_key_at_any_depth_is_refused_with_its_path_and_the_nearest_name(
+    arguments: dict[str, Any], path: str
+) -> None:
+    assert told(nested, json.dumps(arguments)) == {path: "unknown argument; did you mean 'name'?"}
+
+
+def test_an_unknown_key_that_is_near_to_nothing_is_refused_too() -> None:
+    assert told(nested, {"pair": {"name": "x", "colour": 1}}) == {
+        ".pair.colour": "is no field of this object"
+    }
+    assert told(nested, {"record": {"zzzz": 1}})[".record.zzzz"].endswith("the parameters are name, tags")
+    assert told(nested, {"either": {"left": 1, "right": 2}}) == {
+        ".either.left": "does not go with the others",
+        ".either.right": "does not go with the others",
+    }
+
+
+def test_who_says_what_becomes_of_other_keys_is_obeyed() -> None:
+    decoded = Signature.of(nested).decode(
+        {"welcoming": {"x": 1}, "ignoring": {"x": 1}, "open_": {"x": 1}, "names": {"x": "y"}}
+    )
+
+    assert decoded.arguments["welcoming"] == Welcoming.model_validate({"x": 1})
+    assert decoded.arguments["welcoming"].model_extra == {"x": 1}
+    assert decoded.arguments["ignoring"] == Ignoring()
+    assert decoded.arguments["open_"] == {"x": 1}
+    assert decoded.arguments["names"] == Names({"x": "y"})
+
+
+def test_the_schema_refuses_what_decoding_refuses() -> None:
+    validator = jsonschema_rs.Draft202012Validator(dict(Signature.of(nested).schema))
+
+    for name in ("leaf", "record", "typed"):
+        assert validator.is_valid({name: {"name": "x"}})
+        assert not validator.is_valid({name: {"name": "x", "nmae": "y"}})
+    for name in ("welcoming", "ignoring", "open_"):
+        assert validator.is_valid({name: {"name": "x", "other": 1}})
+
+
+def test_a_class_that_a_tool_uses_stays_as_it_was_for_everyone_else() -> None:
+    Signature.of(nested).check()
+
+    assert Leaf.model_validate({"nmae": "x"}) == Leaf()
+    assert "additionalProperties" not in Leaf.model_json_schema()["$defs"]["Leaf"]
+
+
+def test_a_foreign_schema_names_the_nearest_key_at_any_depth() -> None:
+    inner = {"type": "object", "properties": {"name": {}}, "additionalProperties": False}
+    schema = {"type": "object", "properties": {"box": {"anyOf": [inner, {"type": "null"}]}}}
+    flat = {"type": "object", "properties": {"rows": {"type": "array", "items": inner}}}
+
+    def problems(given: dict[str, Any], value: Any) -> list[str]:
+        return Signature.foreign(given).errors(value)
+
+    assert problems(flat, {"rows": [{"nmae": 1}]}) == [
+        ".rows[0].nmae: unknown argument; did you mean 'name'?"
+    ]
+    assert problems(schema, {"box": {"nmae": 1}})
+
+
+# Numbers --------------------------------------------------------------------------------------------
+
+
+def numbers(
+    leaf: Leaf | None = None,
+    rows: list[float] | None = None,
+    table: dict[str, Any] | None = None,
+    anything: Any = None,
+    text: str = "",
+) -> None: ...
+
+
+@owes("K-04")
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize(
+    ("before", "path", "behind"),
+    [
+        ('{"leaf": {"size": ', ".leaf.size", "}}"),
+        ('{"leaf": {"kids": [{"size": ', ".leaf.kids[0].size", "}]}}"),
+        ('{"rows": [1, ', ".rows[1]", "]}"),
+        ('{"table": {"a": [{"b": ', ".table.a[0].b", "}]}}"),
+        ('{"anything": ', ".anything", "}"),
+        ('{"text": ', ".text", "}"),
+    ],
+)
+def test_what_is_no_finite_number_is_refused_wherever_it_stands(
+    number: str, before: str, path: str, behind: str
+) -> None:
+    expected = {path: f"{number} is no JSON value; give a finite number or leave it out"}
+
+    assert told(numbers, before + number + behind) == expected
+    foreign = Signature.foreign({"type": "object"})
+    assert foreign.errors(before + number + behind) == [f"{path}: {expected[path]}"]
+
+
+def test_what_is_no_finite_number_is_refused_in_a_callers_objects_and_in_json_within_json() -> None:
+    assert told(numbers, {"leaf": {"size": float("inf")}}) == {
+        ".leaf.size": "Infinity is no JSON value; give a finite number or leave it out"
+    }
+    assert told(numbers, {"table": '{"a": 1e999}'})[".table"].startswith("must be an object")
+    assert told(numbers, {"rows": "[NaN]"})[".rows"].startswith("must be an array")
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "9" * 5000, "007"])
+def test_a_number_that_is_none_makes_a_malformed_text_a_guess(value: str) -> None:
+    assert told(numbers, f"{{'text': {value},}}")[""].startswith("they are not valid JSON")
+
+
+def test_a_number_with_more_digits_than_python_reads_is_refused() -> None:
+    message = "a whole number in them has more than 4300 digits"
+    assert told(numbers, f'{{"text": {"9" * 5000}}}') == {"": message}
+    assert told(numbers, "9" * 5000) == {"": message}
+
+
+def test_a_parameter_that_declares_infinity_gets_it_and_no_other_does() -> None:
+    class Range(BaseModel):
+        model_config = ConfigDict(allow_inf_nan=True)
+        top: float
+
+    def limits(
+        r: Range | None = None,
+        high: Annotated[float, Field(allow_inf_nan=True)] = 0,
+        plain: float = 0,
+    ) -> None: ...
+
+    decoded = Signature.of(limits).decode('{"high": Infinity, "r": {"top": 1e999}}')
+
+    assert decoded.arguments["high"] == float("inf") == decoded.arguments["r"].top
+    assert told(limits, '{"plain": 1e999}') == {".plain": "must be a finite number, got Infinity"}
+
+
+def test_true_is_no_one_of_several_numbers_however_deep() -> None:
+    def choose(one: One | None = None, two: Literal[1, 2] | None = None, flag: bool = False) -> None: ...
+
+    assert told(choose, '{"one": true, "two": true}') == {
+        ".one": "must be one of [1, 2], got true",
+        ".two": "must be one of [1, 2], got true",
+    }
+    assert Signature.of(choose).decode('{"flag": true}').arguments["flag"] is True
+    assert Signature.of(choose).decode('{"one": 1, "two": 2}').arguments["one"] is One.ONE
+
+
+# Keys -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"text": "a", "text": "b"}', "text"),
+        ('{"leaf": {"name": "a", "name": "b"}}', "name"),
+        ('{"table": {"x": 1, "x": true}}', "x"),
+    ],
+)
+def test_a_key_given_twice_with_different_values_is_refused(text: str, key: str) -> None:
+    """RFC 8259 §4: what a receiver makes of it is unpredictable."""
+    schema = {"type": "object"}
+
+    assert f'the key "{key}" is given twice' in Signature.foreign(schema).errors(text)[0]
+    if key != "x":
+        assert f'the key "{key}" is given twice' in told(numbers, text)[""]
+
+
+def test_a_key_given_twice_with_one_value_or_in_two_objects_is_no_problem() -> None:
+    decode = Signature.of(numbers).decode
+
+    assert decode('{"text": "a", "text": "a"}').arguments["text"] == "a"
+    assert len(decode('{"leaf": {"kids": [{"name": "a"}, {"name": "b"}]}}').arguments["leaf"].kids) == 2
+    assert decode('{"text": "say \\"text\\" and \\"text\\""}').arguments["text"] == 'say "text" and "text"'
+
+
+# Backslashes ----------------------------------------------------------------------------------------
+
+
+def files(
+    path: ReadPath = "",
+    many: list[WritePath] | None = None,
+    by_name: dict[str, DeletePath] | None = None,
+    own: Path = Path(),
+    text: str = "",
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (r'{"path": "C:\new\table"}', ".path"),
+        (r'{"many": ["a.txt", "C:\new\table"]}', ".many[1]"),
+        (r'{"by_name": {"x": "C:\new\table"}}', ".by_name.x"),
+        (r'{"own": "C:\new\table"}', ".own"),
+        (r'{"path": "C:\new\table",}', ".path"),
+    ],
+)
+def test_a_path_whose_backslashes_became_control_characters_is_refused_and_shown_as_it_was_meant(
+    arguments: str, path: str
+) -> None:
+    message = told(files, arguments)[path]
+
+    assert message.startswith("holds the control character U+000A; a backslash is written twice in JSON")
+    assert r'"C:\\new\\table"' in message
+
+
+def test_a_path_with_another_control_character_is_refused_without_a_guess() -> None:
+    assert told(files, '{"path": "a\\u0000b"}') == {
+        ".path": 'holds the control character U+0000, got "a\\u0000b"'
+    }
+
+
+def test_a_file_that_is_only_read_may_have_any_name_where_a_caller_says_it_without_json() -> None:
+    assert Signature.of(files).decode({"path": "a\nb"}).arguments["path"] == "a\nb"
+    assert ".many[0]" in told(files, {"many": ["a\nb"]})
+
+
+def test_text_that_is_no_path_may_hold_line_breaks_and_paths_may_hold_backslashes() -> None:
+    decoded = Signature.of(files).decode(r'{"text": "a\nb\tc", "path": "C:\\new\\table"}')
+
+    assert decoded.arguments["text"] == "a\nb\tc"
+    assert decoded.arguments["path"] == r"C:\new\table"
+
+
+@pytest.mark.parametrize("value", [r"C:\dir\new", r"C:\new\dir", r"\d+\n", r"a\nre.match('\d')"])
+def test_backslashes_that_contradict_each_other_are_refused_with_how_to_write_one(value: str) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        Signature.of(files).decode(f'{{"text": "{value}"}}')
+
+    assert "not valid JSON" in caught.value.message
+    assert r"a backslash is written \\" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("value", [r"\d+\s*", r"C:\Users\me", r"C:\users\me", r"\d \"quoted\" \d"])
+def test_backslashes_with_one_meaning_are_kept(value: str) -> None:
+    decoded = Signature.of(files).decode(f'{{"text": "{value}"}}')
+
+    assert decoded.arguments["text"] == value.replace(r"\"", '"')
+    assert decoded.repairs
