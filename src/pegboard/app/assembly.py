@@ -28,7 +28,7 @@ from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.store import Store
 from pegboard.store.memory import MemoryStore
-from pegboard.store.provenance import StoredAccounts, StoredProvenance
+from pegboard.store.provenance import StoredAccounts, StoredNovelty, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def _safeguards(
     return Safeguards(
         taints=Taints(config.taint, provenance=provenance, spilled=spills.labels),
         meter=meter,
+        novelty=None if store is None else StoredNovelty(store),
         secrets=secrets,
     )
 

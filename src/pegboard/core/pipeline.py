@@ -57,6 +57,7 @@ from pegboard.core.events import (
     Recorder,
 )
 from pegboard.core.marking import SOURCE
+from pegboard.core.novelty import things_of
 from pegboard.core.placing import MANY, PATH_KINDS, placed
 from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
@@ -251,6 +252,10 @@ class Pipeline:
                 or self.safeguards.meter is not None
             ):
                 await self._authorise(ready, context, turn)
+                if self.safeguards.novelty is not None:
+                    self.safeguards.novelty.remember(
+                        str(context.workspace or ""), things_of(ready.tool.name, ready.plan.effects)
+                    )
             if self.safeguards.meter is not None:
                 self.safeguards.meter.begin(ready.tool.name, context)
                 ready.booked = True
@@ -568,6 +573,7 @@ class Pipeline:
                 changes=request.changes,
                 reason=request.reason,
                 digest=request.digest,
+                novel=request.novel,
             )
         )
         answer = await self._answer(request)
@@ -613,6 +619,7 @@ class Pipeline:
 
     def _request(self, ready: _Planned, context: Context) -> ApprovalRequest:
         decision = ready.decision
+        novelty, where = self.safeguards.novelty, str(context.workspace or "")
         return ApprovalRequest(
             id=new_id("ap"),
             call=ToolCall(ready.call.id, ready.tool.name, dict(ready.call.sent)),
@@ -622,6 +629,9 @@ class Pipeline:
             changes=ready.plan.changes.changes,
             reason=decision.reason or decision.rule,
             digest=ready.digest,
+            novel=()
+            if novelty is None
+            else novelty.first(where, things_of(ready.tool.name, ready.plan.effects)),
             tainted=decision.tainted,
             session=context.session,
             agent=context.agent,
