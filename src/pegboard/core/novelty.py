@@ -37,7 +37,7 @@ class MemoryNovelty:
 
     def first(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
         """See Novelty."""
-        known = self._known.get(workspace, frozenset())
+        known = self._known.get(workspace, set[str]())
         return tuple(t for t in things if t not in known)
 
     def remember(self, workspace: str, things: Iterable[str]) -> None:
