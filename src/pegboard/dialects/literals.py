@@ -30,10 +30,10 @@ _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
 _STRINGS = {
-    '"""': re.compile(r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""', re.DOTALL),
-    "'''": re.compile(r"'''((?:[^'\\]++|\\.|'(?!''))*+)'''", re.DOTALL),
-    '"': re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL),
-    "'": re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL),
+    '"""': re.compile(r'"""((?:[^"\\]++|\\.|"(?!""))*)"""', re.DOTALL),
+    "'''": re.compile(r"'''((?:[^'\\]++|\\.|'(?!''))*)'''", re.DOTALL),
+    '"': re.compile(r'"((?:[^"\\]++|\\.)*)"', re.DOTALL),
+    "'": re.compile(r"'((?:[^'\\]++|\\.)*)'", re.DOTALL),
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
