@@ -56,6 +56,7 @@ def assemble(
     paths: Paths | None = None,
     config: Config | None = None,
     store: Callable[[], Store] | None = None,
+    redactor: Redactor | None = None,
 ) -> None:
     """Build what a kit's tools need over the workspace `root`.
 
@@ -71,7 +72,7 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    redactor = Redactor(secrets_of(this_environment()))
+    redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=clean, spills=spills)
     wiring.safeguards = _safeguards(config, redactor, store, spills)
     provided = wiring.provided
