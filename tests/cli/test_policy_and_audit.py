@@ -278,7 +278,13 @@ def test_audit_shows_every_destination_that_commands_tried(project: Path) -> Non
         for host, allowed, names in (("pkg.example", True, ("tok",)), ("evil.example", False, ())):
             log.record(
                 DestinationTried(
-                    call_id="c1", tool="exec", host=host, port=443, allowed=allowed, reason="why", secrets=names
+                    call_id="c1",
+                    tool="exec",
+                    host=host,
+                    port=443,
+                    allowed=allowed,
+                    reason="why",
+                    secrets=names,
                 )
             )
         log.close()

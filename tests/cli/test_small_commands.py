@@ -155,7 +155,11 @@ def test_doctor_says_what_this_machine_enforces(pegboard: Run) -> None:
     report = json.loads(pegboard("doctor", "--json").out)
 
     assert {"sandbox", "models", "extras", "programs", "workspace", "mode"} <= set(report)
-    assert f"sandbox: {report['sandbox']['backend']}" in pegboard("doctor").out
+    out = pegboard("doctor").out
+    assert f"sandbox: {report['sandbox']['backend']}" in out
+    if report["sandbox"]["backend"] != "none":
+        assert report["sandbox"]["limits"]["processes"] == 256
+        assert "memory 1,024 MiB, processes 256" in out
 
 
 @pytest.mark.slow

@@ -356,3 +356,9 @@ def test_a_branch_with_patterns_is_judged_by_its_other_words() -> None:
     }
 
     assert Signature.foreign(schema).decode({"v": {"n": "5"}}).arguments == {"v": {"n": 5}}
+
+
+def test_the_shape_of_a_foreign_schema_is_the_schema() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": "A."}}}
+
+    assert Signature.foreign(schema).shape is schema

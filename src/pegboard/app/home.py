@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -242,12 +242,12 @@ class App:
         return list(opened(load_servers(self.paths, self.workspace), self.paths))
 
     def serving(
-        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = ()
-    ) -> AbstractAsyncContextManager[tuple[Executor, Any]]:
+        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = (), skills: Sequence[Path] = ()
+    ) -> AbstractAsyncContextManager[Any]:
         """See pegboard.app.serving."""
         from pegboard.app.serving import serving
 
-        return serving(self, kit, approver=approver, provide=provide)
+        return serving(self, kit, approver=approver, provide=provide, skills=skills)
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""

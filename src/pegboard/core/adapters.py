@@ -17,7 +17,7 @@ import asyncio
 import base64
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pegboard.core.abort import AbortSignal
@@ -180,7 +180,6 @@ class _Call:
     function: Callable[..., Any]
     four: bool
     style: Style
-    count: int = field(default=4)
 
     async def asynchronous(self, **arguments: Any) -> Any:
         signal = self._signal()

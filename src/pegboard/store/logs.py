@@ -285,6 +285,21 @@ def history(
     return read_back(store.bodies(stream, run=run, after=after, types=types))
 
 
+def active_s(entries: Iterable[Entry]) -> float:
+    """Seconds that a run has taken: from the first to the last record of each of its parts.
+
+    What it waited for somebody, or lay still between two processes, does not count.
+    """
+    total = 0.0
+    first = last = None
+    for entry in entries:
+        if first is None or entry.type == "run.resumed":
+            total += (last - first) if first is not None and last is not None else 0.0
+            first = entry.at
+        last = entry.at
+    return total + ((last - first) if first is not None and last is not None else 0.0)
+
+
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What a body raises that is no JSON, or JSON and no event."""
 

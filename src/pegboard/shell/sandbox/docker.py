@@ -14,6 +14,7 @@ from pegboard.shell.sandbox import protect
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
+DEFAULT_IMAGE: Final = "nanobot-sandbox:latest"
 _KILL_S: Final = 20.0
 _CLIENT: Final = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
 
@@ -33,7 +34,7 @@ class Container:
 
     confinement: Confinement
     program: str = "docker"
-    image: str = "nanobot-sandbox:latest"
+    image: str = DEFAULT_IMAGE
     memory: str = "256m"
     cpus: str = "0.5"
     client_env: Mapping[str, str] | None = None
