@@ -22,6 +22,7 @@ from pegboard.core.invocation import (
     Turn,
     new_id,
 )
+from pegboard.core.novelty import things_of
 from pegboard.core.planning import plan, situation
 from pegboard.core.policy import Decision
 
@@ -74,6 +75,7 @@ async def _ask(line: Pipeline, ready: Planned, context: Context, turn: Turn | No
             changes=request.changes,
             reason=request.reason,
             digest=request.digest,
+            novel=request.novel,
         )
     )
     answer = await _answer(line, request)
@@ -122,6 +124,7 @@ async def _confirm_unchanged(line: Pipeline, ready: Planned, context: Context) -
 
 def _request(line: Pipeline, ready: Planned, context: Context) -> ApprovalRequest:
     decision = ready.decision
+    novelty, where = line.safeguards.novelty, str(context.workspace or "")
     return ApprovalRequest(
         id=new_id("ap"),
         call=ToolCall(ready.call.id, ready.tool.name, dict(ready.call.sent)),
@@ -131,6 +134,7 @@ def _request(line: Pipeline, ready: Planned, context: Context) -> ApprovalReques
         changes=ready.plan.changes.changes,
         reason=decision.reason or decision.rule,
         digest=ready.digest,
+        novel=() if novelty is None else novelty.first(where, things_of(ready.tool.name, ready.plan.effects)),
         tainted=decision.tainted,
         session=context.session,
         agent=context.agent,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pegboard.core.approval import ApprovalRequest, Approved
+from pegboard.core.budgets import UNLIMITED, Left
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
@@ -128,6 +129,8 @@ class Planned:
     near: str = ""
     """Which budget asks for this call; empty where none does."""
     booked: bool = False
+    left: Left = UNLIMITED
+    """What budgets leave to this call."""
     here: Situation | None = None
     own: dict[str, str] | None = None
     """Labels of what the call itself brought in, and their sources; None before it has run."""

@@ -40,10 +40,11 @@ from pegboard.core.invocation import (
     new_call_id,
     new_id,
 )
+from pegboard.core.novelty import things_of
 from pegboard.core.planning import decode, plan, situation
 from pegboard.core.policy import Policy
 from pegboard.core.provide import Provided
-from pegboard.core.recording import book, failed, finish, keep_intent, labels_of, record_start, traced
+from pegboard.core.recording import book, failed, finish, keep_intent, labels_of, record_start, room, traced
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.running import Threads, ports_of, run
@@ -133,9 +134,14 @@ class Pipeline:
                 or self.safeguards.meter is not None
             ):
                 await authorise(self, ready, context, turn)
+                if self.safeguards.novelty is not None:
+                    self.safeguards.novelty.remember(
+                        str(context.workspace or ""), things_of(ready.tool.name, ready.plan.effects)
+                    )
             if self.safeguards.meter is not None:
                 self.safeguards.meter.begin(ready.tool.name, context)
                 ready.booked = True
+                ready.left = self.safeguards.meter.left(ready.tool.name, context)
             record_start(self, ready)
             if ready.plan.effects:
                 await keep_intent(self, ready)
@@ -148,7 +154,9 @@ class Pipeline:
                 value,
                 call_id=call_id,
                 tool=ready.tool.name,
-                max_chars=ready.tool.limits.max_chars,
+                max_chars=ready.tool.limits.max_chars
+                if ready.left.bytes_out is None
+                else room(self, ready.tool, ready.left.bytes_out),
                 labels=labels_of(self, ready, context),
                 repairs=ready.call.repairs,
                 duration_s=self.now() - started,
@@ -174,7 +182,8 @@ class Pipeline:
                 # A foreign tool's refusal is foreign text too.
                 result = traced(self, result, ready, context)
             if ready.booked:
-                book(self, ready, context, started, len(result.text.encode("utf-8", "replace")))
+                size = len(result.text.encode("utf-8", "replace"))
+                book(self, ready, context, started, size, result.notes.extra.get("cost_usd"))
         return finish(self, result)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:

@@ -10,7 +10,7 @@ from pegboard.core.effects import Effect
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pegboard.core.signature import Parameter
+    from pegboard.core.parameters import Parameter
 
 PATH_KINDS: Final = frozenset({"read", "write", "delete"})
 """The effects whose targets are paths."""

@@ -25,6 +25,7 @@ from pegboard.core.marking import SOURCE
 from pegboard.core.planning import situation
 from pegboard.core.result import ToolResult
 from pegboard.core.taint import PRIVATE, UNTRUSTED
+from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
@@ -88,10 +89,26 @@ def traced(line: Pipeline, result: ToolResult, ready: Planned, context: Context)
     return result
 
 
-def book(line: Pipeline, ready: Planned | None, context: Context, started: float, bytes_out: int) -> None:
+def room(line: Pipeline, tool: Tool, bytes_left: int) -> int:
+    """Characters that a result may have where a budget limits its bytes."""
+    own = line.shaper.max_chars if tool.limits.max_chars is None else tool.limits.max_chars
+    return max(min(own, bytes_left), 1)
+
+
+def book(
+    line: Pipeline,
+    ready: Planned | None,
+    context: Context,
+    started: float,
+    bytes_out: int,
+    cost: Any = None,
+) -> None:
+    """Take what a call has used from the budgets."""
     meter = line.safeguards.meter
     if meter is not None and ready is not None and ready.booked:
-        spent = Spent(seconds=line.now() - started, bytes_out=bytes_out)
+        # A tool that pays for something says so in its notes, as `cost_usd`.
+        money = float(cost) if isinstance(cost, int | float) and cost > 0 else 0.0
+        spent = Spent(seconds=line.now() - started, bytes_out=bytes_out, money=money)
         meter.end(ready.tool.name, context, spent)
 
 

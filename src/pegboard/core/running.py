@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core import secrets as secret_references
+from pegboard.core.budgets import out_of_time
 from pegboard.core.context import Context, enter, leave
 from pegboard.core.effects import Plan
 from pegboard.core.errors import (
     BuildError,
     TimedOut,
+    ToolError,
 )
 from pegboard.core.inside import within
 from pegboard.core.invocation import (
@@ -65,6 +67,9 @@ async def _function(line: Pipeline, ready: Planned, context: Context) -> Any:
         arguments = _with_secrets(line, arguments, ready)
     limit = tool.limits.timeout_s
     limit = line.timeout_s if limit is None else limit
+    if ready.left.seconds is not None:
+        # An account that is empty to the last moment has refused before.
+        limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
     loop = asyncio.get_running_loop()
     task = asyncio.current_task(loop) if limit is not None and limit > 0 else None
     token = enter(context)
@@ -146,7 +151,9 @@ def ports_of(line: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
     return tuple(out)
 
 
-def _late(ready: Planned, limit: float) -> TimedOut:
+def _late(ready: Planned, limit: float) -> ToolError:
+    if ready.left.budget is not None and limit == max(ready.left.seconds or 0.0, 0.001):
+        return out_of_time(ready.left.budget, limit, ready.tool.name)
     ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"
     return TimedOut(
         f"{ready.tool.name} did not finish within {limit:g} s and {ended}",
