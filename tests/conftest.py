@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.replaying import replayed as replayed
+
 _skipped: list[str] = []
 
 

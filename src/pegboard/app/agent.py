@@ -111,6 +111,7 @@ class Agent:
         self._talks: dict[str, list[Event]] = {}
         self._busy: dict[str, Any] = {}
         self._turns: dict[str, asyncio.Lock] = {}
+        self._spent_s: dict[str, float] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
         """Run a task to its end.
@@ -147,6 +148,7 @@ class Agent:
         recorder: Recorder | None = None,
         answers: Mapping[str, Any] | None = None,
         approver: Approver | None = None,
+        spent_s: float = 0.0,
     ) -> AsyncGenerator[Event]:
         """Take up an unfinished run from its session's events (ledger G-10, G-17).
 
@@ -162,6 +164,8 @@ class Agent:
             recorder: receives every new event.
             answers: Approved, Refused or text, by the key in `pending`.
             approver: answers what nobody has answered yet; None = that goes on waiting.
+            spent_s: seconds that it took in other processes; its time limit goes on from there. Turns,
+                calls, tokens and money go on from what the events say.
 
         Raises:
             BuildError: the events hold no run of that id, or the session has gone on without it.
@@ -183,7 +187,7 @@ class Agent:
         if ended is not None and ended.status in ("done", "limit"):
             yield ended
             return
-        given = _Given(answers or {}, approver)
+        given = _Given(answers or {}, approver, max(spent_s, self._spent_s.get(run, 0.0)))
         async with aclosing(self._streamed("", session, recorder, run=run, given=given)) as stream:
             async for event in stream:
                 yield event
@@ -296,6 +300,7 @@ class Agent:
         await self.executor.ready()
         reader = None if self._output is None else OutputReader(self._output)
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
+        state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
         history = fold(before) if before else None
         approver: Approver | None = None
@@ -320,6 +325,7 @@ class Agent:
             window=self._window(model.name, instructions),
             offer=self._offer,
             answers={} if given is None else given.answers,
+            unpaid=self._unpaid(state.id, state.session),
         )
         context = replace(self.executor.context, model=model.name)
         listener = self._follow(replace(context, run=state.id, session=state.session))
@@ -335,6 +341,7 @@ class Agent:
 
         listeners = self.executor.wiring.listeners
         listeners.append(told)
+        begun = loop.clock.monotonic()
         try:
             if traced is None:
                 return await loop.run(task, state=state, context=context, history=history)
@@ -344,6 +351,11 @@ class Agent:
                 return finished
         finally:
             listeners.remove(told)
+            if tee.waits:
+                # It may be taken up again in this process.
+                self._spent_s[state.id] = state.spent_s + loop.clock.monotonic() - begun
+            else:
+                self._spent_s.pop(state.id, None)
             if session is not None:
                 self._busy.pop(session, None)
 
@@ -356,6 +368,14 @@ class Agent:
             return Window()
         overhead = text_tokens(instructions) + sum(toolkit_tokens(self.executor.toolkit).values())
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
+
+    def _unpaid(self, run: str, session: str) -> Callable[[], str] | None:
+        """Says when a money budget allows no further turn; None where there is no budget."""
+        meter = self.executor.wiring.safeguards.meter
+        if meter is None:
+            return None
+        context = replace(self.executor.context, run=run, session=session)
+        return lambda: meter.unpaid(context)
 
     def _follow(self, context: Context) -> Callable[[Event], None]:
         """What taint and budgets learn from a run: addresses that the user wrote, money that the model took."""
@@ -376,6 +396,7 @@ class _Given:
 
     answers: Mapping[str, Any]
     approver: Approver | None
+    spent_s: float = 0.0
 
 
 class _Tee:
@@ -392,6 +413,12 @@ class _Tee:
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Hand each event to one more listener from now on."""
         self._others.append(listener)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run may be taken up again."""
+        last = self.mine[-1] if self.mine else None
+        return not (isinstance(last, RunFinished) and last.status in ("done", "limit"))
 
     def before(self) -> tuple[Event, ...]:
         """What the session holds when the run begins."""

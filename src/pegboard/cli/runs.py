@@ -24,6 +24,7 @@ from pegboard.core.events import Event, ModelReplied, RunFinished, RunStarted, T
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import fold
+from pegboard.store.logs import active_s
 
 
 def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
@@ -144,7 +145,12 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
         status = 0
         try:
             stream = agent.resume(
-                row.id, events, recorder=log, answers=answers, approver=None if nobody else approver
+                row.id,
+                events,
+                recorder=log,
+                answers=answers,
+                approver=None if nobody else approver,
+                spent_s=active_s(app.store.read(row.stream, run=row.id)),
             )
             async for event in stream:
                 show(event)

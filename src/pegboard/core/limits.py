@@ -18,7 +18,7 @@ class Limits:
         turns: model turns.
         tokens: input and output tokens of all turns together; None = no limit.
         money: US dollars; None = no limit.
-        wall_s: seconds from start to end; None = no limit.
+        wall_s: seconds that it takes, without those in which it waits for somebody; None = no limit.
         calls: tool calls; None = no limit. A call beyond it is refused, and the run goes on.
         tool_calls: calls of single tools, by their names; refused in the same way (ledger G-09).
         calls_per_turn: calls of one model turn; those behind are refused (ledger X-46).

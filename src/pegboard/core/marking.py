@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pegboard.core.call import ToolCall
 from pegboard.core.content import Text
 from pegboard.core.result import ToolResult
 
@@ -44,15 +45,22 @@ def new_seed() -> str:
     return secrets.token_hex(16)
 
 
-def for_model(results: Iterable[ToolResult], seed: str) -> tuple[ToolResult, ...]:
-    """The results as a model reads them: untrusted ones between marks.
+def for_model(
+    results: Iterable[ToolResult], seed: str, calls: Sequence[ToolCall] = ()
+) -> tuple[ToolResult, ...]:
+    """The results as a model reads them: untrusted ones between marks, each under the name that the model used.
 
     Args:
         seed: the run's own, see `new_seed`. The text of a result cannot know it, nor guess one id from
             another; a replay takes it from the record and so has the same marks.
+        calls: what they answer. A model may call `functions.read_file` what is `read_file`, and Gemini
+            wants the answer to what was called.
     """
+    names = {c.id: c.name for c in calls}
     out: list[ToolResult] = []
     for result in results:
+        if names.get(result.call_id, result.tool) != result.tool:
+            result = replace(result, tool=names[result.call_id])
         source = result.notes.extra.get(SOURCE)
         if source is not None:
             nonce = hashlib.sha256(

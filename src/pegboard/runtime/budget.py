@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,10 @@ from pegboard.core.limits import Limits
 from pegboard.core.transcript import Usage
 
 WALL: Final = "wall_s"
+USED_UP: Final = " are used up"
+"""What stands behind a limit in the notice of its end."""
+BEYOND: Final = "beyond"
+"""Key in the details of an error: the limit for which a call did not run. It was not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +49,30 @@ class Budget:
     Args:
         limits: what ends the run.
         clock: measures its time, from now on.
+        spent_s: seconds that it took before, where it is taken up again.
+        calls: calls that it made before, by tool.
+        noticed: limits of which a notice was given before.
     """
 
-    def __init__(self, limits: Limits, clock: Clock) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Clock,
+        *,
+        spent_s: float = 0.0,
+        calls: Mapping[str, int] | None = None,
+        noticed: Iterable[str] = (),
+    ) -> None:
         self._limits = limits
         self._clock = clock
         self._started = clock.monotonic() if limits.wall_s is not None else 0.0
-        self._noticed: set[str] = set()
-        self._calls = 0
+        self._before = spent_s
+        self._noticed = set(noticed)
+        self._by_tool = dict(calls or {})
+        self._calls = sum(self._by_tool.values())
         # Most runs have a limit of turns only, and this is asked in every turn.
         self._turns_only = limits.tokens is None and limits.money is None and limits.wall_s is None
         self._near = limits.turns * limits.soft if limits.soft else float("inf")
-        self._by_tool: dict[str, int] = {}
 
     def check(self, turns: int, usage: Usage) -> tuple[Spent | None, Spent | None]:
         """The first limit that is used up, and one of which the `soft` share is spent, once for each."""
@@ -73,8 +89,20 @@ class Budget:
                 return None, one
         return None, None
 
-    def refused(self, calls: Sequence[ToolCall]) -> dict[str, PermissionDenied]:
-        """The calls of a turn that are beyond a limit, by id; the others are counted."""
+    def count(self, tool: str) -> None:
+        """Count a call that was made in the run's earlier part and has its result only now."""
+        self._calls += 1
+        self._by_tool[tool] = self._by_tool.get(tool, 0) + 1
+
+    def refused(
+        self, calls: Sequence[ToolCall], named: Callable[[ToolCall], str] = lambda call: call.name
+    ) -> dict[str, PermissionDenied]:
+        """The calls of a turn that are beyond a limit, by id; the others are counted.
+
+        Args:
+            calls: of the turn.
+            named: the tool's own name for a call: a limit holds whatever the model calls it.
+        """
         most, each, turn = self._limits.calls, self._limits.tool_calls, self._limits.calls_per_turn
         if most is None and turn is None and not each:
             return {}
@@ -84,17 +112,19 @@ class Budget:
                 out[call.id or ""] = PermissionDenied(
                     f"{call.name} did not run: at most {turn} calls may be made at once, and this is call {place + 1}",
                     hint="Make it again in your next turn if it is still needed.",
+                    details={BEYOND: "calls_per_turn"},
                 )
                 continue
-            done = self._by_tool.get(call.name, 0)
-            limit = each.get(call.name)
+            name = named(call)
+            done = self._by_tool.get(name, 0)
+            limit = each.get(name)
             if most is not None and self._calls >= most:
                 out[call.id or ""] = _denied(call, f"{self._calls} of {most} tool calls of this run")
             elif limit is not None and done >= limit:
-                out[call.id or ""] = _denied(call, f"{done} of {limit} calls of {call.name} in this run")
+                out[call.id or ""] = _denied(call, f"{done} of {limit} calls of {name} in this run")
             else:
                 self._calls += 1
-                self._by_tool[call.name] = done + 1
+                self._by_tool[name] = done + 1
         return out
 
     def _spent(self, turns: int, usage: Usage) -> Iterator[Spent]:
@@ -105,11 +135,14 @@ class Budget:
         if limits.money is not None:
             yield Spent(limit="money", spent=usage.cost_usd or 0.0, most=limits.money)
         if limits.wall_s is not None:
-            yield Spent(limit=WALL, spent=self._clock.monotonic() - self._started, most=limits.wall_s)
+            # To the millisecond, so that a replay's sum is the same to the last bit.
+            spent = round(self._before + (self._clock.monotonic() - self._started), 3)
+            yield Spent(limit=WALL, spent=spent, most=limits.wall_s)
 
 
 def _denied(call: ToolCall, what: str) -> PermissionDenied:
     return PermissionDenied(
         f"{call.name} did not run: {what} are used up",
         hint="Go on without it, or give your answer with what you have.",
+        details={BEYOND: "calls"},
     )

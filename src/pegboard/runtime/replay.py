@@ -125,6 +125,9 @@ class _Script:
         self.place = 0
         self.end = 0
         self.fault: Divergence | None = None
+        self.spent_s = 0.0
+        self._begun = False
+        self.names = _names(events)
 
     def differs(self, got: str | None) -> Divergence:
         """The first difference, to be raised; whatever follows from it is not told."""
@@ -174,13 +177,27 @@ class _Script:
     def monotonic(self) -> float:
         """The time that the record implies: what a wall limit had seen when it gave a notice."""
         event = self.next
-        if isinstance(event, Notice) and event.detail.get("limit") == WALL:
-            return float(event.detail["spent"])
+        if self._begun and isinstance(event, Notice) and event.detail.get("limit") == WALL:
+            return float(event.detail["spent"]) - self.spent_s
+        self._begun = True
         return 0.0
+
+    def begin(self, count: int, detail: Mapping[str, Any]) -> None:
+        """A part of `count` events begins."""
+        self.end = self.place + count
+        self.spent_s = float(detail.get("spent_s", 0.0))
+        self._begun = False
 
     def now(self) -> float:
         """Seconds since the epoch; the loop does not look."""
         return 0.0
+
+    def unpaid(self) -> str:
+        """Why no further turn was paid for; empty where one was."""
+        event = self.next
+        if isinstance(event, RunFinished) and event.status == "limit" and event.error.startswith("budget "):
+            return event.error
+        return ""
 
     def read_output(self, text: str) -> Any:
         """What the typed answer was, or what was wrong with it."""
@@ -198,10 +215,10 @@ class _Script:
 
 async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Event]) -> RunFinished | None:
     """Replay one part; None where its process ended without telling."""
-    script.end = script.place + len(segment)
     first = segment[0]
     started = next(e for e in (*known, *segment) if isinstance(e, RunStarted) and _is_run(e, segment, known))
     detail: Mapping[str, Any] = first.detail if isinstance(first, RunStarted | RunResumed) else {}
+    script.begin(len(segment), detail)
     history = fold(known) if known else None
     loop = Loop(
         model=_RecordedModel(script, first.model if isinstance(first, RunStarted | RunResumed) else ""),
@@ -213,8 +230,11 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         read_output=script.read_output if detail.get("typed") else None,
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=_Answers(script),
+        unpaid=script.unpaid,
     )
-    state = RunState(id=started.run, session=started.session, mark=str(detail.get("mark", "")))
+    state = RunState(
+        id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
+    )
     state.inbox = _Inbox(script)
     context = Context(agent=started.agent, session=started.session, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""
@@ -342,16 +362,12 @@ class _RecordedExecutor:
         """See Toolkit; nothing is shown to anybody here."""
         return self
 
-    def resolve(self, name: str) -> _RecordedExecutor | None:
-        """A tool that may be repeated, None where the record says that it was not: it was interrupted."""
+    def resolve(self, name: str) -> _RecordedTool:
+        """The tool as the record knows it; one that was not repeated but interrupted was not idempotent."""
         event = self._script.next
         told = isinstance(event, CallFinished) and event.result.tool == name and event.result.error
-        return None if told and told.code == "interrupted" else self
-
-    @property
-    def idempotent(self) -> bool:
-        """See `resolve`."""
-        return True
+        known = self._script.names.get(name, name)
+        return _RecordedTool(name=known, idempotent=not (told and told.code == "interrupted"))
 
     async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
@@ -375,6 +391,28 @@ class _RecordedExecutor:
         if isinstance(after, RunFinished) and after.error == "cancelled":
             raise asyncio.CancelledError
         return tuple(done[c.id or ""] for c in calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordedTool:
+    """What the loop asks of a tool."""
+
+    name: str
+    idempotent: bool
+
+
+def _names(events: Sequence[Event]) -> dict[str, str]:
+    """The tools' own names by the names that the model used."""
+    used: dict[str, str] = {}
+    out: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ModelReplied):
+            used |= {c.id or "": c.name for c in event.message.calls}
+        elif isinstance(event, CallStarted) and event.call_id in used:
+            out[used[event.call_id]] = event.tool
+        elif isinstance(event, CallFinished) and event.result.call_id in used and event.result.ok:
+            out[used[event.result.call_id]] = event.result.tool
+    return out
 
 
 def text_of_event(event: Event) -> str:

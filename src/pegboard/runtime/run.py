@@ -33,7 +33,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
 from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
 from pegboard.runtime.answers import answered
-from pegboard.runtime.budget import Budget, Spent
+from pegboard.runtime.budget import BEYOND, USED_UP, Budget, Spent
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
 from pegboard.runtime.repeats import RepeatGuard
@@ -61,6 +61,7 @@ class RunState:
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
+        spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
 
@@ -73,6 +74,7 @@ class RunState:
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     budget: Budget | None = None
     call_ids: set[str] = field(default_factory=set[str])
+    spent_s: float = 0.0
     mark: str = field(default_factory=new_seed, repr=False)
 
 
@@ -94,6 +96,7 @@ class Loop:
         offer: the tools that a model of a name may have; None = all.
         answers: what was answered to calls that waited, by the key that they wait for.
         telemetry: writes spans and metrics; None = nobody traces.
+        unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
     """
 
     model: Model
@@ -109,6 +112,7 @@ class Loop:
     offer: Callable[[str, Toolkit], Toolkit] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     telemetry: Telemetry | None = None
+    unpaid: Callable[[], str] | None = None
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -127,11 +131,26 @@ class Loop:
             ),
             self.window,
         )
+        before = None if task or history is None else history
+        state.budget = Budget(
+            self.limits,
+            self.clock,
+            spent_s=state.spent_s,
+            calls=None if before is None else before.made,
+            noticed=() if before is None else before.noticed,
+        )
+        over = "" if before is None else before.over
         try:
             last = self._begin(talk, task, state, context, history)
             if history is not None and not task and history.open_calls:
                 await self._take_up(talk, history, state, context)
-            ended = Ended("suspended", "") if state.pending else await self._turns(talk, state, context, last)
+            if state.pending:
+                ended = Ended("suspended", "")
+            elif over and last is not None:
+                # Its process ended between its last word and its end.
+                ended = Ended("limit", last.text, over)
+            else:
+                ended = await self._turns(talk, state, context, state.budget, last)
         except asyncio.CancelledError:
             self._record(self._finished(state, Ended("failed", "", "cancelled")))
             raise
@@ -147,7 +166,7 @@ class Loop:
         """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
         if not task and history is not None and history.run is not None:
             state.mark = history.mark
-        detail = {
+        detail: dict[str, Any] = {
             # Empty only in a replay of a record that has none.
             **({"mark": state.mark} if state.mark else {}),
             "limits": asdict(self.limits),
@@ -178,6 +197,8 @@ class Loop:
             )
             self._say(talk, UserMessage.of(task))
             return None
+        if state.spent_s:
+            detail["spent_s"] = state.spent_s
         self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
         if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
@@ -191,9 +212,13 @@ class Loop:
     # -- turns --------------------------------------------------------------------------------
 
     async def _turns(
-        self, talk: Talk, state: RunState, context: Context, answered: AssistantMessage | None
+        self,
+        talk: Talk,
+        state: RunState,
+        context: Context,
+        budget: Budget,
+        answered: AssistantMessage | None,
     ) -> Ended:
-        budget = state.budget = Budget(self.limits, self.clock)
         repeats = RepeatGuard()
         ending = Ending(self.read_output)
         last_text = ""
@@ -201,6 +226,9 @@ class Loop:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
             if answered is None:
+                if self.unpaid is not None and (why := self.unpaid()):
+                    # Not even a last word: it would be paid for too.
+                    return Ended("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)
                 if over is not None:
                     return await self._last_word(talk, state, over, ending)
@@ -216,7 +244,7 @@ class Loop:
                 results, warning = await self._calls(message.calls, state, context, repeats, message.model)
                 if state.pending:
                     return Ended("suspended", message.text)
-                talk.append(ResultsMessage(for_model(results, state.mark)))
+                talk.append(ResultsMessage(for_model(results, state.mark, message.calls)))
                 ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -321,7 +349,13 @@ class Loop:
                             hint="Call one of the available tools by its exact name.",
                         )
         if state.budget is not None:
-            out |= state.budget.refused([c for c in calls if c.id not in out])
+            found = self.executor.pipeline.toolkit
+
+            def named(call: ToolCall) -> str:
+                tool = found.resolve(call.name)
+                return call.name if tool is None else tool.name
+
+            out |= state.budget.refused([c for c in calls if c.id not in out], named)
         return out
 
     async def _unless_refused(
@@ -345,7 +379,10 @@ class Loop:
         for call in history.open_calls:
             found = kit.resolve(call.name)
             result: ToolResult | None = None
-            if (waiting := history.waiting.get(call.id or "")) is not None and waiting.error is not None:
+            if history.over:
+                # A call in spite of the last word's being without tools.
+                result = _failed(call, _used_up(call, history.over))
+            elif (waiting := history.waiting.get(call.id or "")) is not None and waiting.error is not None:
                 details = waiting.error.details
                 if details.get("kind") == "approval":
                     again.append(call)
@@ -360,16 +397,20 @@ class Loop:
             if result is not None:
                 done[call.id or ""] = result
                 self._record(CallFinished(result))
+                if state.budget is not None and not history.over:
+                    state.budget.count(call.name if found is None else found.name)
         if again:
             results, _ = await self._calls(again, state, context, RepeatGuard())
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-            talk.append(ResultsMessage(for_model((done[c.id or ""] for c in last.calls), state.mark)))
+            talk.append(
+                ResultsMessage(for_model((done[c.id or ""] for c in last.calls), state.mark, last.calls))
+            )
 
     async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""
-        self._record(Notice(text=f"{over} are used up", detail=asdict(over)))
+        self._record(Notice(text=f"{over}{USED_UP}", detail=asdict(over)))
         self._say(talk, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
         try:
             message = await self._model_turn(talk, state, allow_tools=False)
@@ -377,8 +418,7 @@ class Loop:
             return Ended("limit", ending.begun, f"{over}; then: {failure}")
         for call in message.calls:
             # A model may call in spite of being told not to; the call still gets its one result.
-            error = PermissionDenied(f"{call.name} did not run: the budget is used up ({over})")
-            self._record(CallFinished(_failed(call, error)))
+            self._record(CallFinished(_failed(call, _used_up(call, str(over)))))
         return Ended("limit", message.text or ending.begun, str(over), ending.read(message.text))
 
     # -- parts --------------------------------------------------------------------------------
@@ -415,6 +455,12 @@ def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple
         elif left and left[0].name == part.name and left[0].arguments is part.arguments:
             out.append(left.pop(0))
     return tuple(out)
+
+
+def _used_up(call: ToolCall, over: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{call.name} did not run: the budget is used up ({over})", details={BEYOND: "budget"}
+    )
 
 
 def _failed(call: ToolCall, error: ToolError) -> ToolResult:

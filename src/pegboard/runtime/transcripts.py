@@ -13,6 +13,7 @@ from pegboard.core.events import (
     ContextCompacted,
     Event,
     ModelReplied,
+    Notice,
     PermissionRequested,
     RunFinished,
     RunStarted,
@@ -21,6 +22,7 @@ from pegboard.core.events import (
 from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
+from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
 
 
@@ -39,6 +41,9 @@ class History:
         turns: model turns so far.
         labels: taint labels of everything that the messages hold.
         call_ids: ids that calls have used.
+        made: calls of the last run that have their result, by tool; without those beyond a limit.
+        noticed: limits of which the last run was given a notice.
+        over: the limit that the last run has used up, as told; empty where none is.
         said: whether the last run's task stands in the messages.
         mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
@@ -55,6 +60,9 @@ class History:
     turns: int = 0
     labels: set[str] = field(default_factory=set[str])
     call_ids: set[str] = field(default_factory=set[str])
+    made: dict[str, int] = field(default_factory=dict[str, int])
+    noticed: set[str] = field(default_factory=set[str])
+    over: str = ""
     said: bool = False
     mark: str = ""
     run: RunStarted | None = None
@@ -89,6 +97,8 @@ def fold(events: Iterable[Event]) -> History:
                 if result.notes.labels:
                     history.labels.update(result.notes.labels)
                 waits.discard(result.call_id)
+                if result.error is None or BEYOND not in result.error.details:
+                    history.made[result.tool] = history.made.get(result.tool, 0) + 1
                 if calls and not waits:
                     _close(history, calls)
                     calls = ()
@@ -102,7 +112,8 @@ def fold(events: Iterable[Event]) -> History:
                 calls = ()
                 history.mark = str(event.detail.get("mark", ""))
                 history.run, history.finished = event, None
-                history.turns, history.said = 0, False
+                history.turns, history.said, history.over = 0, False, ""
+                history.made, history.noticed = {}, set()
                 spent.clear()
             case PermissionRequested():
                 # The first one: a call that goes on waiting is asked about again and keeps its key.
@@ -111,6 +122,10 @@ def fold(events: Iterable[Event]) -> History:
                 history.messages = list(compact(history.messages, event.budget_tokens).messages)
             case RunFinished():
                 history.finished = event
+            case Notice() if "limit" in event.detail:
+                history.noticed.add(event.detail["limit"])
+                if event.text.endswith(USED_UP):
+                    history.over = event.text.removesuffix(USED_UP)
             case _:
                 pass
     history.usage = Usage.total(spent)
@@ -129,7 +144,7 @@ def closing(history: History) -> ResultsMessage:
 def _results(history: History, calls: tuple[ToolCall, ...]) -> ResultsMessage:
     done = history.done
     results = [done.get(c.id or "") or interrupted(c, history.started, history.waiting) for c in calls]
-    return ResultsMessage(for_model(results, history.mark))
+    return ResultsMessage(for_model(results, history.mark, calls))
 
 
 def _close(history: History, calls: tuple[ToolCall, ...]) -> None:

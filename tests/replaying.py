@@ -1,4 +1,4 @@
-"""Every run of these tests is replayed, and every provider would take its transcript (issue 3, done means)."""
+"""Every run of every test is replayed, and every provider would take its transcript (issue 3, done means)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from pegboard.app.agent import Agent
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.events import Event, RunStarted
-from pegboard.runtime.replay import replay
-from pegboard.runtime.transcripts import closing, fold
-from tests.runtime.transcripts import valid
 
 
 @pytest.fixture(autouse=True)
 def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep what each run records; behind the test replay it from its stored form and validate it."""
+    from pegboard.app.agent import Agent
+
     kept: list[list[Event]] = []
     alone = Agent._alone
 
@@ -37,6 +35,10 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def again(events: list[Event]) -> None:
     """The last run of some events, replayed and validated."""
+    from pegboard.runtime.replay import replay
+    from pegboard.runtime.transcripts import closing, fold
+    from tests.runtime.transcripts import valid
+
     stored = [event_from_dict(event_to_dict(e)) for e in events]
     started = [e for e in stored if isinstance(e, RunStarted)]
     if not started:

@@ -1,0 +1,183 @@
+"""Limits hold over a run that is taken up again: every counter goes on (ledger G-09, K-51, G-10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pegboard import Agent, Limits, tool
+from pegboard.core.approval import Approved, SuspendAll
+from pegboard.core.codec import event_from_dict, event_to_dict
+from pegboard.core.effects import PURE, Effect
+from pegboard.core.events import CallFinished, Event, ModelReplied, Notice, RunFinished, RunResumed
+from pegboard.models import ScriptedModel
+from pegboard.ports.store import Entry
+from pegboard.runtime.replay import replay
+from pegboard.store.logs import active_s
+from tests.ledger import owes
+
+
+@tool(effects=PURE)
+async def look(n: int) -> str:
+    """Look."""
+    return f"seen {n}"
+
+
+@tool(effects=[Effect("write", "log.txt")])
+async def write(n: int) -> str:
+    """Write."""
+    return f"wrote {n}"
+
+
+def calls(*numbers: int, name: str = "look", **more: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": {"n": n}} for n in numbers], **more}
+
+
+def until(events: list[Event], kind: type[Event], count: int = 1) -> list[Event]:
+    """The events up to the `count`th of a kind, as a kill behind it leaves them."""
+    places = [n for n, e in enumerate(events) if isinstance(e, kind)]
+    return [event_from_dict(event_to_dict(e)) for e in events[: places[count - 1] + 1]]
+
+
+async def go_on(turns: list[Any], events: list[Event], limits: Limits, **options: Any) -> list[Event]:
+    """The new events of the run, taken up by another process; the whole of it replays."""
+    agent = Agent(tools=[look, write], model=ScriptedModel(turns), limits=limits, mode="full")
+    run = events[0].run  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    later = [e async for e in agent.resume(run, events, **options)]  # pyright: ignore[reportUnknownArgumentType]
+    kept = [event_from_dict(event_to_dict(e)) for e in agent.session("s")]
+    assert (await replay(kept, run)).events == len(kept)  # pyright: ignore[reportUnknownArgumentType]
+    return later
+
+
+async def begun(turns: list[Any], limits: Limits) -> list[Event]:
+    agent = Agent(tools=[look, write], model=ScriptedModel(turns), limits=limits, mode="full")
+    await agent.run("go", session="s")
+    return agent.session("s")
+
+
+def ended(events: list[Event]) -> RunFinished:
+    assert isinstance(events[-1], RunFinished)
+    return events[-1]
+
+
+@owes("G-09", "K-51")
+async def test_turns_and_money_go_on_and_end_with_an_answer_without_tools() -> None:
+    turn = calls(1, usage={"cost_usd": 0.4})
+    limits = Limits(turns=9, money=1.0)
+    events = until(
+        await begun([turn, calls(2, usage={"cost_usd": 0.4}), calls(3), {"text": "x"}], limits),
+        CallFinished,
+        2,
+    )
+
+    later = await go_on([calls(3, usage={"cost_usd": 0.4}), {"text": "what I have"}], events, limits)
+
+    assert (ended(later).status, ended(later).answer) == ("limit", "what I have")
+    assert ended(later).error == "$1.2000 of $1.0000"
+    assert ended(later).usage.requests == 4
+
+
+@owes("G-09")
+async def test_calls_made_before_count_and_refused_ones_do_not() -> None:
+    limits = Limits(tool_calls={"look": 3}, calls=4)
+    first = await begun([calls(1, 2), calls(1, name="write"), calls(3, 4), {"text": "x"}], limits)
+    refused = [e.result.ok for e in first if isinstance(e, CallFinished)]
+    assert refused == [True, True, True, False, True]
+    events = until(first, CallFinished, 3)
+
+    later = await go_on([calls(5, 6, name="write"), calls(7), {"text": "end"}], events, limits)
+
+    told = [e.result for e in later if isinstance(e, CallFinished)]
+    assert sorted(r.ok for r in told) == [False, False, True]
+    assert any("4 of 4 tool calls of this run are used up" in r.text for r in told)
+
+
+@owes("G-09", "args-29")
+async def test_a_limit_holds_whatever_the_model_calls_the_tool() -> None:
+    names = ["look", "functions.look", "LOOK"]
+    turns = [{"calls": [{"name": name, "arguments": {"n": 1}}]} for name in names]
+
+    events = await begun([*turns, {"text": "end"}], Limits(tool_calls={"look": 2}))
+
+    assert [e.result.ok for e in events if isinstance(e, CallFinished)] == [True, True, False]
+    kept = [event_from_dict(event_to_dict(e)) for e in events]
+    assert (await replay(kept, kept[0].run)).events == len(kept)  # pyright: ignore
+
+
+@owes("G-09", "K-51")
+@pytest.mark.parametrize("spent_s", [0.0, 59.9996, 61.25])
+async def test_seconds_go_on_where_the_process_before_left_them(spent_s: float) -> None:
+    limits = Limits(wall_s=60)
+    events = until(await begun([calls(1), {"text": "x"}], limits), CallFinished)
+
+    later = await go_on([{"text": "now"}], events, limits, spent_s=spent_s)
+
+    resumed = next(e for e in later if isinstance(e, RunResumed))
+    assert resumed.detail.get("spent_s", 0.0) == round(spent_s, 3)
+    assert ended(later).status == ("done" if spent_s < 59 else "limit")
+    if spent_s > 61:
+        assert ended(later).error == "61 of 60 s"
+
+
+@owes("G-09")
+async def test_the_notice_of_a_limit_comes_once_over_all_parts() -> None:
+    limits = Limits(turns=5)
+    turns: list[Any] = [calls(n) for n in range(5)]
+    events = until(await begun([*turns, {"text": "x"}], limits), ModelReplied, 5)
+    assert [e.text for e in events if isinstance(e, Notice)] == ["4 of 5 turns are used"]
+
+    later = await go_on([{"text": "x"}], events, limits)
+
+    assert [e.text for e in later if isinstance(e, Notice)] == ["5 of 5 turns are used up"]
+
+
+@owes("K-51", "G-10")
+async def test_a_process_that_ended_at_the_last_word_ends_at_the_limit_and_runs_nothing_more() -> None:
+    limits = Limits(turns=1)
+    whole = await begun([calls(1), {"text": "what I have"}], limits)
+    spoken = until(whole, ModelReplied, 2)
+
+    later = await go_on([], spoken, limits)
+
+    assert (ended(later).status, ended(later).answer) == ("limit", "what I have")
+    stubborn = await begun([calls(1), calls(2, name="write")], limits)
+    called = until(stubborn, ModelReplied, 2)
+    later = await go_on([{"text": "at last"}], called, limits)
+    refused = [e.result for e in later if isinstance(e, CallFinished)]
+    assert [r.ok for r in refused] == [False]
+    assert "the budget is used up" in refused[0].text
+    assert ended(later).status == "limit"
+
+
+@owes("G-09")
+async def test_a_run_that_waited_in_this_process_goes_on_with_its_seconds() -> None:
+    agent = Agent(
+        tools=[write], mode="ask", approver=SuspendAll(), limits=Limits(wall_s=60),
+        model=ScriptedModel([calls(1, name="write"), {"text": "done"}]),
+    )  # fmt: skip
+    answer = await agent.run("go", session="s")
+    key = answer.pending[0]["pending"]
+
+    later = [e async for e in agent.resume(answer.run_id, agent.session("s"), answers={key: Approved()})]
+
+    resumed = next(e for e in later if isinstance(e, RunResumed))
+    assert 0 <= resumed.detail.get("spent_s", 0.0) < 60
+    assert ended(later).status == "done"
+    assert (await replay(agent.session("s"), answer.run_id)).finished == later[-1]
+
+
+def test_the_seconds_of_a_run_are_those_of_its_parts() -> None:
+    def entry(kind: str, at: float) -> Entry:
+        return Entry(seq=1, run="r", type=kind, at=at, digest="", mac="", body=None)
+
+    parts = [
+        entry("run.started", 10),
+        entry("model.replied", 13.5),
+        entry("run.resumed", 900),
+        entry("notice", 901),
+    ]
+
+    assert active_s(parts) == 4.5
+    assert active_s(parts[:1]) == 0
+    assert active_s([]) == 0
