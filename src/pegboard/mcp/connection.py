@@ -240,11 +240,14 @@ class Connection:
         error = _first(error)
         if isinstance(error, PegboardError):
             text = error.message if isinstance(error, ToolError) else str(error)
-            return (
-                Unavailable(f"MCP server {self.config.name!r}: {text}")
-                if self.config.name not in text
-                else error
+            if self.config.name in text:
+                return error
+            hint = (
+                error.hint.replace("NAME", self.config.name)
+                if isinstance(error, ToolError) and error.hint
+                else ""
             )
+            return Unavailable(f"MCP server {self.config.name!r}: {text}", hint=hint)
         if self._status == 401:
             return Unavailable(
                 f"MCP server {self.config.name!r} wants a login (HTTP 401)",
