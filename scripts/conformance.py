@@ -74,7 +74,10 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 def bounded(command: list[str], limit_s: float = LEG_S) -> str:
     """What a command prints; what it had printed by then where it takes longer than that."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
+        # A single scenario is told on standard error, a whole leg on standard output.
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=limit_s
+        )
         return done.stdout
     except subprocess.TimeoutExpired as late:
         print(f"ended after {limit_s:g} s: {' '.join(command[-8:])}")

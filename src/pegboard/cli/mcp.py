@@ -274,7 +274,7 @@ async def _test(servers: list[MCPServer], *, accept: bool, options: Options) -> 
                 row["tools"] = [t.name for t in outcome]
                 row["changed"] = _changed(server, accept=accept)
             else:
-                row["error"] = outcome.message
+                row["error"] = f"{outcome.message}. {outcome.hint}" if outcome.hint else outcome.message
                 row["stderr"] = server.stderr[-1000:]
             report.append(row)
     finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
     OAuthToken,
 )
 from pydantic import AnyUrl, ValidationError
@@ -50,6 +52,8 @@ class FileTokens:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """See TokenStorage."""
         self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
+        # `expires_in` counts from now, and another process will read this later.
+        self._write("expires_at", None if tokens.expires_in is None else time.time() + tokens.expires_in)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """See TokenStorage."""
@@ -62,6 +66,25 @@ class FileTokens:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """See TokenStorage."""
         self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    @property
+    def expires_at(self) -> float | None:
+        """Seconds since the epoch at which the access token ends; None = nobody said."""
+        found = self._read().get("expires_at")
+        return float(found) if isinstance(found, int | float) else None
+
+    def endpoints(self) -> OAuthMetadata | None:
+        """The authorisation server that the tokens came from, so that they can be renewed there."""
+        found = self._read().get("endpoints")
+        try:
+            return None if found is None else OAuthMetadata.model_validate(found)
+        except ValidationError:
+            return None
+
+    def keep_endpoints(self, found: OAuthMetadata | None) -> None:
+        """Keep it beside the tokens; nothing where none are kept."""
+        if found is not None and self.path.exists():
+            self._write("endpoints", found.model_dump(mode="json", exclude_none=True))
 
     def forget(self) -> bool:
         """Drop everything; whether there was anything."""
@@ -191,10 +214,12 @@ async def interactive_auth(
         if client_id and await tokens.get_client_info() is None:
             known = OAuthClientInformationFull(client_id=client_id, redirect_uris=[AnyUrl(back)])
             await tokens.set_client_info(known)
-        yield OAuthClientProvider(
+        provider = OAuthClientProvider(
             url, _metadata(back, scope), tokens, redirect_handler=redirect,
             callback_handler=lambda: listener.wait(timeout_s), client_metadata_url=metadata_url,
         )  # fmt: skip
+        yield provider
+        tokens.keep_endpoints(provider.context.oauth_metadata)
     finally:
         await listener.aclose()
 
@@ -203,15 +228,29 @@ def silent_auth(url: str, tokens: FileTokens) -> OAuthClientProvider:
     """Authorisation from kept tokens, refreshed where that is possible; it never bothers a person."""
 
     async def nobody(address: str = "") -> Any:
-        raise Unavailable("the login has ended", hint="Run: pegboard mcp login NAME")
+        raise Unavailable("the login has ended", hint="Log in again: pegboard mcp login NAME")
 
-    return OAuthClientProvider(
+    return _Kept(
+        tokens,
         url,
         _metadata("http://127.0.0.1/callback", None),
         tokens,
         redirect_handler=nobody,
         callback_handler=nobody,
     )
+
+
+class _Kept(OAuthClientProvider):
+    """Knows from an earlier process when the token ends and where it is renewed, which the package forgets."""
+
+    def __init__(self, kept: FileTokens, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._kept = kept
+
+    async def _initialize(self) -> None:
+        await super()._initialize()
+        self.context.token_expiry_time = self._kept.expires_at
+        self.context.oauth_metadata = self.context.oauth_metadata or self._kept.endpoints()
 
 
 def openable(address: str) -> str:

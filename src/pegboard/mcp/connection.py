@@ -59,6 +59,7 @@ class Connection:
         self._ready: asyncio.Future[None] | None = None
         self._asking = Asking(self.config.name)
         self._active = 0
+        self._status = 0
 
     @property
     def stderr(self) -> str:
@@ -201,7 +202,11 @@ class Connection:
         from pegboard.mcp.http import http_transport
 
         config = replace(self.config, transport=transport)
-        async with http_transport(config, self._server.auth) as (read, write):
+
+        def answered(status: int) -> None:
+            self._status = status
+
+        async with http_transport(config, self._server.auth, answered=answered) as (read, write):
             yield JSONRPCDispatcher(read, write)
 
     def _new_session(self, dispatcher: Any) -> Session:
@@ -235,13 +240,21 @@ class Connection:
         error = _first(error)
         if isinstance(error, PegboardError):
             text = error.message if isinstance(error, ToolError) else str(error)
-            return (
-                Unavailable(f"MCP server {self.config.name!r}: {text}")
-                if self.config.name not in text
-                else error
+            if self.config.name in text:
+                return error
+            hint = (
+                error.hint.replace("NAME", self.config.name)
+                if isinstance(error, ToolError) and error.hint
+                else ""
+            )
+            return Unavailable(f"MCP server {self.config.name!r}: {text}", hint=hint)
+        if self._status == 401:
+            return Unavailable(
+                f"MCP server {self.config.name!r} wants a login (HTTP 401)",
+                hint=f"Log in: pegboard mcp login {self.config.name}; or give its token under headers.",
             )
         process = self._process
-        how = ""
+        how = f" (HTTP {self._status})" if self._status >= 400 else ""
         if process is not None and process.exit_code is not None:
             how = f" (exit status {process.exit_code})"
         return Unavailable(

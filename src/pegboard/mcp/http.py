@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,11 +18,19 @@ MAX_BODY: Final = 16 * 1024 * 1024
 _SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")
 
 
+def _nobody(status: int) -> None:
+    """Where statuses go that nobody asks for."""
+
+
 @asynccontextmanager
 async def http_transport(
-    config: ServerConfig, auth: httpx2.Auth | None = None
+    config: ServerConfig, auth: httpx2.Auth | None = None, *, answered: Callable[[int], None] = _nobody
 ) -> AsyncGenerator[tuple[Any, Any]]:
     """The stream pair of an HTTP server.
+
+    Args:
+        config, auth: whose settings and credentials hold.
+        answered: told the status of each answer: what package `mcp` makes of a refusal does not say which it was.
 
     Raises:
         ConfigError: credentials would go unencrypted to another machine.
@@ -35,14 +43,14 @@ async def http_transport(
             timeout: httpx2.Timeout | None = None,
             auth: httpx2.Auth | None = None,
         ) -> httpx2.AsyncClient:
-            return _client(headers or {}, auth, timeout)
+            return _client(headers or {}, auth, timeout, answered)
 
         async with sse_client(
             config.url, headers=dict(config.headers), httpx_client_factory=factory, auth=auth
         ) as streams:
             yield streams
         return
-    async with _client(config.headers, auth, httpx2.Timeout(30.0, read=None)) as client:
+    async with _client(config.headers, auth, httpx2.Timeout(30.0, read=None), answered) as client:
         async with streamable_http_client(
             config.url, http_client=client, max_sse_event_size=MAX_BODY
         ) as streams:
@@ -69,23 +77,28 @@ def _is_loopback(host: str) -> bool:
 
 
 def _client(
-    headers: Mapping[str, str], auth: httpx2.Auth | None, timeout: httpx2.Timeout | None
+    headers: Mapping[str, str],
+    auth: httpx2.Auth | None,
+    timeout: httpx2.Timeout | None,
+    answered: Callable[[int], None],
 ) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers=dict(headers), auth=auth, timeout=timeout or httpx2.Timeout(30.0), trust_env=False,
-        transport=_Bounded(httpx2.AsyncHTTPTransport(), MAX_BODY), follow_redirects=False,
+        transport=_Bounded(httpx2.AsyncHTTPTransport(), MAX_BODY, answered), follow_redirects=False,
     )  # fmt: skip
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
     """Ends a response whose single document or event is over the limit, while it arrives."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: int) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: int, answered: Callable[[int], None]) -> None:
         self._inner = inner
         self._limit = limit
+        self._answered = answered
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
+        self._answered(response.status_code)
         response.stream = _BoundedStream(response.stream, self._limit)
         return response
 

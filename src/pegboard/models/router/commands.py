@@ -84,12 +84,15 @@ def _command_at(request: Request, start: int, end: int, *, need_program: bool) -
     text = request.copy(start, end).strip().rstrip("。，,")
     first = text.split()[0] if text.split() else ""
     if need_program:
-        known = first in PROGRAMS and (
-            first not in PROSE_PROGRAMS
-            or re.match("\\S+\\s+[-\ue000-\ue006]", request.masked[start:end].strip()) is not None
-            or (start > 0 and first == "make")
-            # A word of English alone is a program where a clause orders it and says no more.
-            or (text.rstrip(".!?") == first and _ORDERED.search(request.masked[:start]) is not None)
+        known = (
+            first in PROGRAMS
+            and (
+                first not in PROSE_PROGRAMS
+                or re.match("\\S+\\s+[-\ue000-\ue006]", request.masked[start:end].strip()) is not None
+                or (start > 0 and first == "make")
+                # A word of English alone is a program where a clause orders it and says no more.
+                or (text.rstrip(".!?") == first and _ORDERED.search(request.masked[:start]) is not None)
+            )
         )
         if not known and not first.startswith("./"):
             return None
