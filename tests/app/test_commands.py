@@ -18,11 +18,15 @@ from pegboard.app.snapshots import JournalSnapshots
 from pegboard.app.wiring import Wiring
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
+from pegboard.config.sandbox import SandboxSettings
 from pegboard.core.approval import AllowOnce
 from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
+from pegboard.core.provide import Provided
+from pegboard.core.shaping import Shaper
 from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
-from pegboard.ports.shell import Shell
+from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
+from pegboard.process.limits import MIB, Limits
 from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
 
@@ -191,3 +195,30 @@ def test_the_charset_of_the_locale_is_tried_where_it_is_not_utf_8() -> None:
     assert locale_charsets({"LANG": "de_DE.ISO-8859-1", "LC_ALL": "C.UTF-8"}) == ()
     assert locale_charsets({"LANG": "ja_JP.eucJP"}) == ("euc_jp",)
     assert locale_charsets({"LANG": "xx.nonsense"}) == () == locale_charsets({})
+
+
+@owes("D-59", "X-44")
+def test_the_limits_and_folders_of_the_settings_hold_in_the_sandbox(tmp_path: Path) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "f").write_text("beside\n")
+    config = Config(
+        read_only_dirs=(str(beside), "/"),
+        confinement=SandboxSettings(limits=Limits(file_bytes=MIB, open_files=64)),
+        require_sandbox=True,
+    )
+    root = tmp_path / "ws"
+    root.mkdir()
+    wiring = Wiring(workspace=root, policy=Policy(), provided=Provided(), shaper=Shaper())
+    choice = choose_backend(wiring, root, Paths.of({"HOME": str(tmp_path / "home")}), config)
+    shell = CommandShell(root, backend=choice.backend, environment={"PATH": "/usr/bin:/bin"})
+
+    async def work() -> ExecOutcome:
+        command = f"ulimit -n; head -c 3M /dev/zero > big; stat -c %s big; cat {beside}/f; echo x > {beside}/f; ls /root"
+        return await shell.run(ExecRequest(command=command))
+
+    outcome = asyncio.run(work())
+
+    assert outcome.stdout == "64\n1048576\nbeside\n"
+    assert "Read-only file system" in outcome.stderr
+    assert (beside / "f").read_text() == "beside\n"

@@ -195,7 +195,9 @@ def test_a_run_is_undone_previewed_and_redone(pegboard: Run, script: str, worksp
 
     assert "would be undone: 2 file changes" in preview.out
     assert untouched == after
-    assert set(json.loads(undone.out)) == {"applied", "changes", "kept", "conflicts", "missed", "entries"}
+    assert set(json.loads(undone.out)) == {
+        "applied", "changes", "kept", "conflicts", "missed", "entries", "made_dirs", "removed_dirs",
+    }  # fmt: skip
     assert back == before
     assert "redone: 2 file changes" in redone.out
     assert tree(workspace) == after
@@ -221,6 +223,29 @@ def test_the_last_call_and_a_call_by_id_are_undone_and_later_edits_kept(
     assert (workspace / "c.txt").read_text() == "mine now"
 
 
+@owes("G-02")
+def test_what_can_be_undone_is_listed_the_newest_first(pegboard: Run, workspace: Path) -> None:
+    assert "no change of files" in pegboard("undo", "--list").out
+    call = json.loads(pegboard("call", "write_file", "path=c.txt", "content=one", "--json").out)["call_id"]
+    pegboard("call", "exec", "command=mkdir only-a-folder")
+    pegboard("undo", "--last")
+
+    rows = json.loads(pegboard("undo", "--list", "--json").out)
+    table = pegboard("undo", "--list").out.splitlines()
+
+    assert not (workspace / "only-a-folder").exists()
+    assert [(row["type"], row["holds"]) for row in rows] == [
+        ("undo", True),
+        ("exec", False),
+        ("commit", True),
+    ]
+    assert rows[1]["made_dirs"] == ["only-a-folder"]
+    assert (rows[2]["call"], rows[2]["files"][0]["path"]) == (call, "c.txt")
+    assert "mkdir only-a-folder" in table[2]
+    assert table[2].rstrip().endswith("undone")
+    assert "create c.txt" in table[3]
+
+
 def test_an_unknown_id_is_not_undone(pegboard: Run) -> None:
     done = pegboard("undo", "call_none")
 
@@ -230,11 +255,12 @@ def test_an_unknown_id_is_not_undone(pegboard: Run) -> None:
 
 def test_the_history_verifies_and_a_changed_record_is_found(pegboard: Run, home: Path) -> None:
     import sqlite3
+    from contextlib import closing
 
     pegboard("call", "read_file", "path=a.txt")
     good = pegboard("audit", "verify")
     exported = events(pegboard("audit", "export").out)
-    with sqlite3.connect(home / ".local/state/pegboard/history.sqlite") as db:
+    with closing(sqlite3.connect(home / ".local/state/pegboard/history.sqlite")) as db, db:
         db.execute("UPDATE entries SET type='forged' WHERE seq=1")
     db.close()
     bad = pegboard("audit", "verify")

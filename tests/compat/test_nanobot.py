@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,7 +89,7 @@ class DatabaseQueryTool(BaseTool):
     async def run(self, sql: str, limit: int = 100) -> str:
         if not sql.strip().upper().startswith("SELECT"):
             return "Error: 只允许 SELECT 查询"
-        with sqlite3.connect(self.db_url) as connection:
+        with closing(sqlite3.connect(self.db_url)) as connection, connection:
             rows = connection.execute(f"{sql} LIMIT {limit}").fetchall()
         connection.close()
         return json.dumps(rows, ensure_ascii=False)
@@ -97,7 +98,7 @@ class DatabaseQueryTool(BaseTool):
 @pytest.fixture
 def database(tmp_path: Path) -> str:
     path = str(tmp_path / "orders.db")
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE orders (item TEXT)")
         connection.executemany("INSERT INTO orders VALUES (?)", [("茶",), ("米",)])
     connection.close()

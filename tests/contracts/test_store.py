@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,7 +248,7 @@ def test_a_file_that_is_no_store_or_a_newer_ones_is_named(tmp_path: Path) -> Non
     with pytest.raises(StoreError, match=r"cannot open the store .*bad"):
         SqliteStore(tmp_path / "bad")
     SqliteStore(tmp_path / "new").close()
-    with sqlite3.connect(tmp_path / "new") as db:
+    with closing(sqlite3.connect(tmp_path / "new")) as db, db:
         db.execute("PRAGMA user_version=99")
     db.close()
     with pytest.raises(StoreError, match="newer Pegboard"):

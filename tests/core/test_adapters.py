@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from pytest import raises
 
 from pegboard import PURE, BuildError, Executor, Toolkit
 from pegboard.core.adapters import adapt, level_of, result_of, takes_call
+from pegboard.core.content import Text
 from tests.ledger import owes
 
 
@@ -164,3 +166,69 @@ def test_values_that_are_no_known_result_stay_as_they_are() -> None:
     assert result_of({"content": "plain text"}) == {"content": "plain text"}
     assert result_of([1]) == [1]
     assert result_of("x") == "x"
+
+
+def test_what_has_no_function_is_no_tool_and_a_class_that_needs_arguments_says_so() -> None:
+    class Needy(Runs):
+        def __init__(self, database: str) -> None:
+            self.database = database
+
+    with raises(BuildError, match="no name with an execute or run method"):
+        adapt(SimpleNamespace(name="x"))
+    with raises(BuildError, match="Needy cannot be made without arguments"):
+        Toolkit([Needy])
+
+
+async def test_a_blocking_tool_may_fail_or_give_something_to_wait_for() -> None:
+    async def later(value: str) -> str:
+        if value == "bad":
+            raise KeyError(value)
+        return value
+
+    class Blocks(Executes):
+        name = "blocks"
+        parameters = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}  # noqa: RUF012
+
+        def execute(self, **kwargs: Any) -> Any:
+            if kwargs["n"] == "worse":
+                raise ValueError("it is worse")
+            return later(kwargs["n"])
+
+    tools = Executor([Blocks()], mode="full")
+
+    assert str(await tools.call("blocks", {"n": "good"})) == "good"
+    assert "KeyError" in str(await tools.call("blocks", {"n": "bad"}))
+    assert "it is worse" in str(await tools.call("blocks", {"n": "worse"}))
+
+
+async def test_a_tool_without_a_signal_is_cancelled_like_any_other() -> None:
+    begun = asyncio.Event()
+
+    class Waits(Executes):
+        name = "waits"
+
+        async def execute(self, **kwargs: Any) -> Any:
+            begun.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(Executor([Waits()], mode="full").call("waits", {"n": 1}))
+    await begun.wait()
+    task.cancel()
+
+    with raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_builtin_function_takes_its_arguments_by_name() -> None:
+    """`dict` is a function whose parameters Python cannot tell."""
+    one = {"name": "gather", "description": "Gather.", "execute": dict,
+           "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}  # fmt: skip
+
+    assert not takes_call(dict)
+    assert (await Executor([one], mode="full").call("gather", {"a": 1})).data == {"a": 1}
+
+
+def test_blocks_in_a_content_dict_stay_what_they_are() -> None:
+    result = result_of({"content": [Text("one"), {"type": "text", "text": "two"}]})
+
+    assert result.content == (Text("one"), Text("two"))

@@ -59,6 +59,7 @@ effects = st.builds(
     st.booleans(),
     st.sampled_from([None, "allow", "ask", "deny"]),
     words,
+    words,
 )
 # Contents are left out of records (decisions 17), so a change comes back without them.
 changes = st.builds(

@@ -188,3 +188,11 @@ def test_a_search_over_five_thousand_tools_costs_less_than_a_plain_scan() -> Non
     ours, floor = tool_search.speed(*tool_search.load(SHARED / "data"))
 
     assert ours < floor
+
+
+def test_a_property_whose_schema_is_true_is_found_by_its_name() -> None:
+    whole = {"type": "object", "properties": {"zeppelin": True, "other": {"type": "string"}}}
+    one = Tool(lambda **given: "", name="odd", description="Odd.", parameters=whole, effects=PURE)
+    index = ToolIndex(Toolkit([one, *many(5)]))
+
+    assert [found.name for found in index.search("zeppelin", limit=1)] == ["odd"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard import Executor, Inject, ReadPath, tool
+from pegboard import Executor, Inject, ReadPath, Url, tool
 from pegboard.ports.files import Files
 from tests.ledger import owes
 
@@ -55,3 +55,18 @@ async def test_a_tool_that_opens_through_the_files_port_gets_the_path_as_it_came
         return path
 
     assert str(await Executor([look], workspace=tmp_path).call("look", {"path": "./a.txt"})) == "./a.txt"
+
+
+async def test_no_paths_at_all_and_targets_that_are_none_stay_as_they_are(tmp_path: Path) -> None:
+    @tool
+    def reach(many: list[ReadPath], url: Url = "") -> str:
+        """Reach."""
+        return f"{many} {url}"
+
+    door = Executor([reach], workspace=tmp_path, mode="full")
+
+    assert str(await door.call("reach", {"many": []})) == "[] "
+    assert (
+        str(await door.call("reach", {"many": [], "url": "https://example.org/a"}))
+        == "[] https://example.org/a"
+    )

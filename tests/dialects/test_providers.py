@@ -363,7 +363,7 @@ def test_gemini_results_hold_outputs_errors_and_pictures_behind_them() -> None:
 def test_gemini_stop_reasons_and_blocked_prompts() -> None:
     assert gemini.decode_message(candidate(reason="MAX_TOKENS")).stop == "length"
     assert gemini.decode_message(candidate(reason="SAFETY")).stop == "filtered"
-    assert gemini.decode_message(candidate(reason="MALFORMED_FUNCTION_CALL")).stop == "error"
+    assert gemini.decode_message(candidate(reason="MALFORMED_FUNCTION_CALL")).stop == "malformed"
     assert gemini.decode_message(candidate(reason=None)).stop == "end"
     assert gemini.decode_message(candidate({}, {"text": ""})).content == ()
     assert gemini.decode_message({"promptFeedback": {"blockReason": "SAFETY"}}).stop == "filtered"

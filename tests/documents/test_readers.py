@@ -16,6 +16,8 @@ import openpyxl
 import pptx
 import pypdf
 import pytest
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
 from PIL import Image as Pillow
 
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
@@ -226,6 +228,82 @@ async def test_a_word_document_keeps_headings_lists_and_tables_in_order(reader: 
         "| a\\|b |  |  |\n| --- | --- | --- |\n|  |  | end |\n\nafter"
     )
     assert "no meaning" in found.note
+
+
+def element(name: str, *inner: Any, text: str = "", **attributes: str) -> Any:
+    """One element of Word's XML."""
+    made = OxmlElement(name)
+    if text:
+        made.text = text
+    for key, value in attributes.items():
+        made.set(qn(key.replace("_", ":")), value)
+    for below in inner:
+        made.append(below)
+    return made
+
+
+def words(text: str, name: str = "w:t") -> Any:
+    return element("w:r", element(name, text=text))
+
+
+@owes("D-17")
+async def test_a_word_document_hides_no_text_in_controls_links_changes_or_cells(
+    reader: DocumentReader,
+) -> None:
+    document = docx.Document()
+    body = document.element.body
+    body.insert(0, element("w:sdt", element("w:sdtContent", element("w:p", words("in a control")))))
+    paragraph = document.add_paragraph("see ")._p
+    rel = document.part.relate_to(
+        "https://example.org/x", "http://schemas.openxmlformats.org/officeDocument/2006/relationships/hyperlink",
+        is_external=True,
+    )  # fmt: skip
+    paragraph.append(element("w:hyperlink", words("this"), r_id=rel))
+    paragraph.append(element("w:ins", words(" and new")))
+    paragraph.append(element("w:del", words(" and old", "w:delText")))
+    cells = document.add_table(2, 2)
+    cells.cell(0, 0).text = "a|b"
+    cells.cell(0, 1).add_table(1, 1).cell(0, 0).text = "nested"
+    cells.cell(1, 0).merge(cells.cell(1, 1)).text = "wide"
+
+    found = await reader.read("docx", saved(document))
+
+    assert found.text == (
+        "in a control\n\nsee [this](https://example.org/x) and new\n\n"
+        "| a\\|b | nested |\n| --- | --- |\n| wide |  |"
+    )
+
+
+async def test_a_workbook_with_a_chart_sheet_and_a_hidden_one_is_read(reader: DocumentReader) -> None:
+    book = openpyxl.Workbook()
+    book.create_chartsheet("Chart")
+    hidden = book.create_sheet("Rates")
+    hidden["A1"], hidden.sheet_state = 7, "hidden"
+
+    assert "## Sheet 2: Rates (hidden)\n\n|  | A |" in (await reader.read("xlsx", saved(book))).text
+
+
+@pytest.mark.parametrize(
+    ("inner", "says"), [("EncryptedPackage", "encrypted"), ("WordDocument", "old binary form")]
+)
+async def test_a_locked_or_old_office_file_is_told_as_such(
+    reader: DocumentReader, inner: str, says: str
+) -> None:
+    data = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500) + inner.encode("utf-16-le")
+
+    with pytest.raises(Unsupported, match=says):
+        await reader.read("docx", data)
+
+
+async def test_entities_far_behind_spaces_are_found(reader: DocumentReader) -> None:
+    padded = b" " * 300_000 + b'<!DOCTYPE x [<!ENTITY a "b">]><x/>'
+
+    with pytest.raises(Unsupported, match="XML entities"):
+        await reader.read("xlsx", archive(**{"xl/workbook.xml": padded}))
+
+
+async def test_a_long_cell_of_a_csv_is_no_damage(reader: DocumentReader) -> None:
+    assert "x" * 3_000_000 in (await reader.read("csv", b"a,b\n" + b"x" * 3_000_000 + b",1\n")).text
 
 
 @owes("D-17")

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from pegboard.files.recovery import recover
 from pegboard.files.undo import Last, undo
 from pegboard.ports.files import Delete, Move, Write
 from tests.files.test_commit import tree
+from tests.files.test_snapshot import run, with_folders
 from tests.ledger import owes
 
 State = dict[str, tuple[bytes, int]]
@@ -52,13 +54,17 @@ def wanted(jail: Jail, seed: int) -> ChangeSet:
     )
 
 
-def in_a_child_killed_at(point: int, root: Path, state: Path, seed: int, *, undoing: bool) -> bool:
-    """Whether the child was killed, that is, had so many points."""
+def in_a_child_killed_at(point: int | float, root: Path, state: Path, seed: int, *, undoing: bool) -> bool:
+    """Whether the child was killed, that is, had so many points; a float kills after so many seconds."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
             passed = 0
+            if isinstance(point, float):
+                # The kernel ends the process wherever it is, between two instructions or in a system call.
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.setitimer(signal.ITIMER_REAL, point)
 
             def checkpoint(_: str) -> None:
                 nonlocal passed
@@ -81,7 +87,7 @@ def in_a_child_killed_at(point: int, root: Path, state: Path, seed: int, *, undo
     return False
 
 
-def one_crash(base: Path, seed: int, *, undoing: bool, point: int | None = None) -> bool:
+def one_crash(base: Path, seed: int, *, undoing: bool, point: int | float | None = None) -> bool:
     root, state = base / f"w{seed}", base / f"j{seed}"
     root.mkdir(parents=True)
     lay_out(root, seed)
@@ -134,13 +140,63 @@ def test_a_commit_killed_at_a_random_point_is_whole_or_not_at_all(tmp_path: Path
     assert killed > 0
 
 
+@owes("G-02")
+@pytest.mark.slow
+@pytest.mark.parametrize("undoing", [False, True], ids=["commit", "undo"])
+def test_a_commit_killed_at_a_random_time_is_whole_or_not_at_all(tmp_path: Path, undoing: bool) -> None:
+    times = [(seed, random.Random(seed).uniform(0.0001, 0.02)) for seed in seeds(15)]
+
+    assert sum(one_crash(tmp_path, seed, undoing=undoing, point=point) for seed, point in times) > 0
+
+
+@owes("G-02")
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("undoing", [False, True], ids=["commit", "undo"])
-def test_two_hundred_random_points(tmp_path: Path, undoing: bool) -> None:
-    killed = sum(one_crash(tmp_path, seed, undoing=undoing) for seed in seeds(200))
+@pytest.mark.parametrize("where", ["point", "time"])
+def test_two_hundred_random_crashes(tmp_path: Path, undoing: bool, where: str) -> None:
+    killed = 0
+    for seed in seeds(2000):
+        point = random.Random(seed).uniform(0.0001, 0.02) if where == "time" else None
+        killed += one_crash(tmp_path, seed, undoing=undoing, point=point)
+        if killed == 200:
+            return
+    pytest.fail(f"only {killed} of 2000 were killed before they were done")
 
-    assert killed > 100
+
+@pytest.mark.slow
+@pytest.mark.parametrize("redo", [False, True], ids=["undo", "redo"])
+def test_every_point_of_an_undo_of_folders(tmp_path: Path, redo: bool) -> None:
+    for point in range(60):
+        root = tmp_path / f"w{point}"
+        (root / "nest/inner").mkdir(parents=True)
+        (root / "nest/f").write_text("f")
+        (root / "empty").mkdir(mode=0o750)
+        journal, jail = Journal(tmp_path / f"j{point}"), Jail(root)
+        states = [with_folders(root)]
+        run(root, journal, "rm -r nest; rmdir empty; mkdir -p made/deep; echo x > made/x; echo f > empty")
+        states.append(with_folders(root))
+        if redo:
+            undo(jail, journal, Last())
+        child = os.fork()
+        if child == 0:
+            left = iter(range(point))
+
+            def checkpoint(_: str, left: Iterator[int] = left) -> None:
+                if next(left, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            undo(jail, journal, Last(), redo=redo, checkpoint=checkpoint)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+        with journal.lock():
+            assert recover(jail, journal) == []
+
+        assert with_folders(root) in states, f"half a change at point {point}"
+        if not os.WIFSIGNALED(status):
+            break
+    assert point > 8
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.core.errors import NotFound
+from pegboard.core.errors import Conflict, NotFound
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Journal, Origin
 from pegboard.files.snapshot import Snapshot, SnapshotDiff, SnapshotLimits
@@ -32,6 +32,89 @@ def lay_out(root: Path) -> None:
     (root / "d/e/c").write_bytes(b"\x00binary")
     (root / "l").symlink_to("a")
     (root / "big").write_bytes(os.urandom(2_000_000))
+
+
+def with_folders(root: Path) -> dict[str, object]:
+    """As `tree`, and every folder with its mode."""
+    folders = {
+        str(p.relative_to(root)): p.stat().st_mode
+        for p in root.rglob("*")
+        if p.is_dir() and not p.is_symlink()
+    }
+    return {**tree(root), **folders}
+
+
+@owes("G-02")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rmdir empty", "mkdir -p new/and/deeper", "rmdir empty closed", "rm -r d", "mv empty elsewhere",
+        "rmdir empty && echo file > empty", "rm a && mkdir a", "mkdir x && rmdir x && rmdir empty/ && mkdir y",
+        "rm -r nest", "mv nest/inner nest2 && rmdir nest", "rmdir empty && mkdir empty && echo x > empty/f",
+    ],
+)  # fmt: skip
+def test_empty_folders_come_back_and_go_with_their_modes(root: Path, journal: Journal, command: str) -> None:
+    lay_out(root)
+    for name, mode in (("empty", 0o755), ("closed", 0o700), ("nest", 0o750), ("nest/inner", 0o711)):
+        (root / name).mkdir()
+        (root / name).chmod(mode)
+    (root / "d").chmod(0o705)
+    before = with_folders(root)
+
+    diff = run(root, journal, command)
+    after = with_folders(root)
+
+    assert diff.missed == ()
+    undo(Jail(root), journal, Last())
+    assert with_folders(root) == before
+    undo(Jail(root), journal, Last(), redo=True)
+    assert with_folders(root) == after
+    undo(Jail(root), journal, Last())
+    assert with_folders(root) == before
+
+
+@owes("G-02")
+def test_a_run_that_made_and_removed_folders_is_undone_as_a_whole(root: Path, journal: Journal) -> None:
+    (root / "old").mkdir()
+    for command in ("mkdir a", "rmdir old", "rmdir a && mkdir b", "mkdir -p old/again"):
+        run(root, journal, command)
+
+    preview = undo(Jail(root), journal, OfRun(id="r"), preview=True)
+    assert sorted(p.name for p in root.iterdir()) == ["b", "old"]
+    assert preview.removed_dirs == ("old/again", "b")
+    undo(Jail(root), journal, OfRun(id="r"))
+
+    assert [str(p.relative_to(root)) for p in root.rglob("*")] == ["old"]
+
+
+def test_a_folder_that_someone_filled_or_replaced_since_is_kept(root: Path, journal: Journal) -> None:
+    (root / "old").mkdir()
+    run(root, journal, "mkdir made; rmdir old")
+    (root / "made/by-hand").write_text("mine")
+    (root / "old").write_text("mine too")
+
+    with pytest.raises(Conflict, match="was a folder and is a file now"):
+        undo(Jail(root), journal, Last())
+    (root / "old").unlink()
+    undo(Jail(root), journal, Last())
+
+    assert (root / "made/by-hand").read_text() == "mine"
+    assert (root / "old").is_dir()
+
+
+def test_what_no_undo_brings_back_is_named(root: Path, journal: Journal) -> None:
+    for name in ("node_modules", "sub"):
+        (root / name).mkdir()
+    os.mkfifo(root / "pipe")
+    diff = run(root, journal, "rm -r node_modules pipe; chmod 700 sub; mkdir .venv; mkfifo p2")
+
+    assert diff.missed == (
+        "The mode of the folder sub was changed from 755 to 700 and is not undoable.",
+        "The folder node_modules was removed and is not undoable: it is not watched.",
+        "The FIFO pipe was removed and is not undoable: it is not watched.",
+        "The folder .venv was made and stays: it is not watched.",
+        "The FIFO p2 was made and stays: it is not watched.",
+    )
 
 
 @owes("G-02")
@@ -124,9 +207,9 @@ def test_what_is_too_large_or_too_many_is_named_as_not_undoable(root: Path, jour
 
     assert [c.path for c in diff.changes.changes] == ["gone", "small"]
     assert diff.missed == (
-        "large was changed and is not undoable: its content was not kept.",
-        "new was created and is not undoable: its content was not kept.",
-        "same was removed and is not undoable: its content was not kept.",
+        "large was changed and is not undoable: its content was not kept, it has 105 bytes and the limit is 50.",
+        "new was created and is not undoable: its content was not kept, it has 100 bytes and the limit is 50.",
+        "same was removed and is not undoable: its content was not kept, it has 100 bytes and the limit is 50.",
     )
     report = undo(Jail(root), journal, Last())
     assert report.missed == diff.missed

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import RunContext
 
-from pegboard import PURE, Agent, Executor, builtin, tool
+from pegboard import PURE, Agent, Effect, Executor, ToolResult, builtin, tool
+from pegboard.core.approval import Waiting
+from pegboard.core.content import Image, Text
 from pegboard.interop.langchain import from_langchain, to_langchain
 from pegboard.interop.openai_agents import from_openai_agents, to_openai_agents
 from pegboard.interop.pydantic_ai import from_pydantic_ai, to_pydantic_ai
@@ -229,3 +234,182 @@ async def test_a_missing_package_says_what_to_install(monkeypatch: pytest.Monkey
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(Unavailable, match=r"pegboard\[interop\]"):
             export([double])
+
+
+# -- what all three must keep ------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\nxx"
+
+
+@tool(effects=PURE)
+def shot() -> ToolResult:
+    """Take a picture."""
+    return ToolResult(content=(Text("a picture"), Image(data=PNG, mime_type="image/png")))
+
+
+EXPORTS = {"langchain": to_langchain, "pydantic_ai": to_pydantic_ai, "openai_agents": to_openai_agents}
+
+
+async def use(framework: str, exported: Any, arguments: dict[str, Any]) -> Any:
+    """Call an exported tool as its framework does; what its model would get."""
+    if framework == "langchain":
+        message = {"type": "tool_call", "id": "1", "name": exported.name, "args": arguments}
+        return (await exported.ainvoke(message)).content
+    if framework == "pydantic_ai":
+        return await exported.function_schema.call(arguments, RunContext(deps=None, model=None, usage=None))
+    from agents.tool_context import ToolContext
+
+    text = json.dumps(arguments)
+    context = ToolContext(context=None, tool_name=exported.name, tool_call_id="c1", tool_arguments=text)
+    return await exported.on_invoke_tool(context, text)
+
+
+def back(framework: str, exported: Any) -> Any:
+    """The exported tool as one of ours again."""
+    given = {
+        "langchain": from_langchain,
+        "pydantic_ai": from_pydantic_ai,
+        "openai_agents": from_openai_agents,
+    }
+    return given[framework](exported, effects=PURE)
+
+
+@pytest.mark.parametrize("framework", EXPORTS)
+async def test_schemas_are_the_same_there_and_back(framework: str) -> None:
+    (exported,) = EXPORTS[framework]([double])
+    again = back(framework, exported)
+
+    shown = {
+        "langchain": lambda: exported.args_schema,
+        "pydantic_ai": lambda: exported.function_schema.json_schema,
+        "openai_agents": lambda: exported.params_json_schema,
+    }[framework]()
+    assert shown == double.schema
+    assert again.schema["properties"] == double.schema["properties"]
+    assert (again.name, again.description) == (double.name, double.description)
+    assert str(await Executor([again]).call("double", {"n": "21"})) == "42"
+
+
+@pytest.mark.parametrize("framework", EXPORTS)
+async def test_a_picture_stays_a_picture_there_and_back(framework: str) -> None:
+    (exported,) = EXPORTS[framework]([shot])
+
+    given = await use(framework, exported, {})
+    result = await Executor([back(framework, exported)]).call("shot", {})
+
+    assert base64.b64encode(PNG).decode() in repr(given) or repr(PNG) in repr(given)
+    assert [b.data for b in result.content if isinstance(b, Image)] == [PNG]
+    assert "a picture" in str(result)
+
+
+@pytest.mark.parametrize("framework", EXPORTS)
+async def test_what_waits_for_a_person_is_told_and_not_done(framework: str) -> None:
+    ran: list[str] = []
+
+    @tool(effects=[Effect("send", "mail:boss")])
+    def mail(text: str) -> str:
+        """Send a mail."""
+        ran.append(text)
+        return "sent"
+
+    class Later:
+        async def decide(self, request: Any) -> Waiting:
+            return Waiting("approval", "ap_1")
+
+    (exported,) = EXPORTS[framework]([mail], approver=Later())
+
+    given = str(await use(framework, exported, {"text": "hi"}))
+
+    assert "ap_1" in given or "wait" in given.lower() or "suspended" in given.lower()
+    assert ran == []
+
+
+@pytest.mark.parametrize("framework", EXPORTS)
+async def test_an_approver_is_asked_and_its_yes_runs_the_call(framework: str) -> None:
+    asked: list[str] = []
+
+    @tool(effects=[Effect("send", "mail:boss")])
+    def mail(text: str) -> str:
+        """Send a mail."""
+        return f"sent {text}"
+
+    class Yes:
+        async def decide(self, request: Any) -> str:
+            asked.append(request.tool)
+            return "allow"
+
+    (exported,) = EXPORTS[framework]([mail], approver=Yes())
+
+    assert "sent hi" in str(await use(framework, exported, {"text": "hi"}))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("framework", EXPORTS)
+async def test_cancelling_the_framework_cancels_the_tool(framework: str) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    @tool(effects=PURE)
+    async def wait() -> str:
+        """Wait."""
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return "never"
+
+    (exported,) = EXPORTS[framework]([wait])
+    task = asyncio.create_task(use(framework, exported, {}))
+    await asyncio.wait_for(began.wait(), 10)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(ended.wait(), 10)
+
+
+@pytest.mark.parametrize("framework", EXPORTS)
+async def test_what_a_tool_raises_is_told_without_its_insides(framework: str) -> None:
+    @tool(effects=PURE)
+    def broken() -> str:
+        """Break."""
+        raise RuntimeError("at /home/me/secret.py")
+
+    (exported,) = EXPORTS[framework]([broken])
+
+    given = str(await use(framework, exported, {}))
+
+    assert "Traceback" not in given
+    assert given.startswith("Error")
+
+
+async def test_pydantic_ai_streams_a_run_that_uses_our_tools() -> None:
+    from pydantic_ai import Agent as TheirAgent
+    from pydantic_ai.models.test import TestModel
+
+    agent = TheirAgent(TestModel(), tools=to_pydantic_ai([double]))
+
+    async with agent.run_stream("go") as run:
+        text = await run.get_output()
+
+    assert "double" in text
+
+
+async def test_their_sync_functions_do_not_block_ours() -> None:
+    import threading
+
+    from langchain_core.tools import tool as theirs
+
+    both = threading.Barrier(2, timeout=10)
+
+    @theirs
+    def meet(n: int) -> str:
+        """Meet."""
+        both.wait()
+        return str(n)
+
+    door = Executor([from_langchain(meet, effects=PURE)])
+
+    results = await asyncio.gather(door.call("meet", {"n": 1}), door.call("meet", {"n": 2}))
+
+    assert [str(r) for r in results] == ["1", "2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from pytest import raises
@@ -173,3 +174,62 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: st
         http_tools(tmp_path / name)
     with raises(BuildError, match="cannot be read"):
         http_tools(tmp_path / "none.toml")
+
+
+@owes("K-17")
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("path", "../admin"), ("path", ".."), ("path", "."), ("path", ""), ("path", "a/b"), ("path", "%2e%2e/x"),
+        ("path", "a?admin=1"), ("path", "a#b"), ("path", "a\r\nX: 1"), ("path", "\\..\\x"), ("path", "a\0b"),
+        ("path", "//evil.example"), ("path", "@evil.example"), ("header", "a\r\nX-Evil: 1"), ("header", "a\nb"),
+        ("header", "a\0b"), ("query", "a&admin=1"), ("query", "a#b\r\nX: 1"), ("form", "a&admin=1"),
+        ("body", 'a", "admin": true, "x": "'), ("path", "{other}"), ("header", "secret://weather"),
+    ],
+)  # fmt: skip
+async def test_no_value_of_an_argument_leaves_its_place(server: Loopback, part: str, value: str) -> None:
+    definition: dict[str, Any] = {
+        "name": "t", "description": "T.", "url": f"{server.url}/v1/{{p}}/end" if part == "path" else f"{server.url}/v1",
+        "parameters": {"p": {"type": "string"}}, "method": "POST",
+    }  # fmt: skip
+    templates = {"header": {"headers": {"X-In": "a {p}"}}, "query": {"query": {"q": "{p}"}},
+                 "form": {"form": {"q": "{p}"}}, "body": {"body": {"q": "x{p}"}}, "path": {}}  # fmt: skip
+    definition |= templates[part]
+    tool = http_tool(definition, secrets={"weather": "s3cr3t"})
+
+    result = await Executor([tool], policy=["allow connect:*"]).call("t", {"p": value})
+
+    if not result.ok:
+        assert result.error is not None
+        assert result.error.code == "invalid_arguments"
+        assert server.seen == []
+        return
+    (seen,) = server.seen
+    assert "x-evil" not in seen.headers
+    assert "x" not in seen.headers
+    assert "s3cr3t" not in str(seen)
+    if part == "path":
+        assert seen.path.count("/") == 3
+        assert seen.path.endswith("/end")
+        assert seen.query == []
+    elif part == "query":
+        assert seen.query == [("q", value)]
+    elif part == "form":
+        assert parse_qsl(seen.body.decode()) == [("q", value)]
+    elif part == "body":
+        assert seen.json == {"q": f"x{value}"}
+
+
+async def test_two_values_beside_each_other_make_no_other_path(server: Loopback) -> None:
+    tool = http_tool({
+        "name": "t", "description": "T.", "url": f"{server.url}/v1/{{a}}{{b}}/x",
+        "parameters": {"a": {"type": "string"}, "b": {"type": "string"}},
+    })  # fmt: skip
+    dotted = http_tool({
+        "name": "u", "description": "U.", "url": f"{server.url}/v1/.{{a}}", "parameters": {"a": {"type": "string"}},
+    })  # fmt: skip
+    door = Executor([tool, dotted], policy=["allow connect:*"])
+
+    for name, arguments in (("t", {"a": "", "b": ".."}), ("t", {"a": ".", "b": "."}), ("u", {"a": "."})):
+        assert (await door.call(name, arguments)).error is not None
+    assert server.seen == []

@@ -75,6 +75,7 @@ DOCUMENT: dict[str, Any] = {
             "bearer": {"type": "http", "scheme": "bearer"},
             "basic": {"type": "http", "scheme": "basic"},
             "cookie": {"type": "apiKey", "in": "cookie", "name": "c"},
+            "mutual": {"type": "mutualTLS"},
         },
     },
 }  # fmt: skip
@@ -279,7 +280,7 @@ def test_what_is_wrong_with_a_document_is_named(document: Any, message: str) -> 
 
 
 def test_an_unknown_security_scheme_is_named() -> None:
-    for name in ("nothing", "cookie"):
+    for name in ("nothing", "mutual"):
         with raises(BuildError, match="is not one that can be filled"):
             openapi_tools(DOCUMENT, auth={name: "x"})
 
@@ -288,3 +289,257 @@ def test_two_documents_may_stand_beside_each_other() -> None:
     kit = openapi_tools(DOCUMENT).prefixed("a_") + openapi_tools(DOCUMENT).prefixed("b_")
 
     assert len(kit) == 16
+
+
+# -- what real documents hold ------------------------------------------------------------------
+
+
+def one(operation: dict[str, Any], *, path: str = "/x", method: str = "get", **more: Any) -> dict[str, Any]:
+    """A document of one operation `op`."""
+    return {
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+        "paths": {path: {method: {"operationId": "op", **operation}}}, **more,
+    }  # fmt: skip
+
+
+async def sent(server: Loopback, document: dict[str, Any], arguments: dict[str, Any], **options: Any) -> Any:
+    """The request that a call makes, or its error."""
+    kit = openapi_tools(document, base_url=server.url, **options).check()
+    result = await Executor(kit, policy=["allow connect:*"]).call("op", arguments)
+    return server.seen[-1] if result.ok else result.error
+
+
+VALUES = {"list": [3, 4, 5], "map": {"R": 100, "G": 200}, "one": "blue"}
+
+
+@owes("K-17")
+@pytest.mark.parametrize(
+    ("style", "explode", "kind", "path"),
+    [
+        # The table of OpenAPI 3.1 §4.8.12.4.
+        ("simple", False, "list", "/x/3,4,5"),
+        ("simple", False, "map", "/x/R,100,G,200"),
+        ("simple", True, "map", "/x/R=100,G=200"),
+        ("simple", False, "one", "/x/blue"),
+        ("label", False, "list", "/x/.3,4,5"),
+        ("label", True, "list", "/x/.3.4.5"),
+        ("label", True, "map", "/x/.R=100.G=200"),
+        ("label", False, "one", "/x/.blue"),
+        ("matrix", False, "list", "/x/;c=3,4,5"),
+        ("matrix", True, "list", "/x/;c=3;c=4;c=5"),
+        ("matrix", True, "map", "/x/;R=100;G=200"),
+        ("matrix", False, "map", "/x/;c=R,100,G,200"),
+        ("matrix", False, "one", "/x/;c=blue"),
+    ],
+)
+async def test_path_styles_are_the_standards(
+    server: Loopback, style: str, explode: bool, kind: str, path: str
+) -> None:
+    schema = {"list": {"type": "array"}, "map": {"type": "object"}, "one": {"type": "string"}}[kind]
+    parameter = {
+        "name": "c",
+        "in": "path",
+        "required": True,
+        "style": style,
+        "explode": explode,
+        "schema": schema,
+    }
+
+    seen = await sent(server, one({"parameters": [parameter]}, path="/x/{c}"), {"c": VALUES[kind]})
+
+    assert seen.path == path
+
+
+@owes("K-17")
+@pytest.mark.parametrize(
+    ("style", "explode", "kind", "query"),
+    [
+        ("form", True, "list", [("c", "3"), ("c", "4"), ("c", "5")]),
+        ("form", False, "list", [("c", "3,4,5")]),
+        ("form", True, "map", [("R", "100"), ("G", "200")]),
+        ("form", False, "map", [("c", "R,100,G,200")]),
+        ("spaceDelimited", False, "list", [("c", "3 4 5")]),
+        ("pipeDelimited", False, "list", [("c", "3|4|5")]),
+        ("deepObject", True, "map", [("c[R]", "100"), ("c[G]", "200")]),
+    ],
+)
+async def test_query_styles_are_the_standards(
+    server: Loopback, style: str, explode: bool, kind: str, query: list[tuple[str, str]]
+) -> None:
+    schema = {"list": {"type": "array"}, "map": {"type": "object"}}[kind]
+    parameter = {"name": "c", "in": "query", "style": style, "explode": explode, "schema": schema}
+
+    seen = await sent(server, one({"parameters": [parameter]}), {"c": VALUES[kind]})
+
+    assert seen.query == query
+
+
+async def test_a_parameter_with_a_media_type_is_written_as_json(server: Loopback) -> None:
+    content = {"application/json": {"schema": {"type": "object"}}}
+
+    seen = await sent(
+        server, one({"parameters": [{"name": "q", "in": "query", "content": content}]}), {"q": {"a": [1]}}
+    )
+
+    assert seen.query == [("q", '{"a": [1]}')]
+
+
+@owes("K-17")
+@pytest.mark.parametrize("value", ["a; admin=1", "a\r\nX: 1", "a,b", 'q"'])
+async def test_a_cookie_cannot_become_two(server: Loopback, value: str) -> None:
+    parameter = {"name": "sid", "in": "cookie", "schema": {"type": "string"}}
+
+    seen = await sent(server, one({"parameters": [parameter]}), {"sid": value})
+
+    assert seen.headers["cookie"].startswith("sid=")
+    assert ";" not in seen.headers["cookie"]
+    assert "x" not in seen.headers
+
+
+async def test_headers_that_the_document_settles_elsewhere_are_no_arguments(server: Loopback) -> None:
+    names = ["Authorization", "accept", "Content-Type", "X-Own", "x-fixed"]
+    parameters = [{"name": n, "in": "header", "schema": {"type": "string"}} for n in names]
+    document = one({"parameters": parameters})
+
+    seen = await sent(server, document, {"X-Own": "1", "x-fixed": "mine"}, headers={"X-Fixed": "ours"})
+
+    assert set(openapi_tools(document, base_url=server.url)["op"].schema["properties"]) == {
+        "X-Own",
+        "x-fixed",
+    }
+    assert (seen.headers["x-own"], seen.headers["x-fixed"]) == ("1", "ours")
+
+
+@owes("K-17")
+async def test_files_are_uploaded_as_parts_and_names_cannot_end_their_line(server: Loopback) -> None:
+    from email.parser import BytesParser
+    from email.policy import HTTP
+
+    schema = {
+        "type": "object", "required": ["photo"],
+        "properties": {
+            "photo": {"type": "string", "format": "binary"}, "title": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string"}}, "id": {"type": "string", "readOnly": True},
+        },
+    }  # fmt: skip
+    body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    photo = {"filename": 'a"\r\nX-Evil: 1.png', "base64": "iVBORw=="}
+
+    seen = await sent(
+        server, one({"requestBody": body}, method="post"), {"photo": photo, "title": "Ünïcode", "tags": ["a"]}
+    )
+
+    head = f"Content-Type: {seen.headers['content-type']}\r\n\r\n".encode()
+    parts = {p.get_param("name", header="content-disposition"): p for p in
+             BytesParser(policy=HTTP).parsebytes(head + seen.body).iter_parts()}  # fmt: skip
+    assert list(parts) == ["photo", "title", "tags"]
+    assert parts["photo"].get_payload(decode=True) == b"\x89PNG"
+    assert parts["photo"]["X-Evil"] is None
+    assert parts["title"].get_payload(decode=True).decode() == "Ünïcode"
+    assert parts["tags"].get_payload(decode=True) == b'["a"]'
+
+
+async def test_bodies_of_bytes_and_of_other_media_types(server: Loopback) -> None:
+    png = one({"requestBody": {"content": {"image/png": {}}}}, method="put")
+    patch = one({"requestBody": {"content": {"application/merge-patch+json": {"schema": {"type": "object"}}}}},
+                method="patch")  # fmt: skip
+    form = {"type": "object", "properties": {"t": {"type": "array", "items": {"type": "string"}}}}
+    forms = one(
+        {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": form}}}}, method="post"
+    )
+
+    first = await sent(server, png, {"body": {"base64": "iVBORw=="}})
+    second = await sent(server, patch, {"body": {"a": None}})
+    third = await sent(server, forms, {"t": ["a b", "c"]})
+    wrong = await sent(server, png, {"body": {"base64": "%%"}})
+
+    assert (first.body, first.headers["content-type"]) == (b"\x89PNG", "image/png")
+    assert (second.json, second.headers["content-type"]) == ({"a": None}, "application/merge-patch+json")
+    assert third.body == b"t=a+b&t=c"
+    assert wrong.code == "invalid_arguments"
+
+
+@owes("K-17")
+def test_references_of_every_kind_recursion_and_3_0s_words_become_one_schema() -> None:
+    schemas = {
+        "Tree": {"type": "object", "properties": {
+            "left": {"$ref": "#/components/schemas/Tree"}, "kind": {"$ref": "#/components/schemas/Tree/properties/colour"},
+            "colour": {"type": "string", "nullable": True, "enum": ["red"]},
+            "link": {"nullable": True, "allOf": [{"$ref": "#/components/schemas/a~1b"}]}}},
+        "a/b": {"oneOf": [{"type": "integer"}, {"type": "string"}], "discriminator": {"propertyName": "x"}},
+        "Both": {"allOf": [{"$ref": "#/components/schemas/Tree"}, {"type": "object", "required": ["left"]}]},
+    }  # fmt: skip
+    body = {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Both"}}},
+    }
+    document = one(
+        {"requestBody": body}, method="post", components={"schemas": schemas}, servers=[{"url": "http://h"}]
+    )
+    document["openapi"] = "3.0.3"
+    decode = openapi_tools(document).check()["op"].signature.decode
+
+    assert decode({"body": {"left": {"left": {}, "colour": None, "link": None, "kind": "red"}}})
+    for wrong in ({"left": 1}, {}, {"left": {"colour": "blue"}}, {"left": {"link": {}}}):
+        with raises(Exception, match="body"):
+            decode({"body": wrong})
+
+
+def test_a_reference_out_of_the_document_is_never_followed() -> None:
+    for reference in (
+        "http://127.0.0.1:9/x.json#/A",
+        "file:///etc/passwd",
+        "other.json#/A",
+        "#/components/schemas/No",
+    ):
+        body = {"content": {"application/json": {"schema": {"type": "array", "items": {"$ref": reference}}}}}
+        with raises(BuildError, match="reference|refers to"):
+            openapi_tools(one({"requestBody": body}, method="post", servers=[{"url": "http://h"}]))
+
+
+@owes("K-17", "G-11")
+async def test_an_operation_with_a_server_of_its_own_goes_there_without_the_others_credentials(
+    server: Loopback,
+) -> None:
+    with loopback() as other:
+        document = one({"servers": [{"url": f"{other.url}/v{{n}}", "variables": {"n": {"default": "2"}}}]},
+                       servers=[{"url": server.url}])  # fmt: skip
+        kit = openapi_tools(document, headers={"X-Key": "secret://k"}, secrets={"k": "s3cr3t"})
+        door = Executor(kit, policy=[f"allow connect:{other.host}"])
+        preview = await door.preview("op", {})
+        result = await door.call("op", {})
+
+    assert [str(e.target) for e in preview.effects] == [other.host]
+    assert result.ok
+    assert other.seen[0].path == "/v2/x"
+    assert "x-key" not in other.seen[0].headers
+    assert server.seen == []
+
+
+async def test_a_key_may_go_as_a_cookie(server: Loopback) -> None:
+    schemes = {"c": {"type": "apiKey", "in": "cookie", "name": "session"}}
+    document = one({}, components={"securitySchemes": schemes})
+
+    seen = await sent(server, document, {}, auth={"c": "secret://k"}, secrets={"k": "s3cr3t"})
+
+    assert seen.headers["cookie"] == "session=s3cr3t"
+
+
+@pytest.mark.slow
+def test_a_huge_document_becomes_tools_in_time() -> None:
+    import time
+
+    schemas = {f"S{i}": {"type": "object", "properties": {
+        "next": {"$ref": f"#/components/schemas/S{(i + 1) % 50}"}, "a": {"type": "string"}}} for i in range(2000)}  # fmt: skip
+    paths = {f"/r{i}/{{id}}": {"post": {
+        "operationId": f"op{i}", "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+        "requestBody": {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/S{i}"}}}}}}
+        for i in range(2000)}  # fmt: skip
+    text = json.dumps({"openapi": "3.1.0", "servers": [{"url": "http://h"}], "paths": paths,
+                       "components": {"schemas": schemas}})  # fmt: skip
+    began = time.process_time()
+
+    kit = openapi_tools(text)
+
+    assert len(kit) == 2000
+    assert time.process_time() - began < 20

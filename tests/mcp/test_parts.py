@@ -25,8 +25,9 @@ from pegboard.mcp.exchange import StateSeal
 from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.lines import LineSplitter, Oversized, parse
 from pegboard.mcp.naming import exposed_name, name_all
-from pegboard.mcp.offered import Prompt, TextPrompts, workspace_path
+from pegboard.mcp.offered import Prompt, TextPrompts
 from pegboard.mcp.pinning import Definition, Pins
+from pegboard.mcp.resources import workspace_path
 from pegboard.mcp.results import block, resource, tool_result
 from pegboard.mcp.visible import hidden, report
 from pegboard.mcp.wire import RpcError

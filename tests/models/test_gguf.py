@@ -28,8 +28,8 @@ from pegboard.models.weights import fetch
 from pegboard.ports.model import Replied, TextDelta
 from tests.models.kit import SIX, Kit
 
-# Kept between runs: 98 MB.
-DATA = Path(tempfile.gettempdir()) / "pegboard-test-data"
+# Kept between runs, for each user of the machine: 98 MB.
+DATA = Path(tempfile.gettempdir()) / f"pegboard-test-data-{os.getuid()}"
 
 slow = pytest.mark.slow
 

@@ -183,7 +183,7 @@ async def _round(count: int) -> None:
 
 
 async def test_a_cancelled_start_leaves_no_child() -> None:
-    mark = "cancelled.start"
+    mark = f"cancelled.start.{os.getpid()}"
     start = asyncio.ensure_future(
         Child.start(
             Spawn(argv=("sleep", "64"), env=ENV), Streams(stdout=Ring(10), stderr=Ring(10)), mark=mark

@@ -86,6 +86,16 @@ async def test_a_call_that_was_cut_off_does_not_run_and_the_model_is_asked_again
     assert "cut off" in model.requests[1].messages[-1].text  # pyright: ignore
 
 
+async def test_a_call_that_cannot_be_read_is_told_to_the_model_and_not_taken_for_its_answer() -> None:
+    model = TextOnly([{"text": "<tool_call><add>1, 2</add></tool_call>"}, {"text": XML}, {"text": "It is 3."}])
+
+    answer = await Agent(tools=[add], model=model).run("1 + 2?")
+
+    assert (answer.status, answer.answer) == ("done", "It is 3.")
+    told = model.requests[1].messages[-1].text  # pyright: ignore
+    assert "could not be read and was not run: <tool_call><add>" in told
+
+
 @owes("X-45")
 @pytest.mark.parametrize(
     "said",

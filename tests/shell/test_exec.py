@@ -18,6 +18,9 @@ from pegboard.shell.exec import CommandShell
 from tests.ledger import SHARED, owes
 from tests.shell.kit import BACKENDS, allow, run, shell_in
 
+OURS = os.getpid()
+"""In the arguments of what must be gone afterwards, so that no other run's processes are found."""
+
 
 @pytest.fixture(params=BACKENDS)
 async def shell(request: pytest.FixtureRequest, tmp_path: Path) -> CommandShell:
@@ -69,23 +72,23 @@ async def test_a_syntax_error_is_the_shells_own_message_and_status(shell: Comman
 @owes("N-65", "D-60", "C-26", "C-29", "exec-04")
 async def test_a_timeout_ends_everything_even_what_left_the_group(shell: CommandShell) -> None:
     began = time.monotonic()
-    outcome = await run(shell, "setsid sh -c 'echo in; sleep 71' & sleep 71", timeout_s=0.4)
+    outcome = await run(shell, f"setsid sh -c 'echo in; sleep 71.{OURS}' & sleep 71.{OURS}", timeout_s=0.4)
 
     assert outcome.timed_out
     assert outcome.stdout == "in\n"
     assert time.monotonic() - began < 5
-    await _no_process("sleep\x0071")
+    await _no_process(f"sleep\x0071.{OURS}")
 
 
 @owes("exec-02")
 async def test_a_background_child_does_not_hang_the_call(shell: CommandShell) -> None:
     began = time.monotonic()
-    outcome = await run(shell, "sleep 72 & echo done")
+    outcome = await run(shell, f"sleep 72.{OURS} & echo done")
 
     assert time.monotonic() - began < 3
     assert (outcome.exit_code, outcome.stdout) == (0, "done\n")
     assert any("running" in note for note in outcome.notes)
-    await _no_process("sleep\x0072")
+    await _no_process(f"sleep\x0072.{OURS}")
 
 
 @owes("exec-03")
@@ -99,14 +102,14 @@ async def test_a_background_writer_does_not_reach_the_next_call(shell: CommandSh
 
 
 async def test_a_cancelled_call_ends_its_children_first(shell: CommandShell) -> None:
-    call = asyncio.ensure_future(run(shell, "sleep 73 & sleep 73"))
+    call = asyncio.ensure_future(run(shell, f"sleep 73.{OURS} & sleep 73.{OURS}"))
     await asyncio.sleep(0.2)
     call.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await call
 
-    await _no_process("sleep\x0073")
+    await _no_process(f"sleep\x0073.{OURS}")
 
 
 @owes("N-62", "C-25", "exec-19")
@@ -174,7 +177,7 @@ async def test_git_never_waits_for_an_editor_pager_or_password(shell: CommandShe
 @owes("exec-28")
 @pytest.mark.slow
 async def test_a_busy_command_does_not_hold_up_another(shell: CommandShell) -> None:
-    busy = asyncio.ensure_future(run(shell, "sleep 74", timeout_s=2))
+    busy = asyncio.ensure_future(run(shell, f"sleep 74.{OURS}", timeout_s=2))
     began = time.monotonic()
 
     outcome = await run(shell, "echo hi")
@@ -264,7 +267,7 @@ async def test_many_execs_leak_no_process_and_no_descriptor(shell: CommandShell,
 
     assert abs(len(os.listdir("/proc/self/fd")) - before) <= 3
     assert _children() == children
-    await _no_process("sleep\x0075")
+    await _no_process(f"sleep\x0075.{OURS}")
 
 
 def _children() -> list[str]:
@@ -277,13 +280,13 @@ async def _mixed(shell: CommandShell, count: int) -> None:
     """Fifteen of twenty run `true`, four time out, one is cancelled."""
     for number in range(count):
         if number % 20 == 19:
-            call = asyncio.ensure_future(shell.run(ExecRequest(command="sleep 75")))
+            call = asyncio.ensure_future(shell.run(ExecRequest(command=f"sleep 75.{OURS}")))
             await asyncio.sleep(0.02)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
         elif number % 5 == 4:
-            assert (await run(shell, "sleep 75", timeout_s=0.05)).timed_out
+            assert (await run(shell, f"sleep 75.{OURS}", timeout_s=0.05)).timed_out
         else:
             assert (await run(shell, "true")).exit_code == 0
 

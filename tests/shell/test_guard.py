@@ -327,9 +327,9 @@ def test_time_grows_no_faster_than_the_text(unit: str, workspace: Path) -> None:
         text = "echo " + unit * (size // len(unit))
         best = 9.0
         for _ in range(2):
-            start = time.perf_counter()
+            start = time.process_time()
             judge(text, workspace)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     # Twice linear leaves room for a busy machine; quadratic growth would be sixteenfold.

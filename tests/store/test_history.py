@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ async def recorded(path: Path) -> tuple[SqliteStore, list[Event]]:
 
 
 def damage(path: Path, seq: int, body: object) -> None:
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE payloads SET body=? WHERE seq=?", (body, seq))
     db.close()
 

@@ -600,3 +600,48 @@ def test_the_two_forms_read_to_the_same_values() -> None:
     assert isinstance(two, UpdateFile)
     assert one.hunks[0].lines == two.hunks[0].lines
     assert read_patch(envelope("*** Add File: f", "+a")) == (AddFile(path="f", text="a\n"),)
+
+
+MAIL = """From 1234 Mon Sep 17 00:00:00 2001
+From: A <a@example.org>
+Subject: [PATCH] two
+
+---
+ a | 2 +-
+ 1 file changed, 1 insertion(+), 1 deletion(-)
+
+diff --git a/a b/a
+index 1..2 100644
+--- a/a
++++ b/a
+@@ -1,{count} +1,{count} @@
+ 1
+-2
++two
+{context}-- 
+{version}
+"""
+
+
+@pytest.mark.parametrize("version", ["2.40.0", "2.39.5 (Apple Git-154)", ""])
+@pytest.mark.parametrize(("count", "context"), [(3, " 3\n"), (2, "")])
+def test_the_signature_of_a_mailed_patch_is_no_removed_line(version: str, count: int, context: str) -> None:
+    (change,) = read_patch(MAIL.format(version=version, count=count, context=context))
+
+    assert isinstance(change, UpdateFile)
+    assert [line.sign for line in change.hunks[0].lines] == [" ", "-", "+", *([" "] if context else [])]
+
+
+def test_a_removed_line_of_one_dash_is_still_one() -> None:
+    (change,) = read_patch("--- a/a\n+++ b/a\n@@ -1,2 +1,1 @@\n x\n-- \n")
+
+    assert isinstance(change, UpdateFile)
+    assert [(line.sign, line.text) for line in change.hunks[0].lines] == [(" ", "x"), ("-", "- ")]
+
+
+@pytest.mark.parametrize(
+    "header", ["new file mode 120000\n", "index 1..2 120000\n", "new file mode 160000\n", "new mode 120000\n"]
+)
+def test_links_and_submodules_are_not_made_into_text_files(header: str) -> None:
+    with pytest.raises(Unsupported, match="symbolic link|submodule"):
+        read_patch(f"diff --git a/l b/l\n{header}--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+target\n")

@@ -118,6 +118,9 @@ async def test_the_last_lines_and_an_empty_file(tmp_path: Path) -> None:
 
     assert str(await read(tmp_path, "a.txt", offset=-2)) == "     2→two\n     3→three"
     assert str(await read(tmp_path, "empty")) == "[empty file]"
+    for name in ("e.pdf", "e.docx", "e.png", "e.ipynb"):
+        (tmp_path / name).write_bytes(b"")
+        assert str(await read(tmp_path, name)) == "[empty file]"
 
 
 @owes("N-36", "C-11")

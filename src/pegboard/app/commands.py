@@ -28,7 +28,7 @@ from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox.choose import Choice, choose
-from pegboard.shell.sandbox.confinement import PROTECTED, Confinement
+from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
 
 if TYPE_CHECKING:
     from pegboard.app.wiring import Wiring
@@ -150,9 +150,36 @@ def choose_backend(
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         identity=git_identity(root),
+        limits=config.confinement.limits,
+        binds=_binds(config, root),
     )
     wanted = backend or (None if config.sandbox == "auto" else config.sandbox)
-    return in_thread(choose(confinement, backend=wanted, require=config.require_sandbox))
+    settings = config.confinement
+    return in_thread(
+        choose(
+            confinement,
+            backend=wanted,
+            require=config.require_sandbox,
+            image=settings.image,
+            runtime=settings.runtime,
+            client_env=this_environment(),
+        )
+    )
+
+
+def _binds(config: Config, root: Path) -> tuple[Bind, ...]:
+    """The further folders that the file tools may use, for commands too; missing ones are left out."""
+    given = [(name, True) for name in config.allowed_dirs] + [(name, False) for name in config.read_only_dirs]
+    places = [(Path(name).expanduser(), writable) for name, writable in given]
+    # An ancestor of the workspace would bring half the machine in: `/` is for the file tools alone.
+    return tuple(
+        Bind(source=real, writable=writable)
+        for place, writable in places
+        if place.is_absolute()
+        and (real := place.resolve()).is_dir()
+        and root not in (real, *real.parents)
+        and real not in root.parents
+    )
 
 
 def workspace_id(root: Path) -> str:

@@ -1,21 +1,26 @@
-"""Serving: a kit of the App for clients of ours: one record a client, the workspace's files as resources."""
+"""Serving: a kit of the App for clients of ours: one record a client, files and artifacts as resources, skills as prompts."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.core.approval import Approver
+from pegboard.core.context import enter, leave
 from pegboard.core.effects import Effect
-from pegboard.core.errors import NotFound
+from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
 from pegboard.core.pipeline import new_id
 from pegboard.core.rules import Situation
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.exchange import current_exchange
-from pegboard.mcp.offered import WorkspaceResources
+from pegboard.mcp.offered import Prompt, Resources, TextPrompts
+from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
+from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.files import Files
 from pegboard.store.logs import SessionLog
 
@@ -61,23 +66,107 @@ class ClientLogs:
         return found[0]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is served to clients.
+
+    Attributes:
+        door: the executor over the kit.
+        resources: the workspace's files and each client's own artifacts; None where the kit has neither.
+        prompts: skills; None without any.
+    """
+
+    door: Executor
+    resources: SchemeResources | None
+    prompts: TextPrompts | None
+
+
 @asynccontextmanager
 async def serving(
-    app: App, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = ()
-) -> AsyncGenerator[tuple[Executor, WorkspaceResources | None]]:
-    """An executor over the App's workspace for a served kit, and its files where the kit has any."""
+    app: App,
+    kit: Toolkit,
+    *,
+    approver: Approver,
+    provide: Iterable[Any] = (),
+    skills: Sequence[Path] = (),
+) -> AsyncGenerator[Served]:
+    """An executor over the App's workspace for a served kit, with what else its clients are offered.
+
+    Args:
+        skills: folders of skills that the owner named; those of the settings are offered too.
+    """
     logs = ClientLogs(app)
+    prompts = _prompts(app, skills)
     try:
         async with app.executor(
             approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs
         ) as door:
-            files = cast("Files | None", door.wiring.provided.find(Files))
-            yield door, None if files is None else _resources(door, files)
+            yield Served(door=door, resources=_resources(door), prompts=prompts)
     finally:
         logs.close()
 
 
-def _resources(door: Executor, files: Files) -> WorkspaceResources:
+def _prompts(app: App, folders: Sequence[Path]) -> TextPrompts | None:
+    """The settings' skills and those of named folders, as prompts without arguments."""
+    rows: dict[str, dict[str, str]] = {}
+    if folders:
+        from pegboard.interop.skills import Skills
+
+        missing = [str(f) for f in folders if not f.is_dir()]
+        if missing:
+            raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
+        rows = {row["name"]: row for row in Skills(folders).prompts()}
+    for row in () if app.skills is None else app.skills.prompts():
+        rows.setdefault(row["name"], row)
+    return (
+        TextPrompts([Prompt(r["name"], r["description"], r["text"]) for r in rows.values()]) if rows else None
+    )
+
+
+def _resources(door: Executor) -> SchemeResources | None:
+    def redact(text: str) -> str:
+        redactor = door.pipeline.shaper.redactor
+        return text if redactor is None else redactor.redact(text)[0]
+
+    kinds: dict[str, Resources] = {}
+    files = cast("Files | None", door.wiring.provided.find(Files))
+    if files is not None:
+        kinds["workspace"] = _workspace(door, files, redact)
+    artifacts = cast("Artifacts | None", door.wiring.provided.find(Artifacts))
+    if artifacts is not None:
+        kinds["artifact"] = ArtifactResources(_OwnArtifacts(door, artifacts), redact)
+    return SchemeResources(kinds) if kinds else None
+
+
+class _OwnArtifacts:
+    """Artifacts of the session of the client that asks: resources are read outside of any call."""
+
+    def __init__(self, door: Executor, artifacts: Artifacts) -> None:
+        self._door = door
+        self._artifacts = artifacts
+
+    async def list(self) -> Sequence[Version]:
+        """See Artifacts."""
+        with self._session():
+            return await self._artifacts.list()
+
+    async def read(self, id: str, version: int | None = None) -> Version:
+        """See Artifacts."""
+        with self._session():
+            return await self._artifacts.read(id, version)
+
+    @contextmanager
+    def _session(self) -> Generator[None]:
+        exchange = current_exchange()
+        session = "mcp" if exchange is None else exchange.peer.session
+        token = enter(replace(self._door.context, session=session))
+        try:
+            yield
+        finally:
+            leave(token)
+
+
+def _workspace(door: Executor, files: Files, redact: Callable[[str], str]) -> WorkspaceResources:
     async def read(path: str) -> str:
         target = (await files.resolve(path)).target
         decision = door.policy(
@@ -88,9 +177,7 @@ def _resources(door: Executor, files: Files) -> WorkspaceResources:
             raise NotFound(
                 f"there is no resource {path[:200]!r}", hint="Take an address from resources/list."
             )
-        text = (await files.read_bytes(path, limit=MAX_RESOURCE)).decode("utf-8", "replace")
-        redactor = door.pipeline.shaper.redactor
-        return text if redactor is None else redactor.redact(text)[0]
+        return redact((await files.read_bytes(path, limit=MAX_RESOURCE)).decode("utf-8", "replace"))
 
     async def names() -> list[str]:
         found = await files.list(".", depth=8, limit=_LISTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import shutil
 import sys
@@ -52,6 +53,7 @@ def _report(app: App) -> dict[str, Any]:
             "backend": choice.backend.name,
             "enforced": dict(choice.enforced()),
             "rejected": dict(choice.rejected),
+            "limits": dataclasses.asdict(app.config.confinement.limits),
         }
     except ToolError as error:
         sandbox = {"backend": "none", "enforced": {}, "rejected": {}, "error": str(error)}
@@ -71,6 +73,14 @@ def _report(app: App) -> dict[str, Any]:
             "cache": str(app.paths.cache),
         },
     }  # fmt: skip
+
+
+def _amount(name: str, value: int) -> str:
+    if not value:
+        return "unlimited"
+    if name.endswith("_s"):
+        return f"{value:,} s"
+    return f"{value / (1 << 20):,.4g} MiB" if name.endswith("_bytes") else f"{value:,}"
 
 
 def _has(module: str) -> bool:
@@ -95,6 +105,11 @@ def _print(report: dict[str, Any]) -> None:
     for what, how in sandbox["enforced"].items():
         mark = "no" if how is False else "yes" if how is True else str(how)
         say(f"  {what}: {mark}")
+    if sandbox["backend"] != "none" and (limits := sandbox.get("limits")):
+        said = ", ".join(
+            f"{name.removesuffix('_bytes')} {_amount(name, value)}" for name, value in limits.items()
+        )
+        say(f"  limits of a command: {said} (set them in [sandbox])")
     say("\nprograms")
     for name, path in report["programs"].items():
         say(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")

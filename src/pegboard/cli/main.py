@@ -120,16 +120,19 @@ def chat_command(
 
 @app.command("tools")
 def tools_command(
+    tool: Annotated[
+        str | None, typer.Argument(metavar="[TOOL]", help="Show this one and its parameters.")
+    ] = None,
     dialect: Annotated[str | None, typer.Option("--dialect", help="As one provider wants them.")] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List the tools."""
+    """List the tools, or show one: pegboard tools edit_file"""
     from pegboard.cli.options import Options
     from pegboard.cli.tools import tools
 
-    _exit(tools(dialect, options=Options(workspace=workspace, config=config, json=json)))
+    _exit(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
 
 
 @app.command("runs")
@@ -182,15 +185,18 @@ def undo_command(
         bool, typer.Option("--preview", help="Show what would change; touch nothing.")
     ] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Undo the undo.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List what can be undone.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
     """Take back file changes of a call or run; later edits stay."""
     from pegboard.cli.options import Options
-    from pegboard.cli.undo import undo
+    from pegboard.cli.undo import history, undo
 
     options = Options(workspace=workspace, config=config, json=json)
+    if show:
+        _exit(history(options=options))
     _exit(undo(target, last=last, preview=preview, redo=redo, options=options))
 
 
@@ -287,7 +293,7 @@ def audit_command(
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Verify the hash chain of the history, export it, or show what commands reached."""
+    """Verify the history, export it, or show what commands reached."""
     from pegboard.cli.audit import audit
     from pegboard.cli.options import Options
 

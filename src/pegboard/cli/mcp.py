@@ -8,6 +8,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -45,76 +46,96 @@ def served(kit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
 # -- serve ------------------------------------------------------------------------------------
 
 
-def serve(
-    http: str | None, patterns: Sequence[str], *, trust_clients: bool, token: str | None, options: Options
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How to serve.
+
+    Attributes:
+        http: HOST:PORT, None = standard input and output.
+        patterns: tools that are offered although they are not read-only.
+        trust_clients: their users may approve.
+        token: for HTTP; None = made and printed.
+        clients: names of HTTP clients that get a token each, in place of the one for all.
+        skills: folders whose skills are prompts.
+    """
+
+    http: str | None = None
+    patterns: Sequence[str] = ()
+    trust_clients: bool = False
+    token: str | None = None
+    clients: Sequence[str] = ()
+    skills: Sequence[Path] = ()
+
+
+def serve(how: Serving, *, options: Options) -> int:
     """Serve until the client goes or a signal comes; the exit status."""
     from pegboard.mcp.serve_stdio import claim_stdout
 
-    sink = -1 if http else claim_stdout()
+    if how.clients and not how.http:
+        raise ConfigError("--client is for --http: standard input and output has one client only")
+    sink = -1 if how.http else claim_stdout()
     with options.open() as app:
-        kit = served(app.toolkit, patterns)
+        kit = served(app.toolkit, how.patterns)
         if not kit:
             raise ConfigError("there is no tool to serve; name some with --tools PATTERN")
         for tool in kit:
             _note(f"offers {tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
         for line in app.config.ignored:
             _note(line)
-        asyncio.run(_serve(app, kit, http, sink, trust_clients=trust_clients, token=token, yes=options.yes))
+        asyncio.run(_serve(app, kit, how, sink, yes=options.yes))
     return 0
 
 
-async def _serve(
-    app: App,
-    kit: list[Tool],
-    http: str | None,
-    sink: int,
-    *,
-    trust_clients: bool,
-    token: str | None,
-    yes: bool,
-) -> None:
+async def _serve(app: App, kit: list[Tool], how: Serving, sink: int, *, yes: bool) -> None:
     from pegboard import __version__
     from pegboard.app.served_approvals import ServedApprovals
     from pegboard.mcp.approving import ClientApprover, ClientPeople
     from pegboard.mcp.exchange import ClientDoor
     from pegboard.mcp.server import Service
 
-    approver = ClientApprover(trusted=trust_clients, yes=yes, waits=ServedApprovals(app.store, app.log))
+    approver = ClientApprover(trusted=how.trust_clients, yes=yes, waits=ServedApprovals(app.store, app.log))
     people = [ClientPeople(), ClientDoor()]
-    async with app.serving(Toolkit(kit), approver=approver, provide=people) as (door, resources):
-        service = Service(door.pipeline, door.context, resources=resources, prompts=_prompts(app), version=__version__)
+    async with app.serving(Toolkit(kit), approver=approver, provide=people, skills=how.skills) as offered:
+        service = Service(
+            offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
+            version=__version__,
+        )  # fmt: skip
         task = asyncio.current_task()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, lambda: task.cancel() if task else None)
         try:
-            if http is None:
+            if how.http is None:
                 from pegboard.mcp.serve_stdio import serve_stdio
 
                 await serve_stdio(service, sink=sink)
                 return
             from pegboard.mcp.serving import http_server
 
-            host, port = _address(http)
-            given = token or secrets.token_urlsafe(32)
+            host, port = _address(how.http)
+            tokens = _tokens(how)
 
             def started(port: int) -> None:
                 _note(f"serves http://{host}:{port}/mcp")
-                if token is None:
-                    _note(f"token (send it as Authorization: Bearer): {given}")
+                for client, given in tokens.items():
+                    if given != how.token:
+                        whose = f" of {client}" if client else ""
+                        _note(f"token{whose} (send it as Authorization: Bearer): {given}")
 
-            await http_server(service, host=host, port=port, token=given, started=started)
+            await http_server(service, host=host, port=port, tokens=tokens, started=started)
         except asyncio.CancelledError:
             _note("stopped")
 
 
-def _prompts(app: App) -> Any:
-    """The skills of the settings as prompts; None without any."""
-    if app.skills is None:
-        return None
-    from pegboard.mcp.offered import Prompt, TextPrompts
-
-    return TextPrompts([Prompt(p["name"], p["description"], p["text"]) for p in app.skills.prompts()])
+def _tokens(how: Serving) -> dict[str, str]:
+    """A token by client: the given one for all, or fresh ones."""
+    for client in how.clients:
+        if not client.replace("-", "").replace("_", "").isalnum() or how.clients.count(client) > 1:
+            raise ConfigError(
+                f"--client {client!r}: give each client a name of its own, of letters, digits, - and _"
+            )
+    if how.clients:
+        return {client: secrets.token_urlsafe(32) for client in how.clients}
+    return {"": how.token or secrets.token_urlsafe(32)}
 
 
 def _address(text: str) -> tuple[str, int]:

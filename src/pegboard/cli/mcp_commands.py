@@ -39,6 +39,15 @@ def serve_command(
             "--trust-clients", help="Let clients ask their users for approval; they could answer themselves."
         ),
     ] = False,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--client", help="With --http: a client's name; each gets a token and a session of its own."
+        ),
+    ] = None,
+    skills: Annotated[
+        list[Path] | None, typer.Option("--skills", help="Folder of skills to offer as prompts.")
+    ] = None,
     workspace: Workspace = None,
     mode: Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="File with rules.")] = None,
@@ -48,12 +57,16 @@ def serve_command(
     ] = False,
 ) -> None:
     """Offer our tools to an MCP host; read-only ones unless --tools names more."""
-    from pegboard.cli.mcp import serve
+    from pegboard.cli.mcp import Serving, serve
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
     token = environment().get("PEGBOARD_TOKEN") or None
-    raise typer.Exit(serve(http, tools or [], trust_clients=trust_clients, token=token, options=options))
+    how = Serving(
+        http=http, patterns=tools or [], trust_clients=trust_clients, token=token, clients=client or [],
+        skills=skills or [],
+    )  # fmt: skip
+    raise typer.Exit(serve(how, options=options))
 
 
 @mcp.command("add", context_settings={"allow_extra_args": True})

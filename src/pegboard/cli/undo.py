@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import datetime
 
 from pegboard.app.home import App, told
 from pegboard.cli.options import Options
-from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say
+from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say, table
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
-from pegboard.files.journal import Journal
+from pegboard.files.journal import Entry, Journal
 from pegboard.files.undo import Last, OfId, UndoReport
 from pegboard.files.workspace import Workspace
 
@@ -45,6 +46,51 @@ async def _undo(app: App, target: str | None, *, preview: bool, redo: bool, opti
     return 1 if report.conflicts else 0
 
 
+def history(*, options: Options) -> int:
+    """`pegboard undo --list`: what the journal has of this workspace, the newest first."""
+    with options.open() as app:
+        journal = Journal(app.paths.state / "journal")
+        holds = journal.active()
+        entries = [e for e in reversed(journal.entries()) if e.workspace == str(app.workspace.resolve())]
+    if options.json:
+        print_json([_entry(entry, holds=holds[entry.id]) for entry in entries])
+        return 0
+    rows = [
+        (
+            entry.id,
+            datetime.fromtimestamp(entry.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+            safe(entry.origin.tool or entry.type),
+            safe(entry.origin.call_id or "-"),
+            safe(entry.origin.run or "-"),
+            _paths(entry),
+            "" if holds[entry.id] else "undone",
+        )
+        for entry in entries
+    ]
+    if rows:
+        table(rows, head=("entry", "time", "by", "call", "run", "changed", ""))
+    else:
+        say("no change of files is journalled in this workspace")
+    return 0
+
+
+def _entry(entry: Entry, *, holds: bool) -> dict[str, object]:
+    return {
+        "entry": entry.id, "type": entry.type, "time": entry.time, "tool": entry.origin.tool,
+        "call": entry.origin.call_id, "run": entry.origin.run, "holds": holds, "undoes": list(entry.undoes),
+        "files": [{"path": f.path, "kind": f.kind, "moved_to": f.moved_to} for f in entry.files],
+        "made_dirs": list(entry.made_dirs), "removed_dirs": [path for path, _ in entry.removed_dirs],
+        "missed": list(entry.missed),
+    }  # fmt: skip
+
+
+def _paths(entry: Entry) -> str:
+    paths = [f"{f.kind} {safe(f.path)}" for f in entry.files]
+    paths += [f"rmdir {safe(path)}" for path, _ in entry.removed_dirs] if not paths else []
+    paths += [f"mkdir {safe(path)}" for path in entry.made_dirs] if not paths else []
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+
+
 def _row(report: UndoReport) -> dict[str, object]:
     return {
         "applied": report.applied,
@@ -52,12 +98,18 @@ def _row(report: UndoReport) -> dict[str, object]:
         "kept": list(report.kept),
         "conflicts": [{"path": c.path, "reason": c.reason} for c in report.conflicts],
         "missed": list(report.missed),
+        "made_dirs": list(report.made_dirs),
+        "removed_dirs": list(report.removed_dirs),
         "entries": list(report.entries),
     }
 
 
 def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
     print_changes(report.changes.changes)
+    for path in report.made_dirs:
+        say(f"folder {safe(path)} {'would be' if preview else 'is'} there again")
+    for path in report.removed_dirs:
+        say(f"folder {safe(path)} goes, if it is empty")
     for path in report.kept:
         note(f"{safe(path)}: later edits are kept")
     for conflict in report.conflicts:

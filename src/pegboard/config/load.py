@@ -15,6 +15,7 @@ from pegboard.config.documents import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guarded import read_budgets, read_secrets, read_taint
 from pegboard.config.paths import Paths
+from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.toolfiles import ToolFiles, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
@@ -45,6 +46,7 @@ class Config:
         allowed_dirs, read_only_dirs: folders beside the workspace.
         sandbox: backend to use: auto, bubblewrap, docker, podman, none.
         require_sandbox: refuse to run a command where the sandbox does not work.
+        confinement: the whole of `[sandbox]`: backend, image, limits of a command.
         hosts: hosts that commands may reach.
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
@@ -68,6 +70,7 @@ class Config:
     read_only_dirs: tuple[str, ...] = ()
     sandbox: str = "auto"
     require_sandbox: bool = False
+    confinement: SandboxSettings = field(default_factory=SandboxSettings)
     hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
@@ -250,8 +253,13 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes["mode"] = value
             case "rules":
                 changes["rules"] = config.rules + _rules(value, path, source)
-            case "model" | "instructions" | "sandbox":
+            case "model" | "instructions":
                 changes[key] = _of(str, value, path, key)
+            case "sandbox":
+                changes["confinement"] = read_sandbox(value, path, before=config.confinement)
+                changes["sandbox"] = changes["confinement"].backend
+                if changes["confinement"].require is not None:
+                    changes["require_sandbox"] = changes["confinement"].require
             case "require_sandbox":
                 changes[key] = _of(bool, value, path, key)
             case "exec_timeout_s":

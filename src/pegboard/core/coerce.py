@@ -74,8 +74,6 @@ class Coercion:
             # No branch takes it: then a number's may still have taken true for its 1.
             tries = [self.bits(value, b, path, depth + 1) for b in fitting or branches]
             out += min([found for found in tries if found or fitting] or [[]], key=len)
-        for branch in cast("list[Schema]", schema.get("allOf", ())):
-            out += self.bits(value, branch, path, depth + 1)
         if isinstance(value, dict):
             properties = cast("Mapping[str, Schema]", schema.get("properties", {}))
             rest = cast("Schema", schema.get("additionalProperties", True))

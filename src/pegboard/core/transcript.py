@@ -11,7 +11,7 @@ from pegboard.core.content import Block, Text, text_of
 from pegboard.core.result import ToolResult
 from pegboard.core.values import value
 
-StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "error"]
+StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "malformed", "error"]
 
 
 @value

@@ -34,7 +34,7 @@ STOP: Final[Mapping[str, StopReason]] = {
     "SPII": "filtered",
     "IMAGE_SAFETY": "filtered",
     "LANGUAGE": "refusal",
-    "MALFORMED_FUNCTION_CALL": "error",
+    "MALFORMED_FUNCTION_CALL": "malformed",
     "UNEXPECTED_TOOL_CALL": "error",
     "OTHER": "error",
 }

@@ -7,6 +7,7 @@ commas. It never completes anything: text that ends inside a value is `CutOff`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final
 
@@ -22,18 +23,22 @@ WORDS: Final[dict[str, Any]] = {
     "False": False,
     "null": None,
     "None": None,
+    # No JSON; read all the same, so that the executor can refuse it with its path.
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "-Infinity": -math.inf,
 }
 FENCES: Final = ('<|"|>', "<escape>")
 """What Gemma's templates put on both sides of a string instead of quotes."""
 
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
+_WORD = re.compile(r"-Infinity|[A-Za-z_$][\w$.-]*")
 _STRINGS = {
-    '"""': re.compile(r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""', re.DOTALL),
-    "'''": re.compile(r"'''((?:[^'\\]++|\\.|'(?!''))*+)'''", re.DOTALL),
-    '"': re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL),
-    "'": re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL),
+    '"""': re.compile(r'"""((?:[^"\\]++|\\.|"(?!""))*)"""', re.DOTALL),
+    "'''": re.compile(r"'''((?:[^'\\]++|\\.|'(?!''))*)'''", re.DOTALL),
+    '"': re.compile(r'"((?:[^"\\]++|\\.)*)"', re.DOTALL),
+    "'": re.compile(r"'((?:[^'\\]++|\\.)*)'", re.DOTALL),
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}

@@ -44,7 +44,8 @@ class TextDialect:
     """Calls as text.
 
     A call has no id here: the executor makes one. A text that ends inside a call gives a message
-    with `stop` "length" and `feedback` that says so; the beginning of a call is never run.
+    with `stop` "length" and `feedback` that says so; the beginning of a call is never run. One with
+    nothing but calls that could not be read has `stop` "malformed".
     """
 
     name = "text"
@@ -167,7 +168,10 @@ def message_of(reading: Reading) -> AssistantMessage:
         before = part
     if reading.cut:
         return AssistantMessage(content=tuple(content), stop="length")
-    return AssistantMessage(content=tuple(content), stop="tools" if reading.calls else "end")
+    lost = bool(reading.refused or reading.unread)
+    return AssistantMessage(
+        content=tuple(content), stop="tools" if reading.calls else "malformed" if lost else "end"
+    )
 
 
 def feedback_of(reading: Reading) -> str:
@@ -180,6 +184,11 @@ def feedback_of(reading: Reading) -> str:
         )
     if reading.refused:
         said.append(f"A tool call was refused and not run: {'; '.join(reading.refused)}.")
+    if reading.unread:
+        said.append(
+            f"What looks like a tool call could not be read and was not run: {'; '.join(reading.unread)}. "
+            "Send it again, exactly in the form of the example."
+        )
     if reading.repairs:
         said.append(
             f"Your tool calls had to be repaired: {'; '.join(dict.fromkeys(reading.repairs))}. "

@@ -14,7 +14,7 @@ from typing import Any, cast
 from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal, skip_space
 from pegboard.dialects.text_marks import BETWEEN, TAG_OPEN
 from pegboard.dialects.values import element_value, guessed, property_schema, typed
-from pegboard.dialects.wire import from_json
+from pegboard.dialects.wire import from_json, record
 from pegboard.dialects.xml_elements import Element, Work
 
 NAME_KEYS = ("name", "tool_name", "function", "tool", "function_name")
@@ -63,10 +63,19 @@ class Tools:
         sub = property_schema(schema, parameter)
         return text if sub is None else typed(text, sub, schema)
 
-    def element(self, tool: str, element: Element) -> Any:
+    def key(self, tool: str, element: Element) -> str:
+        """The parameter that an element gives: where only its case is another, the tool's own spelling."""
+        schema = None if self.schemas is None else self.schemas.get(tool)
+        known = record(None if schema is None else schema.get("properties"))
+        if element.key in known:
+            return element.key
+        same = [name for name in known if name.casefold() == element.key.casefold()]
+        return same[0] if len(same) == 1 else element.key
+
+    def element(self, tool: str, key: str, element: Element) -> Any:
         """A parameter's element typed by the tool's schema."""
         schema = None if self.schemas is None else self.schemas.get(tool)
-        sub = None if schema is None else property_schema(schema, element.key)
+        sub = None if schema is None else property_schema(schema, key)
         if schema is not None and sub is None:
             return element.text
         return element_value(element, sub, schema, self.guess)

@@ -113,6 +113,12 @@ TAG_OPEN: Final = re.compile(
 )
 """The opening tag of a call in the forms `<function=n>`, `<function name="n">`, `<invoke name="n">`."""
 
+LOOSE: Final = re.compile(
+    r"<(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
+    r"(?P<attributes>\s[^<>]{0,400}?)?(?P<self>/?)>"
+)
+"""A mark that is nearly `<tool_call>`."""
+
 _WORDS = (
     r"functools\s*(?=\[)",
     r"Action:\s*(?=```)",
@@ -127,6 +133,7 @@ def _alternatives() -> str:
 
 MARK: Final = re.compile(
     f"(?P<mark>{_alternatives()})|(?P<tag>{re.sub(r'[?]P<[a-z0-9]+>', '?:', TAG_OPEN.pattern)})|(?P<word>{'|'.join(_WORDS)})"
+    f"|(?P<loose>{re.sub(r'[?]P<[a-z0-9]+>', '?:', LOOSE.pattern)})"
 )
 """Any mark: a fixed one, the opening tag of a call, a word."""
 

@@ -36,11 +36,13 @@ from pegboard.dialects.text_turns import (
 )
 from pegboard.dialects.xml_elements import CDATA, CDATA_END, OPEN, Work
 from pegboard.dialects.xml_lenient import read_tool_tag
+from pegboard.dialects.xml_loose import NotRead, read_loose
 
 WORK: Final = 8
 """How often, on average, each character may be looked at by readings that fail: beyond it, what
 remains is text. Keeps hostile text linear."""
 
+_LOOSELY: Final = ("loose",)
 _OPENS = {close: open for open, close in THINKING.items()}
 _ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
 _WRAPPERS = ("<tool_call>", "<seed:tool_call>", "<minimax:tool_call>", "<function_calls>", "<tool_calls>")
@@ -85,6 +87,7 @@ class Scan:
         self.plain = 0
         self.opened: set[str] = set()
         self.in_thought = False
+        self.doubts: list[tuple[int, str]] = []
 
     def read(self) -> Reading:
         text, pos, cut = self.text, 0, ""
@@ -103,7 +106,7 @@ class Scan:
                 break
         self._flush(len(text))
         self._without_orphans()
-        return Reading(self.parts, cut, [], self.refused)
+        return Reading(self.parts, cut, [], self.refused, [what for _, what in self.doubts])
 
     def _next(self, pos: int) -> re.Match[str] | None:
         """The next mark; the tag of a known tool where that is one."""
@@ -134,7 +137,7 @@ class Scan:
             return mark.end()
         if mark["tag"]:
             return self._call(mark.start(), mark.start(), ())
-        return self._call(mark.start(), mark.end(), CALLS.get(word or "", ()))
+        return self._call(mark.start(), mark.end(), _LOOSELY if mark["loose"] else CALLS.get(word or "", ()))
 
     def _call(self, begin: int, body: int, closers: tuple[str, ...], tag: re.Match[str] | None = None) -> int:
         """Read a call; the position behind it, or behind its mark where there is none."""
@@ -148,7 +151,10 @@ class Scan:
         except Unreadable as error:
             del self.tools.work.repairs[repairs:]
             self.tools.work.left -= max(0, error.end - body) + 1
-            return max(body, begin + 1)
+            loosely = self._read_loosely(begin)
+            if loosely is None:
+                return max(body, begin + 1)
+            calls, end = loosely
         if not calls:
             return max(body, begin + 1)
         if _DOCTYPE.search(text, self.plain, begin):
@@ -158,12 +164,27 @@ class Scan:
         self._flush(self._before(begin))
         while trailing := _TRAILING.match(text, end):
             end = trailing.end()
+        self.doubts = [d for d in self.doubts if d[0] <= begin]
         raw = text[begin:end]
         for n, named in enumerate(calls):
             # The text of several calls belongs to the first of them: together they give it back once.
             self.parts.append(Call(named, raw if n == 0 else ""))
         self.plain = end
         return end
+
+    def _read_loosely(self, begin: int) -> tuple[list[Named], int] | None:
+        """The calls of a block that is nearly one, None where it is none; a block that promises calls and
+        holds none is told, unless further calls are found in it."""
+        repairs = len(self.tools.work.repairs)
+        try:
+            return read_loose(self.text, begin, self.tools)
+        except NotRead as error:
+            shown = " ".join(self.text[begin : begin + 60].split())
+            self.doubts.append((error.end, shown))
+        except Unreadable:
+            pass
+        del self.tools.work.repairs[repairs:]
+        return None
 
     def _result(self, pos: int, close: str) -> int:
         """Step over a tool's result: what stands in it is data."""
@@ -194,6 +215,8 @@ class Scan:
             return read_minimax(text, begin, self.tools)
         if begin == body and (tag := TAG_OPEN.match(text, begin)) is not None:
             return read_tags(text, tag, self.tools)
+        if closers == _LOOSELY:
+            return read_loose(text, begin, self.tools)
         return read_body(text, body, self.tools, closers)
 
     def _before(self, begin: int) -> int:

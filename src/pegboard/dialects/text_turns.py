@@ -20,12 +20,14 @@ class Reading:
         cut: the beginning of a call that the text ended in; empty where none is.
         repairs: what had to be repaired to read the calls, one clause each.
         refused: why a call was not read at all, one clause each.
+        unread: what looks like a call and could not be read as one; it stays in the text.
     """
 
     parts: list[str | Thought | Call] = field(default_factory=list["str | Thought | Call"])
     cut: str = ""
     repairs: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
+    unread: list[str] = field(default_factory=list[str])
 
     @property
     def calls(self) -> list[Call]:
@@ -193,7 +195,9 @@ def read_minimax(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]
     for node in top.children:
         name = node.attributes.get("name", "")
         if node.tag == "invoke" and name:
-            arguments = {child.tag: tools.element(name, _element(child)) for child in node.children}
+            arguments = {
+                child.tag: tools.element(name, child.tag, _element(child)) for child in node.children
+            }
             calls.append(Named(name, arguments))
     return calls, top.end
 

@@ -19,7 +19,7 @@ _NAME = re.compile(
     r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?"
 )
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
-_PARAMS = re.compile(r"<(/?)(params|parameters|arguments)\s*(/?)>")
+_PARAMS = re.compile(r"<(/?)(params|parameters|arguments)(?:\s[^<>]{0,200}?)?(/?)>")
 _UNFINISHED = re.compile(r"(?:<(?:name|tool_name)>\s*)?(?:<[^<>]*)?\Z")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
 
@@ -96,7 +96,10 @@ class _Reader:
         out: dict[str, Any] = dict(self.given)
         several: set[str] = set()
         for element in self.elements:
-            key, value = element.key, self.tools.element(self.name, element)
+            key = self.tools.key(self.name, element)
+            value = self.tools.element(self.name, key, element)
+            if key != element.key:
+                self._repair(f"<{element.key}> was read as <{key}>")
             if key not in out:
                 out[key] = value
             elif key in several:
@@ -116,8 +119,6 @@ class _Reader:
     def _object(self, pos: int) -> int:
         """The parameters as one JSON object in `<params>`."""
         value, end = read_literal(self.text, pos)
-        if not isinstance(value, dict):
-            raise Unreadable(pos)
         self._repair("the parameters stood in <params> as JSON")
         self.given.update(cast("dict[str, Any]", value))
         return end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from typing import Final
 
@@ -15,6 +16,9 @@ MAX_RATIO: Final = 200
 
 _FREE_BYTES: Final = 4 << 20
 _XML_HEAD: Final = 1 << 16
+_XML_PROLOG: Final = 1 << 22
+_ELEMENT: Final = re.compile(rb"<\0?[A-Za-z_]")
+_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 def check_archive(data: bytes) -> None:
@@ -23,6 +27,14 @@ def check_archive(data: bytes) -> None:
     Raises:
         Refused: with the sizes found.
     """
+    if data.startswith(_OLE):
+        if "EncryptedPackage".encode("utf-16-le") in data:
+            raise Refused("unsupported", "the document is encrypted", "Remove its password first.")
+        raise Refused(
+            "unsupported",
+            "the file is an Office document of the old binary form under a new name",
+            "Convert it with the program that made it, or with LibreOffice.",
+        )
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
@@ -53,6 +65,9 @@ def _check_xml(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
     try:
         with archive.open(entry) as part:
             head = part.read(_XML_HEAD)
+            # A document type stands before the first element, however much space is before it.
+            while len(head) < entry.file_size and not _ELEMENT.search(head) and len(head) < _XML_PROLOG:
+                head += part.read(_XML_HEAD) or b"<x"
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, ValueError) as error:
         raise Refused("unsupported", f"the part {entry.filename} is damaged: {error}") from None
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):

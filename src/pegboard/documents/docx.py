@@ -1,4 +1,4 @@
-"""DOCX to Markdown: headings, lists, tables, links' text and comments, in the document's order."""
+"""DOCX to Markdown: headings, lists, tables, links, notes and comments, in the document's order."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from typing import Any
 from pegboard.documents.archive import check_archive
 from pegboard.documents.markdown import table
 from pegboard.documents.refusal import Refused
+from pegboard.documents.wordtext import Texts, blocks_of
 
 
 def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
     """`{text, pages, note}`; `pages` means nothing in a flowing text."""
     check_archive(data)
     docx: Any = import_module("docx")
-    table_type: Any = import_module("docx.table").Table
+    paragraph_type: Any = import_module("docx.text.paragraph").Paragraph
 
     try:
         document: Any = docx.Document(io.BytesIO(data))
     except (KeyError, ValueError) as error:
         raise Refused("unsupported", f"the file is no Word document: {error}") from None
+    texts = Texts(document.part)
     parts: list[str] = []
-    for block in document.iter_inner_content():
-        parts.append(_table(block) if isinstance(block, table_type) else _paragraph(block))
+    for kind, block in blocks_of(document.element.body):
+        parts.append(
+            _table(block, texts)
+            if kind == "tbl"
+            else _paragraph(paragraph_type(block, document._body), texts)
+        )
+    parts += texts.notes()
     comments = [f"- {c.author or 'unknown'}: {c.text}" for c in document.comments]
     if comments:
         parts.append("## Comments\n\n" + "\n".join(comments))
@@ -47,8 +54,8 @@ def _is_item(text: str) -> bool:
     return re.match(r"\s*(?:- |1\. )", text.lstrip("\n")) is not None
 
 
-def _paragraph(paragraph: Any) -> str:
-    text = str(paragraph.text).strip()
+def _paragraph(paragraph: Any, texts: Texts) -> str:
+    text = texts.of(paragraph._p).strip()
     if not text:
         return ""
     style = str(getattr(paragraph.style, "name", "") or "")
@@ -68,14 +75,25 @@ def _paragraph(paragraph: Any) -> str:
     return text
 
 
-def _table(value: Any) -> str:
-    rows: list[list[str]] = []
-    seen: set[int] = set()
-    for row in value.rows:
-        texts: list[str] = []
-        for cell in row.cells:
-            # A merged cell is given once for each place that it covers.
-            texts.append("" if id(cell._tc) in seen else str(cell.text))
-            seen.add(id(cell._tc))
-        rows.append(texts)
-    return table(rows)
+def _table(value: Any, texts: Texts) -> str:
+    return table([[texts.of_cell(cell) for cell in cells] for cells in _rows(value)])
+
+
+def _rows(value: Any) -> list[list[Any | None]]:
+    """Cells by row; None where a cell is merged into another."""
+    rows: list[list[Any | None]] = []
+    for row in value.iterchildren("{*}tr"):
+        cells: list[Any | None] = [None] * _grid(row, "{*}trPr/{*}gridBefore", 0)
+        for kind, cell in blocks_of(row, ("tc",)):
+            assert kind == "tc"
+            down = cell.find("{*}tcPr/{*}vMerge")
+            merged = down is not None and next(iter(down.attrib.values()), "continue") == "continue"
+            cells += [None if merged else cell, *[None] * (_grid(cell, "{*}tcPr/{*}gridSpan", 1) - 1)]
+        rows.append(cells)
+    return rows
+
+
+def _grid(element: Any, path: str, default: int) -> int:
+    found = element.find(path)
+    text = "" if found is None else str(next(iter(found.attrib.values()), ""))
+    return min(int(text), 200) if text.isdecimal() else default

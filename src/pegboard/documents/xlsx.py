@@ -21,11 +21,9 @@ MAX_SHEETS: Final = 50
 def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
     """`{text, pages, note}`; columns by letter and rows by number, so that cells can be named."""
     check_archive(data)
-    openpyxl: Any = import_module("openpyxl")
-
     try:
-        formulas: Any = openpyxl.load_workbook(io.BytesIO(data), read_only=True)
-        values: Any = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        formulas = _workbook(data, data_only=False)
+        values = _workbook(data, data_only=True)
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
         raise Refused("unsupported", f"the file is no Excel workbook: {error}") from None
     names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
@@ -35,10 +33,25 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
     for number in numbers:
         name = names[number - 1]
         text, cut = _sheet(formulas[name], values[name])
-        parts.append(f"## Sheet {number}: {name}\n\n{text or '(empty)'}")
+        hidden = "" if formulas[name].sheet_state == "visible" else " (hidden)"
+        parts.append(f"## Sheet {number}: {name}{hidden}\n\n{text or '(empty)'}")
         if cut:
             notes.append(f"Sheet {name!r} is shown up to row {MAX_ROWS} and column {MAX_COLUMNS} only.")
     return {"text": "\n\n".join(parts), "pages": len(names), "note": " ".join(notes)}
+
+
+def _workbook(data: bytes, *, data_only: bool) -> Any:
+    reader: Any = import_module("openpyxl.reader.excel").ExcelReader(
+        io.BytesIO(data), read_only=True, data_only=data_only, keep_links=False
+    )
+    # openpyxl stumbles over a chart sheet without a drawing.
+    reader.read_chartsheet = _no_cells
+    reader.read()
+    return reader.wb
+
+
+def _no_cells(*_: Any) -> None:
+    """A sheet that is a chart holds none."""
 
 
 def _sheet(formulas: Any, values: Any) -> tuple[str, bool]:

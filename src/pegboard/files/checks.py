@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pegboard.core.effects import Change, ChangeSet
@@ -15,15 +16,15 @@ from pegboard.files.places import Aim
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Paths that a change set frees: files that go, and the folders above them that may go with them."""
+    """Paths that a change set frees: files that go, and the folders that may go with them or by themselves."""
 
     gone: frozenset[str]
     above: frozenset[str]
 
     @classmethod
-    def of(cls, changes: ChangeSet) -> Room:
+    def of(cls, changes: ChangeSet, folders: Iterable[str] = ()) -> Room:
         gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
-        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)))
+        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)).union(folders))
 
     def below_a_gone_file(self, path: str) -> str | None:
         """The file that makes room for a folder above `path`."""

@@ -22,7 +22,8 @@ def lines_of(child: subprocess.Popen[bytes], deadline: float, complaints: bytear
         selector.register(child.stderr, selectors.EVENT_READ, False)
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
+            # Output that never stops coming is no reason to go on either.
+            if not ready or time.monotonic() >= deadline:
                 raise timed_out()
             for key, _ in ready:
                 block = os.read(key.fd, 1 << 16)

@@ -18,6 +18,7 @@ from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import ToolError
 from pegboard.files.blobs import HASH_APART_BYTES, LINK_FROM_BYTES, Blobs, sha256
 from pegboard.files.checks import Room, changed, verify, verify_goal
+from pegboard.files.folders import Folders
 from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
@@ -29,7 +30,7 @@ from pegboard.files.journal import (
     Origin,
     no_checkpoint,
 )
-from pegboard.files.recovery import forget_links, recover, remove_empty, roll_back
+from pegboard.files.recovery import forget_links, recover, roll_back
 from pegboard.files.refusals import refusal
 from pegboard.files.staging import Staged, place, stage, temporary_name
 from pegboard.files.syncing import Batch, side_by_side, sync_folder
@@ -66,6 +67,7 @@ class _Work:
     steps: list[_Step]
     entry: Entry
     held: HeldFolders
+    folders: Folders
 
 
 def commit(
@@ -77,6 +79,7 @@ def commit(
     type: EntryType = "commit",
     undoes: Iterable[str] = (),
     remove_dirs: Sequence[str] = (),
+    make_dirs: Sequence[tuple[str, int]] = (),
     checkpoint: Checkpoint = no_checkpoint,
 ) -> Entry | None:
     """Carry out `changes`; blocking.
@@ -87,22 +90,22 @@ def commit(
         journal: where the entry goes; None = no undo and no safety from crashes.
         origin, type, undoes: for the entry.
         remove_dirs: folders that are removed afterwards where they are empty.
+        make_dirs: folders that are made in the end where they are missing, parents first, with modes.
         checkpoint: called at each point where a crash would matter.
 
     Returns:
-        The entry, None without a journal or changes.
+        The entry, None without a journal or anything to do.
 
     Raises:
         Conflict: a file is no longer as the ChangeSet saw it; nothing was changed.
         ToolError: the system refused; nothing was changed.
     """
-    if not changes:
+    if not (changes or remove_dirs or make_dirs):
         return None
+    folders = Folders(tuple(remove_dirs), tuple(make_dirs))
     held = HeldFolders(jail)
     try:
-        return _commit(
-            jail, changes, journal, origin or Origin(), type, undoes, remove_dirs, checkpoint, held
-        )
+        return _commit(jail, changes, journal, origin or Origin(), type, undoes, folders, checkpoint, held)
     finally:
         held.close()
 
@@ -114,18 +117,18 @@ def _commit(
     origin: Origin,
     type: EntryType,
     undoes: Iterable[str],
-    remove_dirs: Sequence[str],
+    folders: Folders,
     checkpoint: Checkpoint,
     held: HeldFolders,
 ) -> Entry | None:
     if journal is None:
         nowhere = Entry(id="", type=type, time=0.0, workspace=str(jail.root), origin=Origin(), files=())
-        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint, held), remove_dirs)
+        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint, held, folders))
         return None
     with journal.lock():
         recover(jail, journal)
         entry = journal.new_entry(type, str(jail.root), origin, (), undoes=undoes)
-        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint, held), remove_dirs)
+        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint, held, folders))
 
 
 # ---------------------------------------------------------------------- before anything changes
@@ -138,19 +141,26 @@ def _prepare(
     entry: Entry,
     checkpoint: Checkpoint,
     held: HeldFolders,
+    folders: Folders,
 ) -> _Work:
     steps: list[_Step] = []
     made: dict[str, None] = {}
-    room = Room.of(changes)
+    room = Room.of(changes, folders.gone)
     digests = _digests(changes)
     for change in changes.changes:
         there = verify(held, change, room)
         if change.after is not None:
             made.update(dict.fromkeys(verify_goal(held, change, room)))
         steps.append(_Step(change, there, _record(change, there, digests)))
-    entry = replace(entry, files=tuple(step.record for step in steps), made_dirs=tuple(made))
+    made.update(dict.fromkeys(folders.missing(jail)))
+    entry = replace(
+        entry,
+        files=tuple(step.record for step in steps),
+        made_dirs=tuple(made),
+        removed_dirs=folders.present(jail),
+    )
     checkpoint("verified")
-    return _Work(jail, journal, checkpoint, steps, entry, held)
+    return _Work(jail, journal, checkpoint, steps, entry, held, folders)
 
 
 def _digests(changes: ChangeSet) -> dict[int, str]:
@@ -209,14 +219,14 @@ def _keep(held: HeldFolders, blobs: Blobs, step: _Step) -> None:
 # ---------------------------------------------------------------------- the act
 
 
-def _carry_out(work: _Work, remove_dirs: Sequence[str]) -> Entry | None:
+def _carry_out(work: _Work) -> Entry | None:
     try:
         if work.journal is not None:
             _intend(work, work.journal)
-        if _flips(step.change for step in work.steps):
+        if _flips([step.change for step in work.steps], work.folders):
             # A file takes the place of a folder or the other way round: room must be made first.
             _remove(work)
-            remove_empty(work.jail, remove_dirs)
+            work.folders.remove(work.jail)
             work.held.close()
             _stage(work)
             _place(work)
@@ -224,11 +234,13 @@ def _carry_out(work: _Work, remove_dirs: Sequence[str]) -> Entry | None:
             _stage(work)
             _place(work)
             _remove(work)
-            remove_empty(work.jail, remove_dirs)
+            work.folders.remove(work.jail)
+        work.folders.make(work.jail, work.entry.made_dirs)
+        work.checkpoint("folders")
     except BaseException as error:
         _take_back(work)
         if isinstance(error, OSError):
-            raise refusal(error, work.steps[0].change.path) from None
+            raise refusal(error, work.steps[0].change.path if work.steps else ".") from None
         raise
     return None if work.journal is None else _finish(work, work.journal)
 
@@ -265,9 +277,8 @@ def _finish(work: _Work, journal: Journal) -> Entry:
     return work.entry
 
 
-def _flips(changes: Iterable[Change]) -> bool:
-    changes = tuple(changes)
-    room = Room.of(ChangeSet(changes))
+def _flips(changes: Sequence[Change], folders: Folders) -> bool:
+    room = Room.of(ChangeSet(tuple(changes)), folders.gone)
     goals = [change.moved_to or change.path for change in changes if change.after is not None]
     return any(goal in room.above or room.below_a_gone_file(goal) for goal in goals)
 

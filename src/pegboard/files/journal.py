@@ -72,6 +72,7 @@ class Entry:
         origin: call, run, session and tool.
         files: what was changed, in order.
         made_dirs: folders that were made, parents first.
+        removed_dirs: folders that were removed, parents first, with their modes.
         undoes: ids of the entries that this one reverts.
         missed: what an exec changed and the snapshot did not capture, for people.
     """
@@ -83,6 +84,7 @@ class Entry:
     origin: Origin
     files: tuple[FileRecord, ...]
     made_dirs: tuple[str, ...] = ()
+    removed_dirs: tuple[tuple[str, int], ...] = ()
     undoes: tuple[str, ...] = ()
     missed: tuple[str, ...] = ()
 
@@ -175,6 +177,7 @@ class Journal:
         files: Iterable[FileRecord],
         *,
         made_dirs: Iterable[str] = (),
+        removed_dirs: Iterable[tuple[str, int]] = (),
         undoes: Iterable[str] = (),
         missed: Iterable[str] = (),
     ) -> Entry:
@@ -187,6 +190,7 @@ class Journal:
             origin=origin,
             files=tuple(files),
             made_dirs=tuple(made_dirs),
+            removed_dirs=tuple(removed_dirs),
             undoes=tuple(undoes),
             missed=tuple(missed),
         )
@@ -345,6 +349,8 @@ def _load(path: Path) -> Entry | None:
             origin=Origin(**document["origin"]),
             files=tuple(FileRecord(**file) for file in document["files"]),
             made_dirs=tuple(document["made_dirs"]),
+            # Entries of the first versions have none.
+            removed_dirs=tuple((str(path), int(mode)) for path, mode in document.get("removed_dirs", ())),
             undoes=tuple(document["undoes"]),
             missed=tuple(document["missed"]),
         )

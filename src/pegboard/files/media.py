@@ -33,13 +33,18 @@ _MAGIC: Final = (
     (b"MM\x00*", "image/tiff"),
 )
 
+_BRANDS: Final = {
+    b"avif": "image/avif", b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heif",
+    b"M4A ": "audio/mp4", b"qt  ": "video/quicktime",
+}  # fmt: skip
+
 
 def sniff_type(head: bytes) -> str | None:
     """The media type that the first bytes give away, None where they say nothing."""
     if head.startswith(b"RIFF") and len(head) >= 12:
         return {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}.get(head[8:12])
     if head[4:8] == b"ftyp":
-        return "image/avif" if head[8:12] == b"avif" else "video/mp4"
+        return _BRANDS.get(head[8:12], "video/mp4")
     if head.startswith(b"BM") and len(head) >= 14 and head[6:10] == b"\0\0\0\0":
         return "image/bmp"
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)

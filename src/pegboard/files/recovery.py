@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from pegboard.core.errors import Conflict, NotFound, ToolError
 from pegboard.files.blobs import Blobs
+from pegboard.files.folders import make_folders, remove_empty
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Entry, FileRecord, Journal
 from pegboard.files.looking import digest_at
@@ -37,7 +38,9 @@ def recover(jail: Jail, journal: Journal) -> list[str]:
 
 
 def _recover_one(jail: Jail, journal: Journal, entry: Entry) -> list[str]:
-    if all(_is_done(jail, file) for file in entry.files):
+    # Whether folders have their modes yet is not known from here, so an undo of folders is taken back.
+    with_folders = entry.type in ("undo", "redo") and (entry.made_dirs or entry.removed_dirs)
+    if not with_folders and all(_is_done(jail, file) for file in entry.files):
         _remove_temporaries(jail, entry)
         journal.finish(entry)
         return []
@@ -76,6 +79,8 @@ def roll_back(jail: Jail, entry: Entry, content: Callable[[str], bytes]) -> list
     for file in reversed(entry.files):
         if file.before is not None:
             left += _bring_back(jail, file, content)
+    with suppress(ToolError, OSError):
+        make_folders(jail, entry.removed_dirs)
     return left
 
 
@@ -117,10 +122,3 @@ def forget_links(blobs: Blobs, entry: Entry) -> None:
     for file in entry.files:
         if file.before is not None:
             blobs.unlink_shared(file.before)
-
-
-def remove_empty(jail: Jail, folders: Sequence[str]) -> None:
-    """Remove those folders that are empty, the deepest first."""
-    for folder in sorted(folders, key=lambda path: -path.count("/")):
-        with suppress(ToolError, OSError), jail.spot(exact(folder), "delete", follow=False) as spot:
-            os.rmdir(spot.name, dir_fd=spot.folder)

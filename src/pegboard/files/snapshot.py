@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from pegboard.files.journal import Entry, FileRecord, Journal, Origin
 from pegboard.files.marks import Mark, index_path, load, save
 from pegboard.files.names import shown
 from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
+from pegboard.files.survey import Survey, folders_told, survey, unwatched_told
 
 IGNORED: Final[tuple[str, ...]] = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__", ".mypy_cache", ".pytest_cache",
@@ -57,17 +57,19 @@ class SnapshotDiff:
         changes: captured changes, in path order.
         missed: what changed and cannot be undone, one sentence each.
         made_dirs: folders that are new, parents first.
+        removed_dirs: folders that are gone, parents first, with their modes.
         files: the same changes as journal records.
     """
 
     changes: ChangeSet
     missed: tuple[str, ...] = ()
     made_dirs: tuple[str, ...] = ()
+    removed_dirs: tuple[tuple[str, int], ...] = ()
     files: tuple[FileRecord, ...] = ()
 
     def record(self, journal: Journal, root: Path, origin: Origin) -> Entry | None:
         """Put the changes into the journal as an exec's entry; None where nothing changed."""
-        if not (self.files or self.missed):
+        if not (self.files or self.missed or self.made_dirs or self.removed_dirs):
             return None
         with journal.lock():
             entry = journal.new_entry(
@@ -76,18 +78,11 @@ class SnapshotDiff:
                 origin,
                 self.files,
                 made_dirs=self.made_dirs,
+                removed_dirs=self.removed_dirs,
                 missed=self.missed,
             )
             journal.append(entry)
             return entry
-
-
-@dataclass(slots=True)
-class _Tree:
-    files: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
-    dirs: list[str] = field(default_factory=list[str])
-    left_out: list[str] = field(default_factory=list[str])
-    too_many: bool = False
 
 
 class Snapshot:
@@ -101,18 +96,17 @@ class Snapshot:
         root: Path,
         journal: Journal,
         marks: dict[str, Mark],
-        dirs: frozenset[str],
+        tree: Survey,
         limits: SnapshotLimits,
         ignored: tuple[str, ...],
-        left_out: tuple[str, ...],
     ) -> None:
         self._root = root
         self._journal = journal
         self._marks = marks
-        self._dirs = dirs
+        self._tree = tree
         self._limits = limits
         self._ignored = ignored
-        self.left_out = left_out
+        self.left_out = tuple(tree.left_out)
         """Ignored folders that are there and are not watched."""
 
     @classmethod
@@ -139,33 +133,38 @@ class Snapshot:
         with journal.lock():
             known = load(index_path(journal, real))
             moment = journal.wall_ns()
-            tree = _walk(real, ignored, limits.max_files)
+            tree = survey(real, ignored, limits.max_files)
             marks = _mark_all(real, journal, tree, known, limits, moment)
             if marks != known:
                 save(index_path(journal, real), marks)
-        return cls(real, journal, marks, frozenset(tree.dirs), limits, ignored, tuple(tree.left_out))
+        return cls(real, journal, marks, tree, limits, ignored)
 
     def diff_after(self) -> SnapshotDiff:
         """What is different now; keeps the new contents, so that the next snapshot is short. Blocking."""
         journal, limits = self._journal, self._limits
         with journal.lock():
             moment = journal.wall_ns()
-            tree = _walk(self._root, self._ignored, limits.max_files)
+            tree = survey(self._root, self._ignored, limits.max_files)
             found = _Found()
             marks: dict[str, Mark] = {}
             for path in sorted(self._marks.keys() | tree.files.keys()):
                 self._compare(path, tree.files.get(path), marks, found, moment)
             if marks != self._marks:
                 save(index_path(journal, self._root), marks)
+        was = self._tree
         if tree.too_many:
             found.missed.append(
                 f"The workspace has over {limits.max_files} files; the rest was not looked at."
             )
-        made = sorted(set(tree.dirs) - self._dirs, key=lambda path: path.count("/"))
+        else:
+            # What was not looked at is not gone.
+            found.missed += folders_told(was, tree) + unwatched_told(was, tree)
+        gone = () if tree.too_many else was.dirs.keys() - tree.dirs.keys()
         return SnapshotDiff(
             changes=ChangeSet(tuple(found.changes)),
             missed=tuple(found.missed),
-            made_dirs=tuple(made),
+            made_dirs=tuple(sorted(tree.dirs.keys() - was.dirs.keys(), key=_level)),
+            removed_dirs=tuple((path, was.dirs[path]) for path in sorted(gone, key=_level)),
             files=tuple(found.files),
         )
 
@@ -194,7 +193,12 @@ class Snapshot:
             return  # contents that were not kept can be told by their times only
         if digest == "" or (was is not None and not was.sha256):
             verb = "removed" if there is None else "created" if was is None else "changed"
-            found.missed.append(f"{shown(path)} was {verb} and is not undoable: its content was not kept.")
+            size = max(0 if was is None else was.size, 0 if there is None else there.st_size)
+            most = self._limits.max_file_bytes
+            why = f", it has {size} bytes and the limit is {most}" if size > most else ""
+            found.missed.append(
+                f"{shown(path)} was {verb} and is not undoable: its content was not kept{why}."
+            )
             return
         self._capture(path, was, there, data, found)
 
@@ -238,6 +242,10 @@ class Snapshot:
         )
 
 
+def _level(path: str) -> tuple[int, str]:
+    return path.count("/"), path
+
+
 @dataclass(slots=True)
 class _Found:
     changes: list[Change] = field(default_factory=list[Change])
@@ -246,60 +254,13 @@ class _Found:
     bytes: int = 0
 
 
-# ---------------------------------------------------------------------- looking at the tree
-
-
-def _walk(root: Path, ignored: tuple[str, ...], most: int) -> _Tree:
-    """Every file, link and folder by descriptor, no link followed; devices and sockets are passed over."""
-    tree = _Tree()
-    names = frozenset(entry for entry in ignored if "/" not in entry)
-    pairs = frozenset(entry for entry in ignored if "/" in entry)
-    pending = [(os.open(root, FOLDER_FLAGS), "")]
-    try:
-        while pending:
-            descriptor, prefix = pending.pop()
-            try:
-                for child in _scan(descriptor, prefix, tree, most):
-                    path = prefix + child
-                    tail = "/".join(path.rsplit("/", 2)[-2:])
-                    if child in names or tail in pairs:
-                        tree.left_out.append(path)
-                        continue
-                    tree.dirs.append(path)
-                    with suppress(OSError):  # unreadable, or replaced by a link meanwhile
-                        deeper = os.open(child, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
-                        pending.append((deeper, path + "/"))
-            finally:
-                os.close(descriptor)
-            if tree.too_many:
-                break
-    finally:
-        for descriptor, _ in pending:
-            os.close(descriptor)
-    return tree
-
-
-def _scan(descriptor: int, prefix: str, tree: _Tree, most: int) -> Iterator[str]:
-    folders: list[str] = []
-    with os.scandir(descriptor) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-                continue
-            if len(tree.files) >= most:
-                tree.too_many = True
-                break
-            with suppress(OSError):
-                there = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode):
-                    tree.files[prefix + entry.name] = there
-    yield from folders
+# ---------------------------------------------------------------------- keeping contents
 
 
 def _mark_all(
     root: Path,
     journal: Journal,
-    tree: _Tree,
+    tree: Survey,
     known: dict[str, Mark],
     limits: SnapshotLimits,
     moment: int,
@@ -400,6 +361,3 @@ def _read(root: Path, path: str, there: os.stat_result) -> bytes | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
-
-
-# ---------------------------------------------------------------------- the index between snapshots

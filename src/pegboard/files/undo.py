@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
@@ -13,6 +13,7 @@ from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable, Uns
 from pegboard.files.blobs import Blobs, sha256
 from pegboard.files.commit import commit
 from pegboard.files.diffs import unified
+from pegboard.files.folders import mode_of
 from pegboard.files.held import HeldFolders
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Checkpoint, Entry, FileRecord, Journal, Origin, no_checkpoint
@@ -70,6 +71,8 @@ class UndoReport:
         unchanged: files that were already as they would be.
         conflicts: files that are left because later changes touch the same lines.
         missed: what an exec did that was never captured and is not undone.
+        made_dirs: folders that are made again.
+        removed_dirs: folders that go where they are empty.
         applied: False in a preview and where there was nothing to do.
         entry: id of the undo's own entry, with which it can be undone itself.
     """
@@ -80,6 +83,8 @@ class UndoReport:
     unchanged: tuple[str, ...] = ()
     conflicts: tuple[UndoConflict, ...] = ()
     missed: tuple[str, ...] = ()
+    made_dirs: tuple[str, ...] = ()
+    removed_dirs: tuple[str, ...] = ()
     applied: bool = False
     entry: str = ""
 
@@ -101,7 +106,8 @@ class _Plan:
     kept: dict[str, None] = field(default_factory=dict[str, None])
     unchanged: dict[str, None] = field(default_factory=dict[str, None])
     conflicts: dict[str, str] = field(default_factory=dict[str, str])
-    dirs: dict[str, None] = field(default_factory=dict[str, None])
+    gone: dict[str, None] = field(default_factory=dict[str, None])
+    made: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def undo(
@@ -141,7 +147,7 @@ def undo(
         recover(jail, journal)
         chosen = select(journal, str(jail.root), what, redo=redo)
         plan = _plan(jail, journal.blobs, chosen)
-        report = _report(plan, chosen)
+        report = _report(jail, plan, chosen)
     if preview:
         return report
     if report.conflicts and not skip_conflicts:
@@ -153,21 +159,13 @@ def undo(
         origin=origin,
         type="redo" if redo else "undo",
         undoes=[entry.id for entry in chosen],
-        remove_dirs=tuple(plan.dirs),
+        remove_dirs=report.removed_dirs,
+        make_dirs=[(path, plan.made[path]) for path in report.made_dirs],
         checkpoint=checkpoint,
     )
     if entry is None:
         entry = _note_empty(journal, str(jail.root), chosen, origin, redo=redo)
-    return UndoReport(
-        changes=report.changes,
-        entries=report.entries,
-        kept=report.kept,
-        unchanged=report.unchanged,
-        conflicts=report.conflicts,
-        missed=report.missed,
-        applied=True,
-        entry=entry.id,
-    )
+    return replace(report, applied=True, entry=entry.id)
 
 
 def _note_empty(
@@ -260,7 +258,12 @@ def _filled(plan: _Plan, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
     for entry in entries:
         for record in reversed(entry.files):
             _revert(blobs, plan, record)
-        plan.dirs.update(dict.fromkeys(entry.made_dirs))
+        for path, mode in entry.removed_dirs:
+            plan.made[path] = mode
+            plan.gone.pop(path, None)
+        for path in entry.made_dirs:
+            plan.gone[path] = None
+            plan.made.pop(path, None)
     return plan
 
 
@@ -340,7 +343,20 @@ def _revert_move(blobs: Blobs, plan: _Plan, record: FileRecord, moved_to: str) -
 # ---------------------------------------------------------------------- the report
 
 
-def _report(plan: _Plan, chosen: Sequence[Entry]) -> UndoReport:
+def _report(jail: Jail, plan: _Plan, chosen: Sequence[Entry]) -> UndoReport:
+    modes: dict[str, int | None] = {}
+    for path in (*plan.made, *plan.gone):
+        try:
+            modes[path] = mode_of(jail, path)
+        except ToolError as error:
+            modes[path] = None
+            if path in plan.made:
+                plan.conflicts.setdefault(path, error.message)
+    for path in plan.made:
+        there = modes[path]
+        stays = path not in plan.files or plan.files[path].data is not None
+        if there is not None and not stat.S_ISDIR(there) and stays:
+            plan.conflicts.setdefault(path, f"{shown(path)} was a folder and is a file now.")
     changes = [
         change
         for path, now in plan.files.items()
@@ -354,6 +370,12 @@ def _report(plan: _Plan, chosen: Sequence[Entry]) -> UndoReport:
         unchanged=tuple(path for path in plan.unchanged if plan.files[path].data == plan.files[path].before),
         conflicts=tuple(UndoConflict(path=path, reason=reason) for path, reason in plan.conflicts.items()),
         missed=tuple(missed),
+        made_dirs=tuple(
+            path
+            for path in sorted(plan.made, key=lambda path: path.count("/"))
+            if path not in plan.conflicts and not stat.S_ISDIR(modes[path] or 0)
+        ),
+        removed_dirs=tuple(path for path in plan.gone if stat.S_ISDIR(modes[path] or 0)),
     )
 
 

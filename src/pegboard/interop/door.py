@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pegboard.core.content import Image
 from pegboard.core.effects import Effect
 from pegboard.core.families import load
+from pegboard.core.result import ToolResult
 from pegboard.core.signature import Signature
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -25,6 +28,27 @@ def open_door(tools: Any, options: Mapping[str, Any]) -> Any:
         return tools
     kit = tools if isinstance(tools, Toolkit) else Toolkit(tools)
     return load(_EXECUTOR)(kit, **options)
+
+
+def pictures(result: ToolResult) -> list[Image]:
+    """The images of a result, which a framework that can show them gets beside the text."""
+    return [block for block in result.content if isinstance(block, Image)]
+
+
+def data_url(image: Image) -> str:
+    """The image as a `data:` URL (RFC 2397)."""
+    return f"data:{image.mime_type};base64,{base64.b64encode(image.data).decode()}"
+
+
+def from_data_url(url: str) -> Image | None:
+    """The image of a `data:` URL in base64; None for any other address, which is not fetched."""
+    head, mark, data = url.partition(";base64,")
+    if not mark or not head.startswith("data:image/"):
+        return None
+    try:
+        return Image(data=base64.b64decode(data, validate=True), mime_type=head.removeprefix("data:"))
+    except ValueError:
+        return None
 
 
 def imported(

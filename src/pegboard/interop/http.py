@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, Final, Literal, Protocol, cast
 from urllib.parse import quote, urlsplit
 
@@ -26,7 +27,7 @@ class BoundSecrets(Protocol):
 
 
 Secrets = Callable[[str], str] | Mapping[str, str] | BoundSecrets
-BodyKind = Literal["json", "form", "text", "none"]
+BodyKind = Literal["json", "form", "text", "multipart", "bytes", "none"]
 
 MAX_BYTES: Final = 5_000_000
 """Bytes of an answer that are read."""
@@ -37,6 +38,16 @@ _RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a multipart body; a file where it has a filename."""
+
+    name: str
+    data: bytes
+    filename: str = ""
+    mime: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One request.
 
@@ -44,7 +55,8 @@ class Request:
         method, url: the URL has its path filled in already.
         query: pairs in order.
         headers: as they are sent.
-        body, kind: what is sent and as what.
+        body, kind: what is sent and as what; Parts for multipart.
+        mime: its media type where the kind leaves it open.
         secrets: those that stand in it, name → value; the answer is shown without them.
     """
 
@@ -54,6 +66,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: Any = None
     kind: BodyKind = "none"
+    mime: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -128,7 +141,13 @@ class Sender:
                 f"{_host(request.url)} did not answer within {self.timeout_s:g} s", retryable=True
             ) from error
         except httpx2.HTTPError as error:
-            raise Unavailable(f"{_host(request.url)} cannot be reached: {error}", retryable=True) from error
+            why = _hidden(str(error), request.secrets)
+            raise Unavailable(f"{_host(request.url)} cannot be reached: {why}", retryable=True) from error
+        except httpx2.InvalidURL as error:
+            raise InvalidArguments(
+                f"the arguments make no address that can be sent: {_hidden(str(error), request.secrets)}",
+                hint="Give shorter values without control characters.",
+            ) from error
         return _result(answer, data, request.secrets)
 
     def filling(self, url: str) -> Filling:
@@ -160,8 +179,12 @@ def effects_of(url: str) -> tuple[Effect, ...]:
     return (Effect("connect", parts.netloc.rpartition("@")[2].lower()),)
 
 
-def fill_path(template: str, values: Mapping[str, Any]) -> str:
+def fill_path(template: str, values: Mapping[str, Any], *, ready: bool = False) -> str:
     """`/users/{id}` with its values; a value stays one path segment.
+
+    Args:
+        template, values: what is filled with what.
+        ready: the values are quoted already.
 
     Raises:
         InvalidArguments: a value that is empty, `.` or `..`, which would be another path.
@@ -172,9 +195,13 @@ def fill_path(template: str, values: Mapping[str, Any]) -> str:
         text = scalar(values.get(name, ""))
         if text in ("", ".", ".."):
             raise InvalidArguments(f".{name}: {text!r} cannot stand in a path", hint="Give another value.")
-        return quote(text, safe="")
+        return text if ready else quote(text, safe="")
 
-    return re.sub(r"\{([A-Za-z0-9_.-]+)\}", value, template)
+    filled = re.sub(r"\{([^{}/]+)\}", value, template)
+    # Two values side by side, or one beside the template's own dots, may make what neither is.
+    if any(part in (".", "..") for part in urlsplit(filled).path.split("/")):
+        raise InvalidArguments(f"the values make another path of {template}", hint="Give other values.")
+    return filled
 
 
 def scalar(value: Any) -> str:
@@ -205,21 +232,59 @@ def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _content(request: Request, headers: dict[str, str]) -> bytes | None:
-    kinds = {k.lower() for k in headers}
-    if request.kind == "json":
-        if "content-type" not in kinds:
-            headers["Content-Type"] = "application/json"
-        return json.dumps(request.body, ensure_ascii=False).encode("utf-8")
-    if request.kind == "form":
-        from urllib.parse import urlencode
+    if request.kind == "none":
+        return None
+    content, mime = _encoded(request)
+    if "content-type" not in {k.lower() for k in headers}:
+        headers["Content-Type"] = mime
+    return content
 
-        headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
-        body = cast("Mapping[str, Any]", request.body or {})
-        return urlencode({k: scalar(v) for k, v in body.items()}).encode()
-    if request.kind == "text":
-        headers.setdefault("Content-Type", "text/plain; charset=utf-8")
-        return scalar(request.body).encode("utf-8")
-    return None
+
+def _encoded(request: Request) -> tuple[bytes, str]:
+    """The body and its media type."""
+    match request.kind:
+        case "json":
+            mime = request.mime if "json" in request.mime and "*" not in request.mime else "application/json"
+            return json.dumps(request.body, ensure_ascii=False).encode("utf-8"), mime
+        case "form":
+            from urllib.parse import urlencode
+
+            body = cast("Mapping[str, Any]", request.body or {})
+            # A list is its name once for each item (OpenAPI 3.1 §4.8.15: style form, explode).
+            pairs = [
+                (k, scalar(i))
+                for k, v in body.items()
+                for i in (cast("list[Any]", v) if isinstance(v, list) else [v])
+            ]
+            return urlencode(pairs).encode(), "application/x-www-form-urlencoded"
+        case "multipart":
+            return _multipart(cast("Sequence[Part]", request.body))
+        case "bytes":
+            mime = request.mime if request.mime and "*" not in request.mime else "application/octet-stream"
+            return cast(bytes, request.body), mime
+        case _:
+            mime = request.mime if request.mime and "*" not in request.mime else "text/plain"
+            return scalar(request.body).encode("utf-8"), f"{mime}; charset=utf-8"
+
+
+def _multipart(parts: Sequence[Part]) -> tuple[bytes, str]:
+    """A body of parts (RFC 7578); a name cannot end its line, since quotes and breaks are percent-encoded."""
+    mark = token_hex(16)
+    out: list[bytes] = []
+    for part in parts:
+        line = f'Content-Disposition: form-data; name="{_quoted(part.name)}"'
+        if part.filename:
+            line += f'; filename="{_quoted(part.filename)}"'
+        mime = part.mime or ("application/octet-stream" if part.filename else "")
+        kind = f"\r\nContent-Type: {mime}" if mime else ""
+        out.append(f"--{mark}\r\n{line}{kind}\r\n\r\n".encode() + part.data + b"\r\n")
+    out.append(f"--{mark}--\r\n".encode())
+    return b"".join(out), f"multipart/form-data; boundary={mark}"
+
+
+def _quoted(name: str) -> str:
+    """As browsers write it (WHATWG HTML, multipart/form-data encoding)."""
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
 async def _read(answer: Any) -> bytes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from pegboard.core.content import Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ToolError, Unavailable
+from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
-from pegboard.interop.door import imported, open_door
+from pegboard.interop.door import from_data_url, imported, open_door, pictures
 
 _MISSING = "LangChain is not installed"
 _HINT = "pip install 'pegboard[interop]'"
@@ -22,8 +25,8 @@ def to_langchain(tools: Any, **options: Any) -> list[Any]:
         options: for the Executor that is made where none was given.
 
     Returns:
-        Tools whose message has our text (status `error` where the call failed) and whose artifact is the
-        ToolResult.
+        Tools whose message has our text, images as blocks of their own (status `error` where the call failed),
+        and whose artifact is the ToolResult.
 
     Raises:
         Unavailable: langchain-core is not installed.
@@ -35,16 +38,20 @@ def to_langchain(tools: Any, **options: Any) -> list[Any]:
     door = open_door(tools, options)
 
     def exported(tool: Tool) -> Any:
-        async def call(**arguments: Any) -> tuple[str, Any]:
+        async def call(**arguments: Any) -> tuple[Any, Any]:
             result = await door.call(tool.name, arguments)
             if not result.ok:
                 raise ToolException(str(result))
-            return str(result), result
+            shown = [
+                {"type": "image", "base64": base64.b64encode(i.data).decode(), "mime_type": i.mime_type}
+                for i in pictures(result)
+            ]
+            return [{"type": "text", "text": str(result)}, *shown] if shown else str(result), result
 
-        def blocking(**arguments: Any) -> tuple[str, Any]:
+        def blocking(**arguments: Any) -> tuple[Any, Any]:
             from pegboard.core.families import load
 
-            return cast("tuple[str, Any]", load("pegboard.app.builtins:run_sync")(call(**arguments)))
+            return cast("tuple[Any, Any]", load("pegboard.app.builtins:run_sync")(call(**arguments)))
 
         return StructuredTool.from_function(
             func=blocking,
@@ -80,7 +87,7 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
         )
         if getattr(message, "status", "success") == "error":
             raise ToolError(str(message.content))
-        return message.content if hasattr(message, "content") else message
+        return _content(message.content) if hasattr(message, "content") else message
 
     return imported(
         call,
@@ -90,3 +97,36 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
         framework="langchain",
         effects=effects,
     )
+
+
+def _content(content: Any) -> Any:
+    """LangChain's content: text, or blocks of which images become ours."""
+    if not isinstance(content, list):
+        return content
+    out: list[Any] = []
+    for block in cast("list[Any]", content):
+        made = _block(block)
+        if made is None:
+            return cast("list[Any]", content)
+        out.append(made)
+    return ToolResult(content=tuple(out))
+
+
+def _block(block: Any) -> Text | Image | None:
+    if isinstance(block, str):
+        return Text(block)
+    if not isinstance(block, Mapping):
+        return None
+    row = cast("Mapping[str, Any]", block)
+    match row.get("type"):
+        case "text":
+            return Text(str(row.get("text", "")))
+        case "image" if "base64" in row:
+            mime = str(row.get("mime_type", "image/png"))
+            return from_data_url(f"data:{mime};base64,{row['base64']}")
+        case "image_url":
+            given: Any = row.get("image_url")
+            url = cast("Mapping[str, Any]", given).get("url") if isinstance(given, Mapping) else given
+            return from_data_url(str(url))
+        case _:
+            return None

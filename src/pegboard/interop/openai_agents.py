@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
+from pegboard.core.content import Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import Unavailable
+from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
-from pegboard.interop.door import imported, open_door
+from pegboard.interop.door import data_url, from_data_url, imported, open_door, pictures
 
 
 def to_openai_agents(tools: Any, **options: Any) -> list[Any]:
@@ -23,7 +25,7 @@ def to_openai_agents(tools: Any, **options: Any) -> list[Any]:
         Unavailable: openai-agents is not installed.
     """
     try:
-        from agents import FunctionTool
+        from agents import FunctionTool, ToolOutputImage, ToolOutputText
     except ImportError as error:
         raise Unavailable(
             "the Agents SDK is not installed", hint="pip install 'pegboard[interop]'"
@@ -31,8 +33,10 @@ def to_openai_agents(tools: Any, **options: Any) -> list[Any]:
     door = open_door(tools, options)
 
     def exported(tool: Tool) -> Any:
-        async def call(context: Any, arguments: str) -> str:
-            return str(await door.call(tool.name, arguments, id=getattr(context, "tool_call_id", None)))
+        async def call(context: Any, arguments: str) -> Any:
+            result = await door.call(tool.name, arguments, id=getattr(context, "tool_call_id", None))
+            shown = [ToolOutputImage(image_url=data_url(i)) for i in pictures(result)]
+            return [ToolOutputText(text=str(result)), *shown] if shown else str(result)
 
         return FunctionTool(
             name=tool.name,
@@ -66,7 +70,7 @@ def from_openai_agents(tool: Any, *, effects: Iterable[Effect] | None = None, co
             tool_call_id=current_context().call_id,
             tool_arguments=text,
         )
-        return await tool.on_invoke_tool(inner, text)
+        return _content(await tool.on_invoke_tool(inner, text))
 
     return imported(
         call,
@@ -77,3 +81,19 @@ def from_openai_agents(tool: Any, *, effects: Iterable[Effect] | None = None, co
         effects=effects,
         timeout_s=tool.timeout_seconds,
     )
+
+
+def _content(value: Any) -> Any:
+    """The SDK's output: its texts and pictures become ours, anything else stays."""
+    from agents import ToolOutputImage, ToolOutputText
+
+    blocks = cast("list[Any]", value) if isinstance(value, list) else [value]
+    out: list[Text | Image] = []
+    for block in blocks:
+        if isinstance(block, ToolOutputText):
+            out.append(Text(block.text))
+        elif isinstance(block, ToolOutputImage) and (image := from_data_url(block.image_url or "")):
+            out.append(image)
+        else:
+            return cast(Any, value)
+    return ToolResult(content=tuple(out))

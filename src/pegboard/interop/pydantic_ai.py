@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
+from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ToolError, Unavailable
+from pegboard.core.result import ToolResult
+from pegboard.core.shaping import to_data
 from pegboard.core.tool import Tool
-from pegboard.interop.door import imported, open_door
+from pegboard.interop.door import imported, open_door, pictures
 
 
 def to_pydantic_ai(tools: Any, **options: Any) -> list[Any]:
@@ -25,18 +29,19 @@ def to_pydantic_ai(tools: Any, **options: Any) -> list[Any]:
         Unavailable: pydantic-ai-slim is not installed.
     """
     try:
-        from pydantic_ai import ModelRetry
+        from pydantic_ai import BinaryContent, ModelRetry, ToolReturn
         from pydantic_ai import Tool as TheirTool
     except ImportError as error:
         raise Unavailable("PydanticAI is not installed", hint="pip install 'pegboard[interop]'") from error
     door = open_door(tools, options)
 
     def exported(tool: Tool) -> Any:
-        async def call(**arguments: Any) -> str:
+        async def call(**arguments: Any) -> Any:
             result = await door.call(tool.name, arguments)
             if result.error is not None and result.error.code == "invalid_arguments":
                 raise ModelRetry(str(result.error))
-            return str(result)
+            shown = [BinaryContent(i.data, media_type=i.mime_type) for i in pictures(result)]
+            return ToolReturn(str(result), content=shown) if shown else str(result)
 
         return TheirTool.from_schema(
             call, name=tool.name, description=tool.description, json_schema=dict(tool.schema)
@@ -63,7 +68,7 @@ def from_pydantic_ai(tool: Any, *, effects: Iterable[Effect] | None = None, deps
         context: Any = RunContext(deps=deps, model=TestModel(), usage=RunUsage(), tool_name=tool.name)
         try:
             valid = schema.validator.validate_python(arguments)
-            return await schema.call(valid, context)
+            return _content(await schema.call(valid, context))
         except ModelRetry as retry:
             raise ToolError(str(retry), code="retry", retryable=True) from retry
 
@@ -75,3 +80,28 @@ def from_pydantic_ai(tool: Any, *, effects: Iterable[Effect] | None = None, deps
         framework="pydantic_ai",
         effects=effects,
     )
+
+
+def _content(value: Any) -> Any:
+    """PydanticAI's return: a ToolReturn or binary content becomes ours, anything else stays."""
+    from pydantic_ai import BinaryContent, ToolReturn
+
+    if isinstance(value, BinaryContent):
+        return ToolResult(content=(_binary(value),))
+    if not isinstance(value, ToolReturn):
+        return value
+    more: Any = value.content
+    extra: list[Any] = [] if more is None else [more] if isinstance(more, str) else list(more)
+    first: Any = value.return_value
+    text = first if isinstance(first, str) else json.dumps(to_data(first), ensure_ascii=False, default=str)
+    blocks = [_binary(b) if isinstance(b, BinaryContent) else Text(str(b)) for b in extra]
+    return ToolResult(content=(Text(text), *blocks), data=first)
+
+
+def _binary(value: Any) -> Image | Audio | File:
+    mime, data = str(value.media_type), bytes(value.data)
+    if mime.startswith("image/"):
+        return Image(data=data, mime_type=mime)
+    if mime.startswith("audio/"):
+        return Audio(data=data, mime_type=mime)
+    return File(name="file", mime_type=mime, data=data)

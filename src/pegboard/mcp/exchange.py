@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-import hmac
-import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,6 +10,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.foreign import ForeignSchema
+from pegboard.mcp.sealing import StateSeal
 from pegboard.mcp.wire import (
     INVALID_PARAMS,
     LOG_LEVELS,
@@ -41,18 +38,20 @@ class Peer:
 
     Attributes:
         session: names it in records.
+        owner: whose token it came with; tasks and sessions of one are out of reach of the others.
         version: the agreed revision; empty before that.
         capabilities, info: as it declared them. Self-declared: they grant nothing.
         log_level: least severity of log messages it wants, None = none.
         subscriptions: addresses of resources that it watches.
         inflight: running requests by id.
         pending: our own requests by id.
-        listeners: streams of `subscriptions/listen` by request id, with what each listens to.
+        listeners: by request id of a `subscriptions/listen`, what it listens to and its stream.
         send: see Send.
     """
 
     send: Send
     session: str = "mcp"
+    owner: str = ""
     version: str = ""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -60,7 +59,9 @@ class Peer:
     subscriptions: set[str] = field(default_factory=set[str])
     inflight: dict[str | int, asyncio.Task[Any]] = field(default_factory=dict[str | int, asyncio.Task[Any]])
     pending: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, "asyncio.Future[Json]"])
-    listeners: dict[str | int, Mapping[str, Any]] = field(default_factory=dict[str | int, Mapping[str, Any]])
+    listeners: dict[str | int, tuple[Mapping[str, Any], Exchange]] = field(
+        default_factory=dict[str | int, "tuple[Mapping[str, Any], Exchange]"]
+    )
     _asked: int = 0
 
     def notify(self, method: str, params: Json | None = None, exchange: Exchange | None = None) -> None:
@@ -109,38 +110,6 @@ class Peer:
         for waiting in self.pending.values():
             if not waiting.done():
                 waiting.cancel()
-
-
-class StateSeal:
-    """Seals what a stateless client carries for us between rounds, so that it cannot be made up or changed."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def seal(self, value: Json) -> str:
-        """The value as opaque text."""
-        body = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
-        return base64.urlsafe_b64encode(self._mac(body) + body).decode("ascii")
-
-    def open(self, text: str) -> Json:
-        """The value.
-
-        Raises:
-            RpcError: the text is not ours.
-        """
-        try:
-            raw = base64.urlsafe_b64decode(text.encode("ascii"))
-        except ValueError:
-            raw = b""
-        if base64.urlsafe_b64encode(raw).decode("ascii") != text:
-            # The decoder forgives what stands behind the padding; a seal must not.
-            raw = b""
-        if not hmac.compare_digest(raw[:32], self._mac(raw[32:])):
-            raise RpcError(INVALID_PARAMS, "requestState is not what this server gave out")
-        return cast("Json", json.loads(raw[32:]))
-
-    def _mac(self, body: bytes) -> bytes:
-        return hmac.new(self._key, body, hashlib.sha256).digest()
 
 
 class Exchange:

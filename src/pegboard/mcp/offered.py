@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import mimetypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
-from urllib.parse import quote, unquote, urlsplit
+from typing import Any, Protocol
 
 from pegboard.core.errors import NotFound, ToolError
-
-PAGE: Final = 100
 
 
 class Resources(Protocol):
@@ -97,57 +93,3 @@ class TextPrompts:
     async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
         """See Prompts."""
         return ()
-
-
-class WorkspaceResources:
-    """The workspace's files as `workspace:///PATH`, read through the Files port.
-
-    Args:
-        files: reads one file's text by workspace path; raises ToolError as the port does.
-        names: lists workspace paths, at most PAGE times some.
-    """
-
-    def __init__(self, read: Callable[[str], Any], names: Callable[[], Any]) -> None:
-        self._read = read
-        self._names = names
-
-    async def list(self) -> Sequence[Mapping[str, Any]]:
-        """See Resources."""
-        return [
-            {
-                "uri": f"workspace:///{quote(path)}",
-                "name": path,
-                "mimeType": mimetypes.guess_type(path)[0] or "text/plain",
-            }
-            for path in await self._names()
-        ]
-
-    async def templates(self) -> Sequence[Mapping[str, Any]]:
-        """See Resources."""
-        return [
-            {
-                "uriTemplate": "workspace:///{path}",
-                "name": "workspace file",
-                "description": "A file by its path.",
-            }
-        ]
-
-    async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
-        """See Resources. Only workspace addresses, and only below the workspace (corpus mcp-072)."""
-        path = workspace_path(uri)
-        text = await self._read(path)
-        return [{"uri": uri, "mimeType": mimetypes.guess_type(path)[0] or "text/plain", "text": text}]
-
-
-def workspace_path(uri: str) -> str:
-    """The relative path of a workspace address.
-
-    Raises:
-        NotFound: another scheme or host, or a path that climbs; nothing says whether such a file exists.
-    """
-    parts = urlsplit(uri)
-    path = unquote(parts.path).lstrip("/")
-    steps = path.replace("\\", "/").split("/")
-    if parts.scheme != "workspace" or parts.netloc or not path or ".." in steps or "\0" in path:
-        raise NotFound(f"there is no resource {uri[:200]!r}", hint="Take an address from resources/list.")
-    return path

@@ -7,23 +7,21 @@ conformance suite holds both eras to the specification.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.digest import sha256_of
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.core.pipeline import Pipeline, new_id
-from pegboard.core.result import ToolResult
-from pegboard.core.shaping import to_data
 from pegboard.core.tool import Tool
-from pegboard.dialects.mcp import call_result
 from pegboard.mcp.exchange import Exchange, Json, Peer, StateSeal, enter
+from pegboard.mcp.listening import Listening
 from pegboard.mcp.offered import Prompts, Resources
+from pegboard.mcp.shapes import cached, listing, page_of, paged, shown
 from pegboard.mcp.tasks import EXTENSION, TaskMode, Tasks
 from pegboard.mcp.wire import (
     HANDSHAKE,
@@ -34,7 +32,6 @@ from pegboard.mcp.wire import (
     META_CAPABILITIES,
     META_CLIENT,
     META_SERVER,
-    META_SUBSCRIPTION,
     META_VERSION,
     METHOD_NOT_FOUND,
     MODERN,
@@ -45,12 +42,6 @@ from pegboard.mcp.wire import (
 )
 
 Method: TypeAlias = Callable[[Peer, Exchange, Mapping[str, Any]], Awaitable[Json]]
-
-PAGE: Final = 200
-_CACHE_MS: Final = 60_000
-_CHANGING: Final = frozenset(
-    {"write", "delete", "exec", "send", "spawn", "schedule", "spend", "control", "call"}
-)
 
 
 class Service:
@@ -90,8 +81,7 @@ class Service:
         self.instructions = instructions
         self.seal = StateSeal(secrets.token_bytes(32))
         self.tasks = Tasks(after_s=task_after_s, modes=task_modes)
-        self._peers: list[Peer] = []
-        self._streams: dict[str | int, Exchange] = {}
+        self._listening = Listening(self.tasks, prompts=prompts is not None, resources=resources is not None)
         self._listed: list[Json] | None = None
         self._common: dict[str, Method] = {
             "tools/list": self._tools_list,
@@ -113,7 +103,7 @@ class Service:
         self._modern: dict[str, Method] = {
             **self._common,
             "server/discover": self._discover,
-            "subscriptions/listen": self._listen,
+            "subscriptions/listen": self._listening.listen,
             **self.tasks.methods(),
         }
         absent = {"resources": resources is None, "prompts": prompts is None, "completion": prompts is None}
@@ -125,44 +115,26 @@ class Service:
 
     def join(self, peer: Peer) -> None:
         """A client is there: changes are told to it from now on."""
-        self._peers.append(peer)
+        self._listening.join(peer)
 
     def leave(self, peer: Peer) -> None:
         """A client is gone: what it started is ended."""
-        if peer in self._peers:
-            self._peers.remove(peer)
+        self._listening.leave(peer)
         peer.end()
 
     def tools_changed(self) -> None:
         """Tell every client that the list of tools is another one."""
         self._listed = None
         self.toolkit = self.pipeline.toolkit
-        self._tell("notifications/tools/list_changed", "toolsListChanged")
+        self._listening.tell("notifications/tools/list_changed", "toolsListChanged")
 
     def prompts_changed(self) -> None:
         """Tell every client that the list of prompts is another one."""
-        self._tell("notifications/prompts/list_changed", "promptsListChanged")
+        self._listening.tell("notifications/prompts/list_changed", "promptsListChanged")
 
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that watch a resource that it is another one."""
-        for peer in self._peers:
-            if uri in peer.subscriptions:
-                peer.notify("notifications/resources/updated", {"uri": uri})
-            for id, wanted in peer.listeners.items():
-                if uri in cast("Sequence[str]", wanted.get("resourceSubscriptions") or ()):
-                    self._to_listener(peer, id, "notifications/resources/updated", {"uri": uri})
-
-    def _tell(self, method: str, flag: str) -> None:
-        for peer in self._peers:
-            for id, wanted in peer.listeners.items():
-                if wanted.get(flag):
-                    self._to_listener(peer, id, method, {})
-            if peer.version in HANDSHAKE:
-                peer.notify(method)
-
-    def _to_listener(self, peer: Peer, id: str | int, method: str, params: Json) -> None:
-        exchange = self._streams.get(id)
-        peer.notify(method, {**params, "_meta": {META_SUBSCRIPTION: id}}, exchange)
+        self._listening.updated(uri)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -300,7 +272,7 @@ class Service:
         capabilities = self._capabilities()
         if self.tasks.enabled:
             capabilities["extensions"] = {EXTENSION: {}}
-        out: Json = {"supportedVersions": list(MODERN), "capabilities": capabilities, **_cached("public")}
+        out: Json = {"supportedVersions": list(MODERN), "capabilities": capabilities, **cached("public")}
         return {**out, "instructions": self.instructions} if self.instructions else out
 
     async def _ping(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
@@ -312,46 +284,13 @@ class Service:
         peer.log_level = str(params["level"])
         return {}
 
-    async def _listen(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        """Hold the request open and tell about changes until the client ends it."""
-        wanted: Any = params.get("notifications")
-        if not isinstance(wanted, Mapping):
-            raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications")
-        flags = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
-        asked = cast("Mapping[str, Any]", wanted)
-        honoured: Json = {k: True for k in flags if asked.get(k) is True and self._serves(k)}
-        if self.resources is not None and isinstance(asked.get("resourceSubscriptions"), list):
-            honoured["resourceSubscriptions"] = asked["resourceSubscriptions"]
-        if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(
-            asked.get("taskIds"), list
-        ):
-            honoured["taskIds"] = self.tasks.known(cast("list[Any]", asked["taskIds"]))
-        meta = {"_meta": {META_SUBSCRIPTION: exchange.id}}
-        peer.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}, exchange)
-        peer.listeners[exchange.id] = honoured
-        self._streams[exchange.id] = exchange
-        self.join(peer) if peer not in self._peers else None
-        try:
-            self.tasks.watch(peer, exchange, honoured.get("taskIds") or ())
-            await asyncio.Event().wait()
-        finally:
-            peer.listeners.pop(exchange.id, None)
-            self._streams.pop(exchange.id, None)
-            self.tasks.unwatch(exchange)
-        return meta
-
-    def _serves(self, flag: str) -> bool:
-        if flag == "toolsListChanged":
-            return True
-        return (self.prompts if flag == "promptsListChanged" else self.resources) is not None
-
     # -- tools --------------------------------------------------------------------------------
 
     async def _tools_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         if self._listed is None:
             self._listed = [listing(t) for t in self.toolkit]
-        rows, following = _page(self._listed, params.get("cursor"))
-        return _paged("tools", rows, following, exchange, "public")
+        rows, following = page_of(self._listed, params.get("cursor"))
+        return paged("tools", rows, following, exchange, "public")
 
     async def _tools_call(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         name, arguments = params.get("name"), params.get("arguments")
@@ -387,12 +326,12 @@ class Service:
     # -- resources ----------------------------------------------------------------------------
 
     async def _resources_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        rows, following = _page(await cast(Resources, self.resources).list(), params.get("cursor"))
-        return _paged("resources", rows, following, exchange, "private")
+        rows, following = page_of(await cast(Resources, self.resources).list(), params.get("cursor"))
+        return paged("resources", rows, following, exchange, "private")
 
     async def _templates_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        rows, following = _page(await cast(Resources, self.resources).templates(), params.get("cursor"))
-        return _paged("resourceTemplates", rows, following, exchange, "private")
+        rows, following = page_of(await cast(Resources, self.resources).templates(), params.get("cursor"))
+        return paged("resourceTemplates", rows, following, exchange, "private")
 
     async def _resources_read(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         uri = params.get("uri")
@@ -405,7 +344,7 @@ class Service:
             code = INVALID_PARAMS if exchange.modern else RESOURCE_NOT_FOUND
             raise RpcError(code, error.message, {"uri": uri}) from None
         out: Json = {"contents": [dict(part) for part in found]}
-        return {**out, **_cached("private")} if exchange.modern else out
+        return {**out, **cached("private")} if exchange.modern else out
 
     async def _subscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         if not isinstance(params.get("uri"), str):
@@ -420,8 +359,8 @@ class Service:
     # -- prompts ------------------------------------------------------------------------------
 
     async def _prompts_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        rows, following = _page(await cast(Prompts, self.prompts).list(), params.get("cursor"))
-        return _paged("prompts", rows, following, exchange, "public")
+        rows, following = page_of(await cast(Prompts, self.prompts).list(), params.get("cursor"))
+        return paged("prompts", rows, following, exchange, "public")
 
     async def _prompts_get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         name: Any = params.get("name")
@@ -456,68 +395,6 @@ def is_modern(params: Mapping[str, Any]) -> bool:
     return isinstance(meta, dict) and META_VERSION in meta
 
 
-def listing(tool: Tool) -> Json:
-    """A tool as `tools/list` shows it: schemas, and annotations derived from its kinds of effect."""
-    out: Json = {
-        "name": tool.name,
-        "description": tool.description or tool.name,
-        "inputSchema": dict(tool.schema),
-    }
-    output = tool.output_schema
-    if output is not None and output.get("type") == "object":
-        out["outputSchema"] = dict(output)
-    out["annotations"] = hints_of(tool)
-    return out
-
-
-def hints_of(tool: Tool) -> Json:
-    """What a tool's kinds of effect say, as the protocol's hints."""
-    kinds = set(tool.kinds())
-    unknown = tool.effects is not None and callable(tool.effects) and not kinds
-    changes = bool(kinds & _CHANGING) or unknown
-    out: Json = {
-        "readOnlyHint": not changes,
-        "openWorldHint": bool(kinds & {"connect", "send", "call", "exec"}) or unknown,
-    }
-    if changes:
-        out["destructiveHint"] = (
-            bool(kinds & {"delete", "exec", "write", "control", "call", "spend"}) or unknown
-        )
-        out["idempotentHint"] = tool.idempotent
-    return out
-
-
-def shown(tool: Tool, result: ToolResult) -> Json:
-    """A CallToolResult with structured content where the tool declares it."""
-    out = call_result(result)
-    output = tool.output_schema
-    if result.ok and output is not None and output.get("type") == "object" and result.data is not None:
-        out["structuredContent"] = to_data(result.data)
-    return out
-
-
 def _binding(method: str, params: Mapping[str, Any]) -> str:
     """What sealed state belongs to: the method with what names its target and arguments."""
     return sha256_of([method, params.get("name"), params.get("uri"), params.get("arguments")])
-
-
-def _cached(scope: str) -> Json:
-    return {"ttlMs": _CACHE_MS if scope == "public" else 0, "cacheScope": scope}
-
-
-def _paged(key: str, rows: Sequence[Any], following: str | None, exchange: Exchange, scope: str) -> Json:
-    out: Json = {key: [dict(r) for r in rows]}
-    if following is not None:
-        out["nextCursor"] = following
-    return {**out, **_cached(scope)} if exchange.modern else out
-
-
-def _page(rows: Sequence[Any], cursor: Any) -> tuple[Sequence[Any], str | None]:
-    if cursor is None:
-        start = 0
-    elif isinstance(cursor, str) and cursor.isdecimal() and int(cursor) <= len(rows):
-        start = int(cursor)
-    else:
-        raise RpcError(INVALID_PARAMS, "the cursor is not one of this server's")
-    end = start + PAGE
-    return rows[start:end], str(end) if end < len(rows) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pegboard.mcp.serve_http import HttpFace
@@ -29,7 +29,8 @@ async def http_server(
     *,
     host: str,
     port: int,
-    token: str | None,
+    token: str | None = None,
+    tokens: Mapping[str, str] | None = None,
     hosts: Sequence[str] = (),
     origins: Sequence[str] | None = None,
     started: Callable[[int], None] | None = None,
@@ -38,7 +39,7 @@ async def http_server(
     """Serve until cancelled.
 
     Args:
-        token: None is refused anywhere but on loopback.
+        token, tokens: one for all clients, or one by client; neither is refused anywhere but on loopback.
         hosts: further names (`name:port`) that it is reached by.
         started: told the port once requests are taken; port 0 takes a free one.
 
@@ -47,11 +48,13 @@ async def http_server(
     """
     import uvicorn
 
-    if token is None and not _is_loopback(host):
+    if token is not None:
+        tokens = {**(tokens or {}), "": token}
+    if tokens is None and not _is_loopback(host):
         raise ValueError("a server that other machines reach needs a token")
     bound = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     port = bound.getsockname()[1]
-    face = HttpFace(service, token=token, hosts=[*local_names(host, port), *hosts], origins=origins)
+    face = HttpFace(service, tokens=tokens, hosts=[*local_names(host, port), *hosts], origins=origins)
     config = uvicorn.Config(
         face, log_level="error", access_log=False, lifespan="off", server_header=False, date_header=False,
         ws="none", http=_impatient(head_s), timeout_graceful_shutdown=2, timeout_keep_alive=75,

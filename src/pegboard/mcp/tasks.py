@@ -30,13 +30,15 @@ class Task:
     """One call that goes on without its request.
 
     Attributes:
-        id: unguessable; whoever has it, and the server's token, may look after it.
+        id: unguessable; whoever has it, and the token that it was made with, may look after it.
+        owner: whose token that was.
         status: working, input_required, completed, failed or cancelled.
         result, error: once it has ended.
         requests: questions that wait for an answer, by key.
     """
 
     id: str
+    owner: str = ""
     status: str = "working"
     created: float = field(default_factory=time.time)
     updated: float = field(default_factory=time.time)
@@ -169,7 +171,7 @@ class Tasks:
         if len(self._tasks) >= MAX_TASKS:
             work.cancel()
             raise RpcError(INTERNAL_ERROR, f"this server has {MAX_TASKS} tasks already")
-        task = Task(id=secrets.token_urlsafe(24), changed=self._tell, work=work)
+        task = Task(id=secrets.token_urlsafe(24), owner=exchange.peer.owner, changed=self._tell, work=work)
         self._tasks[task.id] = task
         exchange.task = task
         work.add_done_callback(task.ended)
@@ -186,7 +188,7 @@ class Tasks:
         if not _capable(exchange):
             raise _lacking()
         task = self._tasks.get(str(params.get("taskId")))
-        if task is None:
+        if task is None or task.owner != exchange.peer.owner:
             raise RpcError(INVALID_PARAMS, f"there is no task {str(params.get('taskId'))[:80]!r}")
         return task
 
@@ -211,9 +213,10 @@ class Tasks:
 
     # -- listening ----------------------------------------------------------------------------
 
-    def known(self, ids: Sequence[Any]) -> list[str]:
-        """Those ids that are tasks."""
-        return [id for id in ids if isinstance(id, str) and id in self._tasks]
+    def known(self, peer: Peer, ids: Sequence[Any]) -> list[str]:
+        """Those ids that are tasks of this client."""
+        found = [(id, self._tasks.get(id)) for id in ids if isinstance(id, str)]
+        return [id for id, task in found if task is not None and task.owner == peer.owner]
 
     def watch(self, peer: Peer, exchange: Exchange, ids: Sequence[str]) -> None:
         """Tell a listener how some tasks go on."""

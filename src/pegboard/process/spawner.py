@@ -7,13 +7,17 @@ forked ends, so children must not be started from pool threads that come and go 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
+
+from pegboard.process import tree
 
 # What a shell ignores for its background jobs, and what wrappers such as nohup ignore. `exec` hands
 # an ignored signal on, and no shell can trap or reset one: ^C would do nothing in our children.
@@ -69,7 +73,8 @@ def _spawner() -> ThreadPoolExecutor:
 async def spawn(what: Spawn) -> subprocess.Popen[bytes]:
     """Start `what`; the caller reaps it.
 
-    A cancelled caller never leaks the child: it is killed and reaped by the spawning thread.
+    A cancelled caller never leaks the child: it is killed with all its children and reaped by the
+    spawning thread before the caller goes on.
 
     Raises:
         OSError: it could not be started (no such program or folder, no permission).
@@ -78,17 +83,28 @@ async def spawn(what: Spawn) -> subprocess.Popen[bytes]:
     try:
         return await asyncio.shield(asyncio.wrap_future(start))
     except asyncio.CancelledError:
+        gone: Future[None] = Future()
         # In the spawning thread: the caller's loop may be gone before the child has started.
-        start.add_done_callback(_discard)
+        start.add_done_callback(partial(_discard, what.env.get(tree.MARK, ""), gone))
+        # What the caller made for the child (a control group) must not be used again before.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(asyncio.wrap_future(gone))
         raise
 
 
-def _discard(started: Future[subprocess.Popen[bytes]]) -> None:
-    if started.cancelled() or started.exception() is not None:
-        return
-    process = started.result()
-    process.kill()
-    process.wait()
+def _discard(mark: str, gone: Future[None], started: Future[subprocess.Popen[bytes]]) -> None:
+    try:
+        if started.cancelled() or started.exception() is not None:
+            return
+        process = started.result()
+        process.kill()
+        if mark:
+            # A launcher that is killed while it sets up leaves a child that does not die with it yet
+            # (bubblewrap asks for that last) and would run the command after all.
+            tree.kill_tree(process.pid, mark)
+        process.wait()
+    finally:
+        gone.set_result(None)
 
 
 def _start(what: Spawn) -> subprocess.Popen[bytes]:

@@ -15,6 +15,9 @@ BUDGET_NOTE: Final = (
     "say what is missing.]"
 )
 CUT_NOTE: Final = "[Your answer was cut off by the output limit. Go on where it stopped, in smaller pieces.]"
+MALFORMED_NOTE: Final = (
+    "[A tool call of yours could not be read and was not run. Send it again in the right form.]"
+)
 EMPTY_NOTE: Final = "[Your answer was empty. Answer in text, or call a tool.]"
 MISFIT_NOTE: Final = (
     "[Your answer does not fit the wanted output: ",
@@ -72,6 +75,9 @@ class Ending:
             return Ended("failed", text, "the model ended its turn with an error")
         if again and message.stop == "length":
             return CUT_NOTE
+        if message.stop == "malformed":
+            failed = Ended("failed", text, "the model's tool calls could not be read, three times")
+            return MALFORMED_NOTE if again else failed
         if not text.strip():
             return EMPTY_NOTE if again else Ended("failed", "", "the model answered nothing, three times")
         cut = "the answer is cut off by the output limit" if message.stop == "length" else ""

@@ -83,7 +83,8 @@ class TextCallConversation:
                 # What only the runtime needs (calls) is text now; the model reads back what it wrote.
                 self._talk.append(AssistantMessage(content=(Text(str(content) or "…"),)))
             elif isinstance(message, UserMessage):
-                self._talk.append(message)
+                said, self._feedback = self._feedback, ""
+                self._talk.append(UserMessage((*message.content, Text(said))) if said else message)
             else:
                 pictures = tuple(b for r in message.results for b in r.content if not isinstance(b, Text)) if (
                     not isinstance(message, AssistantMessage)

@@ -11,6 +11,7 @@ from pegboard.core.errors import Unsupported
 from pegboard.textedit.patch import AddFile, DeleteFile, FilePatch, Hunk, PatchLine, Sign, UpdateFile, bad
 
 _HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@| ?\.\.\. ?@@|\s*\Z| )(.*)\Z")
+_VERSION: Final = re.compile(r"\d+\.\d+[\w.() -]*\Z")
 _NULL: Final = "/dev/null"
 _PREFIXES: Final = (("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"), ("b/", "a/"))
 _ESCAPES: Final = {
@@ -47,7 +48,7 @@ def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
 
     Raises:
         BadPatch: a hunk that cannot be read, or one without a file.
-        Unsupported: a binary patch or a copy.
+        Unsupported: a binary patch, a copy, a symbolic link or a submodule.
     """
     return tuple(_as_patch(section) for section in _Reader(rows).sections())
 
@@ -98,6 +99,13 @@ class _Reader:
     def _hunk_follows(self) -> bool:
         return self._file_header() and "".join(self._rows[self._at + 2 : self._at + 3]).startswith("@@")
 
+    def _signature(self) -> bool:
+        """Whether the mail's end stands here, as format-patch writes it: `-- ` and git's version."""
+        if self._rows[self._at].rstrip() != "--":
+            return False
+        rest = [row for row in self._rows[self._at + 1 :] if row.strip()]
+        return not rest or _VERSION.match(rest[0]) is not None
+
     def _hunk(self) -> Hunk:
         row = self._at + 1
         header = _HUNK.match(self._rows[self._at])
@@ -141,7 +149,7 @@ class _Reader:
         """Whether a line no longer belongs to the hunk. The counts decide only what is ambiguous."""
         if text.startswith(("diff --git ", "@@")):
             return True
-        if self._file_header() and not counted:
+        if not counted and (self._file_header() or self._signature()):
             return True
         if not text:
             # A blank context line without its space, unless the counts say that the hunk is over.
@@ -164,11 +172,24 @@ def _extended(row: str, section: _Section, number: int) -> None:
         section.copied = True
     elif row.startswith(("new file mode ", "new mode ")):
         section.created = section.created or row.startswith("new file")
-        section.mode = int(row.rsplit(" ", 1)[1], 8) & 0o777
+        section.mode = _file_mode(row.rsplit(" ", 1)[1], number)
+    elif row.startswith("index ") and rest.count(" ") == 1:
+        _file_mode(rest.rsplit(" ", 1)[1], number)
     elif row.startswith("deleted file mode "):
         section.deleted = True
     elif row.startswith("GIT binary patch") or (word == "Binary" and rest.endswith("differ")):
         raise Unsupported(f"line {number} of the patch is binary content; only text can be patched")
+
+
+def _file_mode(text: str, number: int) -> int:
+    mode = int(text, 8) if re.fullmatch(r"[0-7]{6}", text) else 0
+    if mode >> 12 in (0o12, 0o16):
+        what = "symbolic link" if mode >> 12 == 0o12 else "submodule"
+        raise Unsupported(
+            f"line {number} of the patch is about a {what}; only files of text can be patched",
+            hint="Leave that part out, or make the link with a command.",
+        )
+    return mode & 0o777
 
 
 def _as_patch(section: _Section) -> FilePatch:

@@ -137,6 +137,8 @@ async def _document(
 ) -> ToolResult:
     assert documents is not None
     data = await files.read_bytes(path)
+    if not data:
+        return ToolResult.from_text("[empty file]", data={"path": path, "kind": kind, "size": 0, "text": ""})
     try:
         found = await documents.read(kind, data, pages=pages)
     except Unsupported as refusal:

@@ -291,3 +291,34 @@ def test_a_machine_that_makes_no_namespaces_is_told_so() -> None:
     assert not shared.alive
     with pytest.raises(OSError, match=r"closed|Bad file"):
         shared.cover(Path("/nonexistent"))
+
+
+@owes("N-67", "X-20")
+@pytest.mark.slow
+async def test_a_command_that_is_cancelled_at_any_moment_of_its_start_leaves_nothing_running(
+    tmp_path: Path,
+) -> None:
+    shell = await shell_in(tmp_path)
+    mark = "sleep\x00173.9"
+
+    for step in range(40):
+        work = asyncio.create_task(run(shell, "sleep 173.9"))
+        await asyncio.sleep(step * 0.0007)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    async with asyncio.timeout(10):
+        while any(mark in line for line in _command_lines()):
+            await asyncio.sleep(0.05)
+
+
+def _command_lines() -> list[str]:
+    lines: list[str] = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline") as file:
+                lines.append(file.read())
+        except OSError:
+            continue
+    return lines

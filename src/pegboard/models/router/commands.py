@@ -25,12 +25,18 @@ _COMMAND_CUES: Final = tuple(
 
 _COMMAND_TAIL: Final = re.compile(
     r"(?:[,;]?\s+(?:and|then)\s+(?:then\s+)?(?:tell|show|report|give|let|print|say|see|explain|summari[sz]e|return|describe|paste|what|how|which|whether|check|make sure|send|share|list|display)\b"
-    r"|\s+to\s+(?:see|check|find|get|install|list|show|know|tell|verify|build|test|make|update|look|print|compile|start|learn|determine|count|figure|display|inspect)\b"
+    r"|\s+to\s+(?:see|check|find|get|install|list|show|know|tell|verify|tell|say|give|build|test|make|update|look|print|compile|start|learn|determine|count|figure|display|inspect)\b"
     r"|\s+(?:for me|please|so that|so i|because|in order to|in (?:the|a|my) (?:terminal|shell|console|command line|sandbox|project|repo|repository|workspace|background)|in (?:terminal|bash|shell))\b"
     r"|[;,]\s+(?:please|and|then|thanks|what|how|which|tell)\b|\s+[?]|[?!]\s+\w|\.\s+[A-Z]).*$",
     re.IGNORECASE | re.DOTALL,
 )
 
+
+_ORDERED: Final = re.compile(
+    r"(?:^|[.?!;,:]\s+|\b(?:and|then|please)\s+)(?:use|run|try|call|type|execute)\s+(?:(?:the\s+)?command\s+)?$",
+    re.IGNORECASE,
+)
+"""What stands before a program's name where a clause orders it: `What time is it? Use date`."""
 
 _SCRIPT_RUNNERS: Final = {".py": "python3", ".sh": "bash", ".js": "node", ".rb": "ruby", ".pl": "perl"}
 
@@ -82,6 +88,8 @@ def _command_at(request: Request, start: int, end: int, *, need_program: bool) -
             first not in PROSE_PROGRAMS
             or re.match("\\S+\\s+[-\ue000-\ue006]", request.masked[start:end].strip()) is not None
             or (start > 0 and first == "make")
+            # A word of English alone is a program where a clause orders it and says no more.
+            or (text.rstrip(".!?") == first and _ORDERED.search(request.masked[:start]) is not None)
         )
         if not known and not first.startswith("./"):
             return None

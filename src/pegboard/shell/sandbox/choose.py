@@ -9,8 +9,8 @@ from typing import Final
 from pegboard.core.errors import Unavailable
 from pegboard.process.cgroups import CgroupPool
 from pegboard.shell.sandbox.bubblewrap import Bubblewrap
-from pegboard.shell.sandbox.confinement import Backend, Confinement
-from pegboard.shell.sandbox.docker import Container
+from pegboard.shell.sandbox.confinement import DEFAULT_LIMITS, Backend, Confinement
+from pegboard.shell.sandbox.docker import DEFAULT_IMAGE, Container
 from pegboard.shell.sandbox.none import Unconfined
 
 BACKENDS: Final = ("bubblewrap", "docker", "podman", "none")
@@ -48,6 +48,8 @@ async def choose(
     require: bool = False,
     candidates: Sequence[str] = ("bubblewrap",),
     image: str | None = None,
+    runtime: str | None = None,
+    client_env: Mapping[str, str] | None = None,
     groups: CgroupPool | None = None,
 ) -> Choice:
     """The confinement for one workspace.
@@ -57,7 +59,8 @@ async def choose(
         backend: use this one or refuse; None = the first of `candidates` that works, else none.
         require: refuse rather than run without confinement.
         candidates: in order of strength; containers only where they are configured.
-        image: the containers' image.
+        image, runtime: the containers' image and OCI runtime.
+        client_env: our environment, for what docker and podman need of it.
         groups: control groups for bubblewrap; None = look for them.
 
     Raises:
@@ -73,7 +76,7 @@ async def choose(
     for name in (backend,) if backend is not None else tuple(candidates):
         if name == "none":
             break
-        made = make(name, confinement, image=image, groups=groups)
+        made = make(name, confinement, image=image, runtime=runtime, client_env=client_env, groups=groups)
         problem = await made.probe()
         if not problem:
             return Choice(backend=made, rejected=rejected)
@@ -88,11 +91,26 @@ async def choose(
 
 
 def make(
-    name: str, confinement: Confinement, *, image: str | None = None, groups: CgroupPool | None = None
+    name: str,
+    confinement: Confinement,
+    *,
+    image: str | None = None,
+    runtime: str | None = None,
+    client_env: Mapping[str, str] | None = None,
+    groups: CgroupPool | None = None,
 ) -> Backend:
     """A backend by name, not yet tried."""
     if name == "bubblewrap":
         return Bubblewrap(confinement, groups=groups)
     if name == "none":
         return Unconfined()
-    return Container(confinement, program=name, image=image or "nanobot-sandbox:latest")
+    # The documents' 256 MiB, unless a person has set another limit (ledger D-59).
+    memory = confinement.limits.memory_bytes
+    return Container(
+        confinement,
+        program=name,
+        image=image or DEFAULT_IMAGE,
+        memory="256m" if memory == DEFAULT_LIMITS.memory_bytes else str(memory),
+        client_env=client_env,
+        runtime=runtime,
+    )

@@ -1,0 +1,11 @@
+"""`python -m pegboard`: the command, where its script is not on the PATH."""
+
+from __future__ import annotations
+
+import sys
+
+from pegboard.cli.main import main
+
+if __name__ == "__main__":
+    sys.argv[0] = "pegboard"
+    main()

@@ -1,0 +1,151 @@
+"""Resources: the workspace's files and a client's artifacts, as addresses that a client can read."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from pegboard.core.errors import NotFound
+from pegboard.mcp.offered import Resources
+from pegboard.ports.artifacts import Version
+
+_TYPES: Final = {"markdown": "text/markdown", "html": "text/html", "json": "application/json"}
+
+
+class WorkspaceResources:
+    """The workspace's files as `workspace:///PATH`, read through the Files port.
+
+    Args:
+        read: reads one file's text by workspace path; raises ToolError as the port does.
+        names: lists workspace paths, at most PAGE times some.
+    """
+
+    def __init__(self, read: Callable[[str], Any], names: Callable[[], Any]) -> None:
+        self._read = read
+        self._names = names
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [
+            {
+                "uri": f"workspace:///{quote(path)}",
+                "name": path,
+                "mimeType": mimetypes.guess_type(path)[0] or "text/plain",
+            }
+            for path in await self._names()
+        ]
+
+    async def templates(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [
+            {
+                "uriTemplate": "workspace:///{path}",
+                "name": "workspace file",
+                "description": "A file by its path.",
+            }
+        ]
+
+    async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
+        """See Resources. Only workspace addresses, and only below the workspace (corpus mcp-072)."""
+        path = workspace_path(uri)
+        text = await self._read(path)
+        return [{"uri": uri, "mimeType": mimetypes.guess_type(path)[0] or "text/plain", "text": text}]
+
+
+class Readable(Protocol):
+    """What is read of the Artifacts port."""
+
+    async def list(self) -> Sequence[Version]:
+        """See Artifacts."""
+        ...
+
+    async def read(self, id: str, version: int | None = None) -> Version:
+        """See Artifacts."""
+        ...
+
+
+class ArtifactResources:
+    """Artifacts as `artifact:///ID`, an older version as `artifact:///ID?version=N`.
+
+    Args:
+        artifacts: those of the calling client's own session.
+        redact: what takes secrets out of a text.
+    """
+
+    def __init__(self, artifacts: Readable, redact: Callable[[str], str]) -> None:
+        self._artifacts = artifacts
+        self._redact = redact
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [
+            {
+                "uri": f"artifact:///{quote(one.id)}",
+                "name": one.id,
+                "title": one.title,
+                "mimeType": _TYPES.get(one.content_type, "text/plain"),
+            }
+            for one in await self._artifacts.list()
+        ]
+
+    async def templates(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [
+            {
+                "uriTemplate": "artifact:///{id}{?version}",
+                "name": "artifact",
+                "description": "An artifact by its id, its newest version unless one is named.",
+            }
+        ]
+
+    async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        parts = urlsplit(uri)
+        version = parse_qs(parts.query).get("version", [""])[0]
+        if parts.scheme != "artifact" or parts.netloc or (version and not version.isdecimal()):
+            raise _unknown(uri)
+        found = await self._artifacts.read(unquote(parts.path).lstrip("/"), int(version) if version else None)
+        text = self._redact(found.content)
+        return [{"uri": uri, "mimeType": _TYPES.get(found.content_type, "text/plain"), "text": text}]
+
+
+class SchemeResources:
+    """Several kinds of resources, told apart by the scheme of their addresses."""
+
+    def __init__(self, kinds: Mapping[str, Resources]) -> None:
+        self._kinds = dict(kinds)
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [row for kind in self._kinds.values() for row in await kind.list()]
+
+    async def templates(self) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        return [row for kind in self._kinds.values() for row in await kind.templates()]
+
+    async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
+        """See Resources."""
+        kind = self._kinds.get(uri.partition(":")[0])
+        if kind is None:
+            raise _unknown(uri)
+        return await kind.read(uri)
+
+
+def workspace_path(uri: str) -> str:
+    """The relative path of a workspace address.
+
+    Raises:
+        NotFound: another scheme or host, or a path that climbs; nothing says whether such a file exists.
+    """
+    parts = urlsplit(uri)
+    path = unquote(parts.path).lstrip("/")
+    steps = path.replace("\\", "/").split("/")
+    if parts.scheme != "workspace" or parts.netloc or not path or ".." in steps or "\0" in path:
+        raise _unknown(uri)
+    return path
+
+
+def _unknown(uri: str) -> NotFound:
+    return NotFound(f"there is no resource {uri[:200]!r}", hint="Take an address from resources/list.")
