@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from pegboard import Agent, Limits, tool
-from pegboard.core.approval import Approved, SuspendAll
+from pegboard.core.approval import AllowOnce, Approved, SuspendAll
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.events import CallFinished, Event, ModelReplied, Notice, RunFinished, RunResumed
+from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Entry
 from pegboard.runtime.replay import replay
@@ -181,3 +182,82 @@ def test_the_seconds_of_a_run_are_those_of_its_parts() -> None:
     assert active_s(parts) == 4.5
     assert active_s(parts[:1]) == 0
     assert active_s([]) == 0
+
+
+def seen(request: Any) -> Any:
+    """A model that looks at how many results it has had, whatever was shortened since."""
+    made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
+    numbers = [
+        int(c.arguments["n"]) for m in request.messages if isinstance(m, AssistantMessage) for c in m.calls
+    ]  # pyright: ignore
+    if not request.allow_tools or (made and max(numbers) >= 11):
+        return {"text": "all I have"}
+    return calls(max(numbers, default=-1) + 1)
+
+
+KILLS: dict[str, Limits] = {
+    "compaction": Limits(turns=40, context_tokens=1200),
+    "the last word": Limits(turns=3),
+    "both": Limits(turns=9, context_tokens=1200),
+}
+
+
+@pytest.mark.slow
+@owes("K-49", "K-51", "K-73", "G-10")
+@pytest.mark.parametrize("kind", KILLS)
+async def test_a_run_killed_around_compaction_or_its_last_word_is_taken_up_at_every_point(kind: str) -> None:
+    limits = KILLS[kind]
+
+    @tool(effects=PURE)
+    async def look(n: int) -> str:
+        """Look."""
+        return f"seen {n} " + "x" * 600
+
+    def agent() -> Agent:
+        return Agent(tools=[look], model=ScriptedModel([seen] * 60), limits=limits)
+
+    one = agent()
+    answer = await one.run("go", session="s")
+    events = one.session("s")
+    assert any(e.type == "context.compacted" for e in events) is ("comp" in kind or kind == "both")
+
+    for cut in range(1, len(events)):
+        before = [event_from_dict(event_to_dict(e)) for e in events[:cut]]
+        other = agent()
+        later = [e async for e in other.resume(answer.run_id, before)]
+        assert (ended(later).status, ended(later).answer) == (answer.status, answer.answer), cut
+        assert ended(later).usage.requests == answer.usage.requests, cut
+        kept = [event_from_dict(event_to_dict(e)) for e in other.session("s")]
+        finished = [e.result.call_id for e in kept if isinstance(e, CallFinished)]
+        assert len(finished) == len(set(finished)) == sum(isinstance(e, CallFinished) for e in events), cut
+        assert (await replay(kept, answer.run_id)).finished == later[-1]
+
+
+@owes("K-49", "G-17")
+async def test_a_run_killed_around_an_approval_is_taken_up_at_every_point() -> None:
+    def agent() -> Agent:
+        script = [calls(1, name="write"), {"text": "done"}]
+        return Agent(tools=[look, write], mode="ask", approver=SuspendAll(), model=ScriptedModel(script))
+
+    one = agent()
+    answer = await one.run("go", session="s")
+    key = answer.pending[0]["pending"]
+    _ = [e async for e in one.resume(answer.run_id, one.session("s"), answers={key: Approved()})]
+    events = one.session("s")
+
+    for cut in range(1, len(events)):
+        before = [event_from_dict(event_to_dict(e)) for e in events[:cut]]
+        other = agent()
+        turns = sum(isinstance(e, ModelReplied) for e in before)
+        other.model().skip(turns)
+        later = [
+            e
+            async for e in other.resume(
+                answer.run_id, before, answers={key: Approved()}, approver=AllowOnce()
+            )
+        ]
+        assert (ended(later).status, ended(later).answer) == ("done", "done"), cut
+        whole = [*before, *later]
+        done = [e.result for e in whole if isinstance(e, CallFinished) and e.result.call_id == "call_1_1"]
+        settled = [r for r in done if r.error is None or r.error.code != "suspended"]
+        assert len(settled) == 1, cut

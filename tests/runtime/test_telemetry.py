@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from pegboard import Agent, tool
-from pegboard.core.effects import PURE
+from pegboard.core.effects import PURE, Effect
 from pegboard.models import ScriptedModel
 from tests.ledger import owes
 
@@ -130,6 +131,55 @@ async def test_tokens_and_times_are_measured() -> None:
         if p.attributes["gen_ai.request.model"] == "measured"
     } == {"gcp.gemini"}
     assert found["gen_ai.client.operation.duration"].unit == "s"
+
+
+@owes("G-21")
+async def test_a_call_that_never_came_to_run_has_its_span_and_time_too() -> None:
+    @tool(effects=[Effect("write", "a.txt")])
+    async def risky() -> str:
+        """Write."""
+        return "done"
+
+    calls = [{"name": "risky", "arguments": {}}, {"name": "my secret words", "arguments": {}},
+             {"name": "add", "arguments": {"a": "x"}}, {"name": "add", "arguments": {"a": 1, "b": 1}}]  # fmt: skip
+    agent = Agent(
+        tools=[risky, add], mode="read-only", model=ScriptedModel([{"calls": calls}, {"text": "sorry"}])
+    )
+    await agent.run("go")
+
+    found = [s for s in SPANS.get_finished_spans() if s.name.startswith("execute_tool")]
+    told = sorted((s.name, str((s.attributes or {}).get("error.type"))) for s in found)
+    assert told == [
+        ("execute_tool _OTHER", "unknown_tool"), ("execute_tool add", "None"),
+        ("execute_tool add", "invalid_arguments"), ("execute_tool risky", "permission_denied"),
+    ]  # fmt: skip
+    run = spans()["invoke_agent main"].context
+    assert all(s.parent is not None and s.parent.span_id == run.span_id for s in found)
+    data = METRICS.get_metrics_data()
+    assert data is not None
+    points: Any = {m.name: m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics}[
+        "gen_ai.client.operation.duration"
+    ].data.data_points
+    assert "permission_denied" in {p.attributes.get("error.type") for p in points}
+    assert not any("secret" in str(p.attributes) for p in points)
+
+
+@owes("G-21")
+def test_every_name_is_one_of_the_semantic_conventions() -> None:
+    from opentelemetry.semconv._incubating.attributes import error_attributes, gen_ai_attributes
+    from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+
+    known = {
+        v
+        for m in (gen_ai_attributes, error_attributes, gen_ai_metrics)
+        for v in vars(m).values()
+        if isinstance(v, str)
+    }
+    source = (ROOT / "src/pegboard/runtime/telemetry.py").read_text()
+    used = set(re.findall(r'"((?:gen_ai|error)\.[a-z_.]+)"', source))
+
+    assert len(used) > 12
+    assert used - known == set()
 
 
 @owes("G-21")

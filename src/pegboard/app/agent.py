@@ -333,6 +333,8 @@ class Agent:
             if isinstance(event, UserSaid):
                 listener(event)
         tee.listen(listener)
+        if traced is not None:
+            tee.listen(traced.heard)
         if session is not None:
             self._busy[session] = state
 

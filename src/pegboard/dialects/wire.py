@@ -72,12 +72,11 @@ def arguments_text(arguments: str | Mapping[str, Any] | None) -> str:
     Text that is an object already goes back byte for byte, so that prompt caches hold.
     """
     if isinstance(arguments, str):
-        value = _object_of(arguments)
+        value, strict = _object_of(arguments)
         if value is None:
             return to_json({INVALID: arguments})
-        if _plain(arguments):
-            return arguments
-        return to_json(value)
+        # What had to be repaired would be refused as it stands, and with it the whole conversation.
+        return arguments if strict and _plain(arguments) else to_json(value)
     return to_json(arguments or {})
 
 
@@ -144,20 +143,21 @@ def call_of(id: Any, name: Any, arguments: Any, raw: str = "") -> ToolCall:
     return ToolCall(id=string(id) or None, name=string(name), arguments=given, raw=raw)
 
 
-def _object_of(text: str) -> dict[str, Any] | None:
+def _object_of(text: str) -> tuple[dict[str, Any] | None, bool]:
+    """The object that a text holds, and whether it is strict JSON as it stands."""
     if not text.strip():
-        return {}
+        return {}, False
     try:
         value = from_json(text)
     except ValueError:
         value = None
     if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
+        return cast("dict[str, Any]", value), True
     try:
         # What the executor repairs and runs stands in history as it ran.
-        return read_object(text, name="")[0]
+        return read_object(text, name="")[0], False
     except (ToolError, RecursionError):
-        return None
+        return None, False
 
 
 def _plain(text: str) -> bool:

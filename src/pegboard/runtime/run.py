@@ -301,9 +301,10 @@ class Loop:
             cost = self.price(self.model.name, message)
             if cost is not None:
                 message = replace(message, usage=replace(message.usage, cost_usd=cost))
+        # First: a turn that cannot be kept was none, and the run's figures are those of its record.
+        talk.append(message)
         state.turns += 1
         state.usage += message.usage
-        talk.append(message)
         record(ModelReplied(message))
         return message
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Final
 
-from pegboard.core.events import RunFinished
+from pegboard.core.events import CallFinished, Event, RunFinished
 from pegboard.core.pipeline import Invocation
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage
@@ -79,6 +79,8 @@ class Telemetry:
         meter = metrics.get_meter("pegboard")
         self._tracer = trace.get_tracer("pegboard")
         self._kinds = trace.SpanKind
+        self._ran: set[str] = set()
+        """Calls that have a span of their own and no result so far."""
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage",
             unit="{token}",
@@ -162,6 +164,7 @@ class Telemetry:
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": invocation.call.id,
         }
+        self._ran.add(invocation.call.id)
         started = perf_counter()
         measured: dict[str, Any] = {
             "gen_ai.operation.name": "execute_tool",
@@ -178,6 +181,24 @@ class Telemetry:
             raise
         finally:
             self._seconds.record(perf_counter() - started, measured)
+
+    def heard(self, event: Event) -> None:
+        """A listener: a call that never came to run (refused, invalid, beyond a limit) has a span and a time too."""
+        if not isinstance(event, CallFinished):
+            return
+        result = event.result
+        if result.call_id in self._ran:
+            self._ran.discard(result.call_id)
+            return
+        if result.error is None or result.error.code == "suspended":
+            return
+        # A name that no tool has is the model's own words, and each would open a series of its own.
+        tool = "_OTHER" if result.error.code == "unknown_tool" else result.tool
+        named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+        more = {"gen_ai.tool.type": "function", "gen_ai.tool.call.id": result.call_id}
+        with self._span(f"execute_tool {tool}", self._kinds.INTERNAL, {**named, **more}) as span:
+            self._failed(span, result.error.code)
+        self._seconds.record(result.notes.duration_s, {**named, "error.type": result.error.code})
 
     @contextmanager
     def _span(self, name: str, kind: Any, attributes: dict[str, Any]) -> Generator[Any]:
