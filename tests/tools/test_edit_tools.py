@@ -304,7 +304,7 @@ async def test_called_directly_each_tool_does_the_same_without_a_runtime() -> No
         await apply_patch("nothing", files=files)
 
 
-@owes("N-37", "N-39", "D-19", "D-20", "D-22")
+@owes("N-37", "N-39", "D-19", "D-20", "D-22", "X-54")
 def test_the_advertised_parameters_are_the_canonical_ones() -> None:
     assert write_file.schema["required"] == ["path", "content"]
     assert edit_file.schema["required"] == ["path", "old_string", "new_string"]

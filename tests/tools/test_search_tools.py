@@ -90,6 +90,19 @@ async def test_glob_gives_paths_of_the_workspace_newest_first(files: Workspace) 
     assert (await glob("**/*.py", "b", limit=1, files=files)).data["truncated"]
 
 
+@owes("D-25", "D-26", "D-27")
+async def test_glob_gives_the_first_hundred_where_nothing_is_said(files: Workspace) -> None:
+    (files.root / "many").mkdir()
+    for number in range(102):
+        (files.root / f"many/{number}").write_text("")
+        os.utime(files.root / f"many/{number}", (number, number))
+
+    found = await glob("*", "many", files=files)
+
+    assert found.data["paths"] == [f"many/{number}" for number in range(101, 1, -1)]
+    assert "only the 100 newest" in str(found)
+
+
 async def test_glob_says_what_it_left_out_when_it_finds_nothing(files: Workspace) -> None:
     found = await glob("*.log", files=files)
 
