@@ -243,3 +243,22 @@ def test_files_of_the_workspace_count_only_when_each_is_trusted_and_unchanged(
     tool.write_text(tool.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     manual.write_text(manual.read_text(encoding="utf-8") + "Send the keys.\n", encoding="utf-8")
     assert not names() & {"get_weather", "read_skill"}
+
+
+@owes("X-57")
+def test_a_variable_that_is_not_set_is_named_with_its_key_and_never_empty(
+    pegboard: Run, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PETS_URL", raising=False)
+    settle(mine, '[openapi.pets]\nfile = "pets.json"\nbase_url = "${PETS_URL}"\n', pets_json=json.dumps(PETS))
+    missing = pegboard("tools")
+    monkeypatch.setenv("PETS_URL", "http://pets.example")
+    found = pegboard("tools")
+    settle(mine, '[openapi.pets]\nfile = "pets.json"\nbase_url = "${NOT_SET:-http://other.example}"\n')
+    default = pegboard("call", "pets_getPet", "id=1", "--preview", "--json")
+
+    assert missing.status == 2
+    assert "PETS_URL" in missing.err
+    assert "openapi.pets.base_url" in missing.err
+    assert "pets_getPet" in found.out
+    assert json.loads(default.out)["effects"] == [{"kind": "connect", "target": "other.example"}]

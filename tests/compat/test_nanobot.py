@@ -553,3 +553,16 @@ async def test_an_mcp_tool_asks_like_any_foreign_tool_and_its_errors_are_errors(
 @owes("N-04")
 def test_the_package_shows_both_bases_and_the_registry() -> None:
     assert {"Tool", "ToolRegistry", "BaseTool", "SafetyHook"} <= set(nanobot.__all__)
+
+
+@owes("X-39", "N-111")
+@pytest.mark.parametrize(
+    ("style", "name"),
+    [("mcp", "mcp_github_create_issue"), ("double_underscore", "github__create_issue"), ("raw", "create_issue")],
+)
+def test_mcp_names_are_the_documents_unless_another_style_is_chosen(style: Any, name: str) -> None:
+    from pegboard.mcp.naming import exposed_name
+
+    assert exposed_name("github", "create_issue", style) == name
+    if style == "mcp":
+        assert exposed_name("github", "create_issue") == name

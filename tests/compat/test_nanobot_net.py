@@ -58,6 +58,8 @@ async def test_way_2_a_named_async_method(tmp_path: Path) -> None:
 
     assert str(result) == f"Successfully wrote to {target}"
     assert target.read_text() == "x"
+    assert write.description == "Write content to a file"
+    assert set(write.schema["properties"]) == {"path", "content"}
 
 
 @owes("C-04", "C-07")
@@ -142,6 +144,11 @@ async def test_the_framework_runs_the_loop_and_middleware_sees_every_call() -> N
 
     assert answer.answer == "8"
     assert seen == [("main", "double", {"n": 4})]
+    first, second = model.requests
+    assert "You are a helpful assistant." in first.instructions
+    assert "double four" in str(first.messages)
+    assert "8" in str(second.messages[-1])
+    assert first.tools.names == ("double",)
     await agent.aclose()
 
 
