@@ -15,6 +15,7 @@ from pegboard import PURE, Effect, Executor, tool
 from pegboard.core.effects import EFFECT_KINDS
 from pegboard.core.events import CallStarted
 from pegboard.core.policy import Policy
+from pegboard.core.redact import Redactor
 from pegboard.core.ruleindex import RuleIndex
 from pegboard.core.rules import Rule, Situation
 from pegboard.store.logs import SessionLog
@@ -84,7 +85,9 @@ def audit() -> None:
     """One record, from `record` to committed and chained, against the same rows put into SQLite bare."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "a.sqlite")
-        log = SessionLog(store, "s", key=b"k" * 32)
+        log = SessionLog(
+            store, "s", key=b"k" * 32, redact=Redactor({"key": "s3cret-value-0123456789"}).redact
+        )
         effect = (Effect("read", "src/a.py"),)
         events = [
             CallStarted(call_id=f"c{n}", tool="read_file", arguments={"path": "src/a.py"}, effects=effect, rule="mode workspace")

@@ -298,3 +298,25 @@ def test_audit_shows_every_destination_that_commands_tried(project: Path) -> Non
     ]
     assert "reached pkg.example:443 with secret://tok" in shown[0] and "refused evil.example:443" in shown[1]
     assert pegboard("audit", "verify").strip().endswith("1 of 1 sessions verified")
+
+
+@owes("G-25", "G-17")
+def test_a_waiting_call_says_what_it_would_do_for_the_first_time(project: Path) -> None:
+    script = project / "script.json"
+    (project.parent / "ask.toml").write_text('rules = ["ask delete:**"]')
+    writes = [{"calls": [{"name": "delete_file", "arguments": {"path": name}}]} for name in ("b/x", "b/y")]
+    for name in ("x", "y"):
+        (project / "b").mkdir(exist_ok=True)
+        (project / "b" / name).write_text("1")
+
+    for write, new in zip(writes, (["tool delete_file", "folder to delete in b"], []), strict=True):
+        script.write_text(json.dumps(write) + "\n" + json.dumps({"text": "done"}) + "\n")
+        words = ["run", "go", "--model", f"scripted:{script}", "--on-ask", "suspend"]
+        pegboard(*words, "--policy", "../ask.toml", status=None)
+        waiting = json.loads(pegboard("approvals", "list", "--json").splitlines()[0])
+        shown = pegboard("approvals", "list")
+
+        assert waiting["novel"] == new
+        assert ("first time in this workspace: tool delete_file" in shown) is bool(new)
+        pegboard("approvals", "approve", waiting["approval"])
+        pegboard("runs", "resume", waiting["run"], "--policy", "../ask.toml", status=None)

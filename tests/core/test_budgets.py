@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pegboard import PURE, Executor, Toolkit, tool
+from pegboard import PURE, Agent, Executor, ToolCall, Toolkit, tool
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.budgets import Budget, Meter, Spent
 from pegboard.core.clock import SystemClock
+from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import BudgetExceeded, ConfigError
+from pegboard.core.result import Notes, ToolResult
+from pegboard.core.transcript import AssistantMessage, Usage
+from pegboard.models import ScriptedModel
+from pegboard.runtime.replay import replay
 from tests.ledger import owes
 
 HERE = Context(session="s", agent="a", run="r")
@@ -184,8 +190,6 @@ def test_a_budget_that_means_nothing_is_an_error(wrong: dict[str, Any]) -> None:
 
 
 async def test_a_cancelled_call_has_used_its_time() -> None:
-    import asyncio
-
     begun = asyncio.Event()
 
     @tool(effects=PURE)
@@ -205,3 +209,80 @@ async def test_a_cancelled_call_has_used_its_time() -> None:
         await task
 
     assert not (await door.call("wait", {})).ok
+
+
+@owes("G-09")
+async def test_a_call_ends_when_the_seconds_of_its_budget_are_used_up_and_says_how_to_raise_them() -> None:
+    ended: list[str] = []
+
+    @tool(effects=PURE, timeout_s=60)
+    async def wait() -> str:
+        """Wait for ever."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cleanly")
+        return ""
+
+    door = Executor([wait])
+    meter = Meter([Budget(name="time", seconds=0.05, soft=1), Budget(name="wide", seconds=500, soft=1)])
+    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+
+    cut_short = await door.call("wait", {})
+    after = await door.call("wait", {})
+
+    assert ended == ["cleanly"]
+    assert cut_short.error is not None and cut_short.error.code == "budget_exceeded"
+    assert "'time'" in cut_short.error.message and "0.05 seconds" in cut_short.error.message
+    assert "[budgets.time] seconds = … (now 0.05)" in cut_short.error.hint
+    assert after.error is not None and "is used up" in after.error.message
+
+
+@owes("G-09")
+async def test_a_result_is_cut_to_the_bytes_that_its_budget_leaves() -> None:
+    door = door_with(Budget(name="text", bytes_out=500, soft=1))
+
+    first = await door.call("ping", {"word": "a" * 300})
+    second = await door.call("ping", {"word": "b" * 10_000})
+    third = await door.call("ping", {"word": "c"})
+
+    assert first.text == "a" * 300 and not first.notes.truncated
+    assert second.notes.truncated and len(second.text) <= 300  # the note of the cut comes on top
+    assert third.error is not None and "bytes_out = … (now 500)" in third.error.hint
+
+
+@owes("G-09")
+async def test_what_a_tool_pays_counts_as_money_of_its_budget() -> None:
+    @tool(effects=PURE)
+    def search() -> ToolResult:
+        """A search that costs."""
+        return ToolResult(content=(Text("found"),), notes=Notes(extra={"cost_usd": 0.6}))
+
+    door = Executor([search])
+    meter = Meter([Budget(name="paid", tool="search", money=1.0, soft=1)])
+    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+
+    results = [await door.call("search", {}) for _ in range(3)]
+
+    assert [r.ok for r in results] == [True, True, False]
+    assert results[2].error is not None and "$1.2000 of $1.0000" in results[2].error.message
+
+
+@owes("G-09", "G-03")
+async def test_a_money_budget_ends_a_run_without_calls_cleanly_and_the_run_replays() -> None:
+    paid = AssistantMessage(content=(Text("ok"),), stop="end", usage=Usage(cost_usd=0.7))
+    calls = replace(paid, content=(ToolCall("c1", "ping", {}),), stop="tools")
+    model = ScriptedModel([calls, replace(calls, content=(ToolCall("c2", "ping", {}),)), paid])
+    agent = Agent(model=model, tools=[ping])
+    meter = Meter([Budget(name="purse", per="day", money=1.0, soft=1)])
+    agent.executor.wiring.safeguards = replace(agent.executor.wiring.safeguards, meter=meter)
+
+    first = await agent.run("go", session="s")
+    second = await agent.run("go on", session="s")
+
+    assert (
+        first.status == "limit" and "budget 'purse' (per day) is used up, $1.4000 of $1.0000" in first.error
+    )
+    assert second.status == "limit" and len(model.requests) == 2
+    for done in (first, second):
+        assert (await replay(agent.session("s"), done.run_id)).finished is not None

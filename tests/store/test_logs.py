@@ -13,14 +13,29 @@ import pytest
 
 from pegboard import Effect, ToolCall
 from pegboard.core.approval import ApprovalRequest, Approved
+from pegboard.core.content import Text
+from pegboard.core.effects import Change
 from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
-from pegboard.core.events import CallFinished, Notice, RunFinished, RunStarted, TextPiece
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    Event,
+    ModelReplied,
+    Notice,
+    PermissionRequested,
+    RunFinished,
+    RunStarted,
+    TextPiece,
+    UserSaid,
+)
+from pegboard.core.redact import Redactor
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
+from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.ports.store import Draft, RunRow
 from pegboard.store.chain import verify
 from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, decode
+from pegboard.store.logs import SessionLog, decode, encode
 from pegboard.store.memory import MemoryStore
 from pegboard.store.spills import KEEP_S, SpillFolder
 from pegboard.store.sqlite import SqliteStore, StoreError
@@ -263,3 +278,54 @@ def test_a_damaged_file_of_grants_is_not_overwritten(tmp_path: Path, text: str) 
     with pytest.raises(ConfigError, match=r"g\.json cannot be read"):
         GrantFile(tmp_path / "g.json")
     assert (tmp_path / "g.json").read_text() == text
+
+
+@owes("G-11")
+async def test_what_is_kept_of_calls_questions_and_words_holds_no_secret(tmp_path: Path) -> None:
+    value, token = "kn0wn-secret-Value", "gh" + "p_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAaB3d"
+    store = MemoryStore()
+    log = SessionLog(store, "s", key=KEY, redact=Redactor({"k": value}).redact)
+    effect = Effect("exec", f"echo {value}", ("echo", value))
+    change = Change(path=f"a/{value}", kind="create", before=None, after=None, diff=f"+{token}")
+    events: list[Event] = [
+        RunStarted(run="r", session="s", agent="a", model="m", task=f"use {token}"),
+        UserSaid(UserMessage.of(f"my key is {token}")),
+        ModelReplied(
+            AssistantMessage(
+                content=(Text(value), ToolCall("c", "exec", {"command": f"echo {value}", token: 1}))
+            )
+        ),
+        PermissionRequested(
+            approval="ap",
+            call_id="c",
+            tool="exec",
+            effects=(effect,),
+            changes=(change,),
+            reason=f"why {value}",
+        ),
+        CallStarted(
+            call_id="c",
+            tool="exec",
+            arguments={"command": f"echo {value}"},
+            effects=(effect,),
+            changes=(change,),
+        ),
+        Notice(text=f"a\n{value}", detail={"x": [token]}),
+        RunFinished(run="r", status="done", answer=token),
+    ]
+    for event in events:
+        log.record(event)
+    await log.flush()
+    log.close()
+
+    bodies = [e.body or b"" for e in store.read("s")]
+    assert len(bodies) == len(events)
+    assert not [b for b in bodies if value.encode() in b or token.encode() in b]
+    assert [type(e) for e in decode(store.read("s"))] == [type(e) for e in events]
+    assert all(b"[redacted:" in b for b in bodies)
+
+
+def test_an_event_without_a_secret_is_kept_as_it_is() -> None:
+    event = CallStarted(call_id="c", tool="t", arguments={"path": "a.py", "n": [1, None, 2.5, True]})
+
+    assert encode(event, Redactor({"k": "kn0wn-secret-Value"}).redact) == encode(event)

@@ -325,6 +325,7 @@ class Agent:
             window=self._window(model.name, instructions),
             offer=self._offer,
             answers={} if given is None else given.answers,
+            unpaid=self._unpaid(state.id, state.session),
         )
         context = replace(self.executor.context, model=model.name)
         listener = self._follow(replace(context, run=state.id, session=state.session))
@@ -367,6 +368,14 @@ class Agent:
             return Window()
         overhead = text_tokens(instructions) + sum(toolkit_tokens(self.executor.toolkit).values())
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
+
+    def _unpaid(self, run: str, session: str) -> Callable[[], str] | None:
+        """Says when a money budget allows no further turn; None where there is no budget."""
+        meter = self.executor.wiring.safeguards.meter
+        if meter is None:
+            return None
+        context = replace(self.executor.context, run=run, session=session)
+        return lambda: meter.unpaid(context)
 
     def _follow(self, context: Context) -> Callable[[Event], None]:
         """What taint and budgets learn from a run: addresses that the user wrote, money that the model took."""

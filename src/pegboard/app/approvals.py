@@ -27,7 +27,7 @@ class PendingCall:
         kind: approval, question, subagent or message.
         run, session, task: where it waits.
         call_id, tool: the call.
-        effects, changes, reason: what an approval is asked for.
+        effects, changes, reason, novel: what an approval is asked for, and what of it is done for the first time.
         question: what a person is asked, empty for approvals.
         since: seconds since the epoch.
         answer: what was answered already, empty while nothing was.
@@ -43,6 +43,7 @@ class PendingCall:
     effects: tuple[Effect, ...] = ()
     changes: tuple[Change, ...] = ()
     reason: str = ""
+    novel: tuple[str, ...] = ()
     question: str = ""
     since: float = 0.0
     answer: str = ""
@@ -53,7 +54,7 @@ class PendingCall:
             "approval": self.key, "kind": self.kind, "run": self.run, "session": self.session,
             "task": self.task, "call_id": self.call_id, "tool": self.tool,
             "effects": [e.to_dict() for e in self.effects], "changes": [c.to_dict() for c in self.changes],
-            "reason": self.reason, "question": self.question, "since": self.since, "answer": self.answer,
+            "reason": self.reason, "novel": list(self.novel), "question": self.question, "since": self.since, "answer": self.answer,
         }  # fmt: skip
 
 
@@ -137,6 +138,7 @@ class Approvals:
                     effects=() if asked is None else asked.effects,
                     changes=() if asked is None else asked.changes,
                     reason="" if asked is None else asked.reason,
+                    novel=() if asked is None else asked.novel,
                     question=str(one.get("question", "")), since=row.ended,
                     answer="" if given is None else _told(json.loads(given)),
                 )

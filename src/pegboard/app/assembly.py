@@ -28,7 +28,7 @@ from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.store import Store
 from pegboard.store.memory import MemoryStore
-from pegboard.store.provenance import StoredAccounts, StoredProvenance
+from pegboard.store.provenance import StoredAccounts, StoredNovelty, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def assemble(
     paths: Paths | None = None,
     config: Config | None = None,
     store: Callable[[], Store] | None = None,
+    redactor: Redactor | None = None,
 ) -> None:
     """Build what a kit's tools need over the workspace `root`.
 
@@ -71,7 +72,7 @@ def assemble(
         )
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
-    redactor = Redactor(secrets_of(this_environment()))
+    redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=clean, spills=spills)
     wiring.safeguards = _safeguards(config, redactor, store, spills)
     provided = wiring.provided
@@ -110,6 +111,7 @@ def _safeguards(
     return Safeguards(
         taints=Taints(config.taint, provenance=provenance, spilled=spills.labels),
         meter=meter,
+        novelty=None if store is None else StoredNovelty(store),
         secrets=secrets,
     )
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.agent import Agent
-from pegboard.app.assembly import assemble
+from pegboard.app.assembly import assemble, secrets_of
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
 from pegboard.app.wiring import Wiring, needs_of
+from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths
@@ -27,6 +28,7 @@ from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, R
 from pegboard.core.pipeline import Preview, new_id
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
+from pegboard.core.redact import Redactor
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper
@@ -69,6 +71,7 @@ class App:
         self.policy = policy
         self._store: SqliteStore | None = None
         self._toolkit: Toolkit | None = None
+        self._redactor: Redactor | None = None
         self._skills: Skills | None = None
 
     @classmethod
@@ -112,6 +115,13 @@ class App:
         if self._store is None:
             self._store = SqliteStore(self._history)
         return self._store
+
+    @property
+    def redactor(self) -> Redactor:
+        """Takes the secrets of this machine's environment and settings out of what is kept and shown."""
+        if self._redactor is None:
+            self._redactor = Redactor(secrets_of(this_environment()))
+        return self._redactor
 
     @property
     def toolkit(self) -> Toolkit:
@@ -199,6 +209,7 @@ class App:
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
             store=None if store is None else lambda: store, paths=self.paths, config=self.config,
+            redactor=self.redactor,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
         async with Executor(
@@ -242,8 +253,9 @@ class App:
         """The writer of a session's stream; `run` names one that is taken up again."""
         heads = self.paths.config / "heads" / hashlib.sha256(session.encode()).hexdigest()[:24]
         return SessionLog(
-            self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run
-        )
+            self.store, session, key=self.paths.key(), heads=heads.with_suffix(".json"), run=run,
+            redact=self.redactor.redact,
+        )  # fmt: skip
 
     @contextmanager
     def claim(self, session: str) -> Generator[None]:

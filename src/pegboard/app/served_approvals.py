@@ -63,7 +63,7 @@ class ServedApprovals:
             RunStarted(run=run, session=stream, agent=AGENT, model="", task=task),
             PermissionRequested(
                 approval=key, call_id=request.call.id or "", tool=request.tool, effects=request.effects,
-                changes=request.changes, reason=request.reason, digest=request.digest,
+                changes=request.changes, reason=request.reason, digest=request.digest, novel=request.novel,
             ),
             RunFinished(run=run, status="suspended", answer="", pending=(pending,)),
         )  # fmt: skip

@@ -63,6 +63,8 @@ def _show(call: PendingCall) -> None:
         say(f"  question: {safe(call.question)}")
     for effect in call.effects:
         say(f"  {safe(str(effect))}")
+    if call.novel:
+        say(f"  first time in this workspace: {safe(', '.join(call.novel))}")
     print_changes(call.changes)
     if call.reason:
         say(f"  why it asks: {safe(call.reason)}")

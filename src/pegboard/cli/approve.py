@@ -55,6 +55,8 @@ class TerminalApprover:
         for number, other in enumerate(alike, 1):
             say(paint(f"\nand, alike, {number} of {len(alike)} that wait:", "bold"))
             _show_effects(other)
+            if other.novel:
+                say(paint(f"   first time in this workspace: {_lines(', '.join(other.novel))}", "yellow"))
         say(HELP + (f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""))
         while True:
             line = await self._read("allow? ")
@@ -82,6 +84,8 @@ def show_request(request: ApprovalRequest) -> None:
 def _show(request: ApprovalRequest) -> None:
     say(paint(f"\n{request.tool} wants to:", "bold"))
     _show_effects(request)
+    if request.novel:
+        say(paint(f"first time in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
     say(f"why it asks: {_lines(request.reason)}")
 
 

@@ -66,10 +66,9 @@ def _destinations(app: App, sessions: list[str], *, as_json: bool) -> None:
     """Everything that confined commands tried to reach, oldest first in each session (G-18)."""
     for one in sessions:
         for entry in app.store.read(one):
-            if entry.type != DestinationTried.type or not (found := decode([entry])):
+            event = next(iter(decode([entry])), None) if entry.type == DestinationTried.type else None
+            if not isinstance(event, DestinationTried):
                 continue
-            event = found[0]
-            assert isinstance(event, DestinationTried)
             row = {
                 "session": one, "run": entry.run, "call": event.call_id, "tool": event.tool, "at": entry.at,
                 "host": event.host, "port": event.port, "allowed": event.allowed, "reason": event.reason,

@@ -23,6 +23,7 @@ class ApprovalRequest:
         changes: the exact file changes, with diffs.
         reason: which rule or default asks, one sentence.
         digest: what a yes is bound to (decisions 5).
+        novel: what is done for the first time in this workspace, such as `host evil.example` (G-25).
         tainted: sources of untrusted and of private content for which it asks; empty where it asks for
             another reason. Only a person lifts such a question (decisions 6).
         session, agent, run: where the call runs.
@@ -36,6 +37,7 @@ class ApprovalRequest:
     changes: tuple[Change, ...] = ()
     reason: str = ""
     digest: str = ""
+    novel: tuple[str, ...] = ()
     tainted: tuple[str, ...] = ()
     session: str = ""
     agent: str = ""

@@ -1,13 +1,14 @@
 """Budgets: how much tools may be used, per run, session or day (ledger G-09).
 
 A budget near its end asks (the soft stop); one that is used up refuses with a text that tells the model to
-answer with what it has (the hard stop). Nothing that runs is ended by a budget.
+answer with what it has (the hard stop). A call may use what is left and no more: its deadline is the seconds
+that are left, its result is cut to the bytes that are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -99,6 +100,23 @@ class Budget:
         return "\x1f".join([self.name, self.per, span, *(own[e] for e in self.each)])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What one call may use.
+
+    Attributes:
+        seconds, bytes_out: the least that is left of any budget; None = not limited.
+        budget: the one that limits the seconds.
+    """
+
+    seconds: float | None = None
+    bytes_out: int | None = None
+    budget: Budget | None = None
+
+
+UNLIMITED: Final = Left()
+
+
 class Accounts(Protocol):
     """Where what was used is kept."""
 
@@ -179,6 +197,33 @@ class Meter:
                     self._accounts.add(one, Spent(calls=-1))
                 _refuse_over(budget, total + Spent(calls=-1), tool)
 
+    def left(self, tool: str, context: Context) -> Left:
+        """What a call that begins now may use."""
+        out = UNLIMITED
+        for budget, account in self._mine(tool, context):
+            if budget.seconds is None and budget.bytes_out is None:
+                continue
+            spent = self._accounts.sum(account)
+            if budget.seconds is not None:
+                seconds = max(budget.seconds - spent.seconds, 0.0)
+                if out.seconds is None or seconds < out.seconds:
+                    out = replace(out, seconds=seconds, budget=budget)
+            if budget.bytes_out is not None:
+                size = max(int(budget.bytes_out - spent.bytes_out), 0)
+                if out.bytes_out is None or size < out.bytes_out:
+                    out = replace(out, bytes_out=size)
+        return out
+
+    def unpaid(self, context: Context) -> str:
+        """Why no further turn of a model may be paid for; empty where one may."""
+        for budget, account in self._mine("", context):
+            if budget.money is not None and (used := self._accounts.sum(account).money) >= budget.money:
+                return (
+                    f"budget {budget.name!r} (per {budget.per}) is used up, {_told('money', used, budget.money)}; "
+                    + _raise_it(budget, "money")
+                )
+        return ""
+
     def end(self, tool: str, context: Context, spent: Spent) -> None:
         """Book what a call, or a model's turn (`tool` is then empty), has used."""
         for _, account in self._mine(tool, context):
@@ -198,9 +243,26 @@ def _refuse_over(budget: Budget, spent: Spent, tool: str) -> None:
         if used >= limit:
             raise BudgetExceeded(
                 f"{tool} did not run: budget {budget.name!r} (per {budget.per}) is used up, {_told(measure, used, limit)}",
-                hint="Do not try it another way; answer with what you have and say what is missing.",
+                hint="Do not try it another way; answer with what you have and say what is missing. "
+                + _raise_it(budget, measure),
                 details={"budget": budget.name, "measure": measure, "used": used, "limit": limit},
             )
+
+
+def out_of_time(budget: Budget, seconds: float, tool: str) -> BudgetExceeded:
+    """A call was ended because its budget's seconds were used up."""
+    limit = budget.seconds or 0.0
+    return BudgetExceeded(
+        f"{tool} was ended after {seconds:g} s: that was all that was left of budget {budget.name!r} "
+        f"(per {budget.per}), {limit:.10g} seconds",
+        hint="Do not try it another way; answer with what you have and say what is missing. "
+        + _raise_it(budget, "seconds"),
+        details={"budget": budget.name, "measure": "seconds", "used": limit, "limit": limit},
+    )
+
+
+def _raise_it(budget: Budget, measure: str) -> str:
+    return f"The user can raise it in the settings: [budgets.{budget.name}] {measure} = … (now {getattr(budget, measure):.10g})."
 
 
 def _measures(budget: Budget, spent: Spent) -> list[tuple[str, float, float]]:

@@ -85,6 +85,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "changes": [_change_to_dict(c) for c in event.changes],
                 "reason": event.reason,
                 "digest": event.digest,
+                **({"novel": list(event.novel)} if event.novel else {}),
             }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
@@ -175,6 +176,7 @@ def _permission_requested(value: Mapping[str, Any]) -> Event:
         changes=tuple(map(_change_from_dict, value["changes"])),
         reason=value["reason"],
         digest=value.get("digest", ""),
+        novel=tuple(value.get("novel", ())),
     )
 
 

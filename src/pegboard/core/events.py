@@ -103,7 +103,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequested:
-    """A call waits for a yes (ledger A-05)."""
+    """A call waits for a yes (ledger A-05). `novel`: what it would do for the first time (G-25)."""
 
     type: ClassVar[str] = "permission.request"
     approval: str
@@ -113,6 +113,7 @@ class PermissionRequested:
     changes: tuple[Change, ...] = ()
     reason: str = ""
     digest: str = ""
+    novel: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from pegboard.core.approval import (
     Waiting,
     answer_of,
 )
-from pegboard.core.budgets import Spent
+from pegboard.core.budgets import UNLIMITED, Left, Spent, out_of_time
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, enter, leave
@@ -57,6 +57,7 @@ from pegboard.core.events import (
     Recorder,
 )
 from pegboard.core.marking import SOURCE
+from pegboard.core.novelty import things_of
 from pegboard.core.placing import MANY, PATH_KINDS, placed
 from pegboard.core.policy import ALLOWED, Decision, Policy
 from pegboard.core.provide import Provided
@@ -166,6 +167,8 @@ class _Planned:
     near: str = ""
     """Which budget asks for this call; empty where none does."""
     booked: bool = False
+    left: Left = UNLIMITED
+    """What budgets leave to this call."""
     here: Situation | None = None
     own: dict[str, str] | None = None
     """Labels of what the call itself brought in, and their sources; None before it has run."""
@@ -249,9 +252,14 @@ class Pipeline:
                 or self.safeguards.meter is not None
             ):
                 await self._authorise(ready, context, turn)
+                if self.safeguards.novelty is not None:
+                    self.safeguards.novelty.remember(
+                        str(context.workspace or ""), things_of(ready.tool.name, ready.plan.effects)
+                    )
             if self.safeguards.meter is not None:
                 self.safeguards.meter.begin(ready.tool.name, context)
                 ready.booked = True
+                ready.left = self.safeguards.meter.left(ready.tool.name, context)
             self._record_start(ready)
             if ready.plan.effects:
                 await self._keep_intent(ready)
@@ -264,7 +272,9 @@ class Pipeline:
                 value,
                 call_id=call_id,
                 tool=ready.tool.name,
-                max_chars=ready.tool.limits.max_chars,
+                max_chars=ready.tool.limits.max_chars
+                if ready.left.bytes_out is None
+                else self._room(ready.tool, ready.left.bytes_out),
                 labels=self._labels(ready, context),
                 repairs=ready.call.repairs,
                 duration_s=self._now() - started,
@@ -290,7 +300,8 @@ class Pipeline:
                 # A foreign tool's refusal is foreign text too.
                 result = self._traced(result, ready, context)
             if ready.booked:
-                self._book(ready, context, started, len(result.text.encode("utf-8", "replace")))
+                size = len(result.text.encode("utf-8", "replace"))
+                self._book(ready, context, started, size, result.notes.extra.get("cost_usd"))
         return self._finish(result)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:
@@ -515,10 +526,19 @@ class Pipeline:
             result = replace(result, notes=replace(result.notes, labels=labels, extra=extra))
         return result
 
-    def _book(self, ready: _Planned | None, context: Context, started: float, bytes_out: int) -> None:
+    def _room(self, tool: Tool, bytes_left: int) -> int:
+        """Characters that a result may have where a budget limits its bytes."""
+        own = self.shaper.max_chars if tool.limits.max_chars is None else tool.limits.max_chars
+        return max(min(own, bytes_left), 1)
+
+    def _book(
+        self, ready: _Planned | None, context: Context, started: float, bytes_out: int, cost: Any = None
+    ) -> None:
         meter = self.safeguards.meter
         if meter is not None and ready is not None and ready.booked:
-            spent = Spent(seconds=self._now() - started, bytes_out=bytes_out)
+            # A tool that pays for something says so in its notes, as `cost_usd`.
+            money = float(cost) if isinstance(cost, int | float) and cost > 0 else 0.0
+            spent = Spent(seconds=self._now() - started, bytes_out=bytes_out, money=money)
             meter.end(ready.tool.name, context, spent)
 
     async def _authorise(self, ready: _Planned, context: Context, turn: Turn | None) -> None:
@@ -553,6 +573,7 @@ class Pipeline:
                 changes=request.changes,
                 reason=request.reason,
                 digest=request.digest,
+                novel=request.novel,
             )
         )
         answer = await self._answer(request)
@@ -598,6 +619,7 @@ class Pipeline:
 
     def _request(self, ready: _Planned, context: Context) -> ApprovalRequest:
         decision = ready.decision
+        novelty, where = self.safeguards.novelty, str(context.workspace or "")
         return ApprovalRequest(
             id=new_id("ap"),
             call=ToolCall(ready.call.id, ready.tool.name, dict(ready.call.sent)),
@@ -607,6 +629,9 @@ class Pipeline:
             changes=ready.plan.changes.changes,
             reason=decision.reason or decision.rule,
             digest=ready.digest,
+            novel=()
+            if novelty is None
+            else novelty.first(where, things_of(ready.tool.name, ready.plan.effects)),
             tainted=decision.tainted,
             session=context.session,
             agent=context.agent,
@@ -653,6 +678,9 @@ class Pipeline:
             arguments = self._with_secrets(arguments, ready)
         limit = tool.limits.timeout_s
         limit = self._timeout_s if limit is None else limit
+        if ready.left.seconds is not None:
+            # An account that is empty to the last moment has refused before.
+            limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
         task = asyncio.current_task() if limit is not None and limit > 0 else None
         if task is None or limit is None:
             return await (
@@ -910,7 +938,9 @@ def _cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _late(ready: _Planned, limit: float) -> TimedOut:
+def _late(ready: _Planned, limit: float) -> ToolError:
+    if ready.left.budget is not None and limit == max(ready.left.seconds or 0.0, 0.001):
+        return out_of_time(ready.left.budget, limit, ready.tool.name)
     ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"
     return TimedOut(
         f"{ready.tool.name} did not finish within {limit:g} s and {ended}",

@@ -23,7 +23,7 @@ TAIL_CHARS: Final = 16_384
 
 _UNWRAP: Final = re.compile(r"\r?\n[ \t>|]{0,8}")
 _FORMS: Final = (
-    secretforms.blocks, secretforms.tokens, secretforms.urls,
+    secretforms.blocks, secretforms.tokens, secretforms.marked, secretforms.urls,
     secretforms.hooks, secretforms.queries, secretforms.headers, secretforms.assigned, secretforms.arguments,
 )  # fmt: skip
 
@@ -163,6 +163,10 @@ def _value(match: re.Match[str]) -> tuple[int, int]:
     group = {"quote": "quoted", "kind": "pem", "tag": "tagval"}.get(last, last)
     if group not in ("token", "pem", "putty"):
         value = match[group]
+        if group == "plain" and match.string[match.end(group) : match.end(group) + 1] == "(":
+            return (0, 0)  # A call of a function.
+        if group == "tagval" and match["tag"].lower() == "token" and value.isalpha():
+            return (0, 0)  # A word of a grammar.
         if secretforms.is_reference(value) or (group == "plain" and secretforms.is_code(value)):
             return (0, 0)
     return match.span(group)

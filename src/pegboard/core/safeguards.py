@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.budgets import Meter
+from pegboard.core.novelty import Novelty
 from pegboard.core.placeholders import Placeholders
 from pegboard.core.secrets import SecretHandles
 from pegboard.core.taint import Taints
@@ -21,6 +22,7 @@ class Safeguards:
         placeholders: what confined commands see instead of a secret's value; None where no egress proxy
             could put the value in.
         meter: budgets.
+        novelty: what was done before in the workspace; None = questions do not say.
         environment: the sandbox's backend and the names of the variables that commands see; part of
             what an approval is bound to (decisions 5).
     """
@@ -29,6 +31,7 @@ class Safeguards:
     secrets: SecretHandles | None = None
     placeholders: Placeholders | None = None
     meter: Meter | None = None
+    novelty: Novelty | None = None
     environment: tuple[str, ...] = ()
 
 

@@ -71,12 +71,50 @@ _PREFIXED: Final = (
     r"EZ[AT]K[A-Za-z0-9]{50,60}",
     r"(?:[A-Za-z0-9]{14}\.)?atlasv1\.[A-Za-z0-9_-]{40,100}",
     r"oy2[a-z0-9]{43}",
+    r"GR1348941[A-Za-z0-9_-]{20,30}",
+    r"api_org_[A-Za-z0-9]{30,60}",
+    r"x(?:key|smtp)sib-[a-f0-9]{64}-[A-Za-z0-9]{16}",
+    r"EAAA(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{58,64}|EAACEdEose0cBA[A-Za-z0-9]{20,300}",
+    r"HRKU-[A-Za-z0-9_-]{36,80}",
+    r"sb_secret_[A-Za-z0-9_-]{20,60}",
+    r"NRII-[A-Za-z0-9_-]{32}",
+    r"ATCTT3x[A-Za-z0-9_=-]{40,300}|ATBB(?=[A-Za-z]*\d)[A-Za-z0-9]{32,40}",
+    r"fw_(?=[A-Za-z]*\d)[A-Za-z0-9]{22,30}",
+    r"tgp_v1_[A-Za-z0-9_-]{40,60}",
+    r"sk_(?=[a-f]*\d)[a-f0-9]{48}",
+    r"pa-(?=[A-Za-z_-]*\d)(?=[a-z\d_-]*[A-Z])[A-Za-z0-9_-]{43}",
+    r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|pat-(?:na|eu|ap)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",
+    r"pk_\d{5,10}_[A-Z0-9]{32}",
+    r"1//0[A-Za-z0-9_-]{40,120}",
+    r"amzn\.mws\.[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",
+    r"ABSK[A-Za-z0-9+/]{60,300}={0,2}",
+    r"eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{0,1000}\.[A-Za-z0-9_-]{10,100}\.[A-Za-z0-9_-]{2,8000}\.[A-Za-z0-9_-]{20,40}",
+    r"sk\.eyJ[A-Za-z0-9_-]{20,400}\.[A-Za-z0-9_-]{20,40}",
+    r"sl\.(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{100,1500}",
+    r"fo1_[A-Za-z0-9_-]{40,60}",
+    r"(?:rnd|nfp|napi|pnu|tfp|rdme|bkua)_(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{30,90}",
+    r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,70}",
+    r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,40}\.)?[A-Za-z0-9]{40,50}",
+    r"ico-(?=[A-Za-z]*\d)[A-Za-z0-9]{32}",
+    r"AKCp[A-Za-z0-9]{60,80}|cmVmdGtu[A-Za-z0-9]{50,60}",
+    r"duffel_(?:live|test)_[A-Za-z0-9_=-]{40,50}",
+    r"fio-u-[A-Za-z0-9_=-]{60,70}",
+    r"tk-us-[A-Za-z0-9_-]{44,52}",
+    r"CFPAT-[A-Za-z0-9_-]{40,50}",
+    r"sq[upa]_[a-f0-9]{40}",
+    r"CCIPAT_[A-Za-z0-9]{20,24}_[a-f0-9]{40}",
+    r"sdk-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",
+    r"cio(?=[A-Za-z]*\d)(?=[a-z\d]*[A-Z])[A-Za-z0-9]{32}",
+    r"2/\d{10,20}/\d{10,20}:[a-f0-9]{32}",
 )
 # What a token begins with, so that its pattern is tried at few places only; a token begins where a word begins.
 _BEGIN: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|A(?:KIA|SIA|BIA|CCA|ROA|IDA)|AIza|GOCSPX-|ya29\.|xox|xapp-"
     r"|\d{8,10}:AA|[MNO][A-Za-z0-9_-]{22,27}\.|[rs]k_|whsec_|npm_|pypi-|hf_|SG\.|BSA|gsk_|xai-|pplx-|tvly-|r8_|AGE-S"
     r"|do[oprt]_v|shp|sq0|key-|SK|lin_|ntn_|secret_|figd_|dckr_|sbp_|hv[sbr]\.|PMAK-|glc_|glsa_|NRAK-|fly?o?_?v1_|FlyV1 |eyJ|syt_|ops_"
+    r"|GR1348941|api_org_|x(?:key|smtp)sib-|EAA[AC]|HRKU-|sb_secret_|NRII-|AT(?:CTT|BB)|fw_|tgp_|sk_|pa-|pat|pk_\d"
+    r"|1//0|amzn\.mws\.|ABSK|sk\.eyJ|sl\.|fo1_|rnd_|nfp_|napi_|pnu_|tfp_|rdme_|bkua_|pscale_|dp\.|ico-|AKCp"
+    r"|cmVmdGtu|duffel_|fio-u-|tk-us-|CFPAT-|sq[upa]_|CCIPAT_|sdk-|cio|2/\d{10}"
     r"|sntry|tskey-|rubygems_|pul-|ATATT|nvapi-|csk-|fc-|lsv2_|ph[cx]_|jina_|dapi|EZ[AT]K|oy2|(?:[A-Za-z0-9]{14}\.)?atlasv1\.)"
 )
 # Every token has a part of at least so many of these characters; the mask marks them with x.
@@ -92,17 +130,28 @@ _BLOCK: Final = re.compile(
     r"|Private-Lines: \d{1,4}\s{1,2}(?P<putty>(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,200})"
 )
 _TOKEN: Final = re.compile(r"(?P<token>" + "|".join(_PREFIXED) + r")(?![A-Za-z0-9])")
+# Tokens that are known by what stands inside them, not by how they begin.
+_INSIDE: Final = (
+    (
+        "Q~",
+        re.compile(
+            r"(?<![A-Za-z0-9_.~-])(?P<token>[A-Za-z0-9_.]{3}\dQ~[A-Za-z0-9_.~-]{31,36})(?![A-Za-z0-9])"
+        ),
+    ),
+    ("-us", re.compile(r"(?<![A-Za-z0-9])(?P<token>[a-f0-9]{32}-us\d{1,2})(?![A-Za-z0-9])")),
+)
 _URL: Final = re.compile(
     r"://(?:[^\s:/@'\"]{0,100}:(?P<urlpass>[^\s/@'\"$\[{<][^\s/@'\"]{0,200})"
     # A user name alone may be a token: long, with a digit and both cases.
-    r"|(?=[a-z0-9_-]{0,80}[A-Z])(?=[A-Za-z_-]{0,80}\d)(?P<urluser>[A-Za-z0-9_-]{20,200}))(?=@)"
+    r"|(?=[a-z0-9_-]{0,80}[A-Z]|[a-f0-9]{32}@)(?=[A-Za-z_-]{0,80}\d)(?P<urluser>[A-Za-z0-9_-]{20,200}))(?=@)"
 )
 _HOOK: Final = re.compile(
-    r"//(?:hooks\.slack\.com/(?:services|workflows|triggers)/[A-Z0-9/]{2,60}/|(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks/\d{15,22}/)"
-    r"(?P<hook>[A-Za-z0-9_-]{16,100})"
+    r"//(?:hooks\.slack\.com/(?:services|workflows|triggers)/[A-Z0-9/]{2,60}/|(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks/\d{15,22}/"
+    r"|[a-z0-9-]{1,60}\.webhook\.office\.com/webhookb2/[a-f0-9@-]{70,80}/IncomingWebhook/|hooks\.zapier\.com/hooks/catch/\d{3,12}/)"
+    r"(?P<hook>[A-Za-z0-9_-]{6,100})"
 )
 _HEADER: Final = re.compile(
-    r"(?i:(?:authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token|apikey)\s{1,4}|bearer\s{1,4}(?=[A-Za-z0-9._~+/-]*\d)"
+    r"(?i:(?:authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token|apikey|api-?key|ssws|splunk|bot|genie\s?key)\s{1,4}|bearer\s{1,4}(?=[A-Za-z0-9._~+/-]*\d)"
     r"|x-(?:api-key|auth-token|subscription-token)[\"']?\s{0,4}:\s{0,4}[\"']?)(?P<headval>[A-Za-z0-9._~+/=:-]{12,4000})"
     r"|cookie:\s{0,4}(?:[^=\s;]{1,80}=[^=\s;]{0,200};\s{0,4}){0,20}?[^=\s;]{1,80}=(?P<cookieval>[^\s;,\"']{12,4000}))"
 )
@@ -114,7 +163,7 @@ _VALUE_END: Final = r"[^\s\"'$<>{}()\[\],;]"
 #: From the last word of a name on: `key` must have one of `_KEYS` in front.
 _ASSIGNED: Final = re.compile(
     r"(?i:(?:key|secret|token|passwd|password|passphrase|pwd|(?<![A-Za-z])pass|credentials?|sessionid|(?<![A-Za-z])auth)"
-    r"[\"']?[ \t]{0,4}(?:(?:=|:(?!//)|=>|:=)[ \t]{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\r\n]{6,1000})(?P=quote)"
+    r"(?:_base|_hash_salt)?[\"']?[ \t]{0,4}(?:(?:=|:(?!//)|=>|:=)[ \t]{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\r\n]{6,1000})(?P=quote)"
     r"|(?:=|:(?![/=])[ \t])[ \t]{0,3}"
     r"(?P<plain>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@-])" + _VALUE_END + r"{8,1000})))"
 )
@@ -123,18 +172,41 @@ _ASSIGN_WORDS: Final = ("key", "token", "secret", "pass", "pwd", "credential", "
 _ARGUMENT: Final = re.compile(
     r"(?i:--(?:[a-z]+-)?(?:password|passwd|token|secret|api-?key)[ \t]+|\blogin[ \t]\S{1,100}[ \t]+password[ \t]+|\bsshpass[ \t]+-p[ \t]*)"
     r"(?P<argval>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@])[^\s\"'$<>{}()\[\],;-][^\s\"'$<>{}()\[\],;]{7,1000})"
+    r"|\bmysql(?:dump|admin|import)?\b[^\n]{0,200}?[ \t]-p(?P<mysqlpass>[^\s\"'$-][^\s\"'$]{5,200})"
+    r"|\b7z[ar]?\b[^\n]{0,200}?[ \t]-p(?P<zippass>[^\s\"'$-][^\s\"'$]{5,200})"
+    r"|-pass(?:in|out)?[ \t]{1,4}pass:(?P<sslpass>[^\s\"'$]{6,200})"
+    r"|\bdefine\([ \t]{0,4}[\"'][A-Z_]{0,60}(?:PASSWORD|SECRET|KEY|TOKEN|SALT)[\"'][ \t]{0,4},[ \t]{0,4}[\"'](?P<defined>[^\"'\r\n]{6,1000})[\"']"
     r"|<(?P<tag>(?i:password|passwd|secret|token|api-?key))>(?P<tagval>[^<>\s$*]{6,1000})</(?P=tag)>"
     r"|\bcurl\b[^\n]{0,500}?[ \t](?:-u|--user)[ \t]?[\"']?[^\s:\"'$]{1,100}:(?P<userpass>[^\s\"'$]{6,200})"
 )
-_ARGUMENT_WORDS: Final = ("--", "login ", "sshpass", "<", "curl ")
+_ARGUMENT_WORDS: Final = ("--", "login ", "sshpass", "<", "curl ", "mysql", "7z", "-pass", "define(")
 _KEYS: Final = tuple(
     f"{word}{joint}"
-    for word in ("api", "secret", "access", "private", "auth", "signing", "encryption", "account")
+    for word in (
+        "api",
+        "secret",
+        "access",
+        "private",
+        "auth",
+        "signing",
+        "encryption",
+        "account",
+        "subscription",
+        "master",
+        "admin",
+        "app",
+        "service",
+        "deploy",
+        "shared",
+        "webhook",
+        "write",
+        "license",
+    )
     for joint in ("", "_", "-")
 )
 
 _REFERENCE: Final = re.compile(
-    r"^(?:\$|\{\{|<|%[A-Z_]+%|env:|file:|keyring:|cmd:|secret:|\*+$|x+$|\.\.\.|your[_-]|\[redacted:)",
+    r"^(?:\$|\{\{|<|%[A-Z_]+%|env:|file:|keyring:|cmd:|secret:|\.{1,2}/|~/|\*+$|x+$|\.\.\.|your[_-]|\[redacted:)",
     re.IGNORECASE,
 )
 _CODE: Final = re.compile(
@@ -164,6 +236,13 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
         at = mask.find(_RUN, max(end, done))
 
 
+def marked(text: str) -> Iterator[re.Match[str]]:
+    """Tokens known by letters inside them."""
+    for letters, pattern in _INSIDE:
+        if letters in text:
+            yield from pattern.finditer(text)
+
+
 def urls(text: str) -> Iterator[re.Match[str]]:
     """Passwords in URLs."""
     if "://" in text and "@" in text:
@@ -172,7 +251,12 @@ def urls(text: str) -> Iterator[re.Match[str]]:
 
 def hooks(text: str) -> Iterator[re.Match[str]]:
     """The secret last part of chat services' webhook addresses."""
-    if "//" in text and ("hooks.slack.com" in text or "/api/webhooks/" in text):
+    if "//" in text and (
+        "hooks.slack.com" in text
+        or "/api/webhooks/" in text
+        or "webhook.office.com" in text
+        or "hooks.zapier" in text
+    ):
         yield from _HOOK.finditer(text)
 
 
@@ -207,9 +291,11 @@ def assigned(text: str) -> Iterator[re.Match[str]]:
 
 def arguments(text: str) -> Iterator[re.Match[str]]:
     """Secrets handed over as arguments of a command, in a netrc line or in an XML element."""
-    lowered = _lowered(text)
-    if any(word in lowered for word in _ARGUMENT_WORDS):
-        yield from _ARGUMENT.finditer(text)
+    done = 0
+    for at in _places(_lowered(text), _ARGUMENT_WORDS):
+        if at >= done and (match := _ARGUMENT.match(text, at)):
+            yield match
+            done = match.end()
 
 
 def _places(lowered: str, words: Sequence[str]) -> list[int]:

@@ -106,7 +106,9 @@ class Shaper:
                 spill=spill or given.spill,
                 labels=tuple(sorted(labels.union(given.labels))) if labels or given.labels else (),
                 repairs=repairs,
-                extra=given.extra,
+                extra=given.extra
+                if self.redactor is None or not given.extra
+                else self._data(dict(given.extra)),
             ),
             call_id=call_id,
             tool=tool,
@@ -155,7 +157,7 @@ class Shaper:
             case str():
                 return cast(Redactor, self.redactor).redact(value)[0]
             case dict():
-                return {k: self._data(v) for k, v in cast(dict[Any, Any], value).items()}
+                return {self._data(k): self._data(v) for k, v in cast(dict[Any, Any], value).items()}
             case list():
                 return [self._data(v) for v in cast(list[Any], value)]
             case _:

@@ -41,7 +41,6 @@ _V6: Final = tuple(
     for network, reason in (
         ("2001::/23", "protocol assignments"),
         ("2001:db8::/32", "documentation"),
-        ("2002::/16", "6to4"),
         ("2620:4f:8000::/48", "AS112"),
         ("3fff::/20", "documentation"),
         ("3ffe::/16", "former 6bone"),
@@ -123,8 +122,8 @@ def _classify_v6(ip: IPv6Address) -> str | None:
         inner = _classify_v4(carried)
         if inner is not None:
             return f"{inner} ({carried} inside {ip})"
-        # Mapped and NAT64 addresses of public hosts reach these hosts; the other forms are dead.
-        if ip in _CARRIERS[0][0] or ip in _CARRIERS[2][0]:
+        # Mapped, NAT64 and 6to4 addresses of public hosts reach these hosts; the other forms are dead.
+        if any(ip in _CARRIERS[at][0] for at in (0, 2, 4)):
             return None
     for network, reason in _V6_NAMED:
         if ip in network:

@@ -192,6 +192,13 @@ class _Script:
         """Seconds since the epoch; the loop does not look."""
         return 0.0
 
+    def unpaid(self) -> str:
+        """Why no further turn was paid for; empty where one was."""
+        event = self.next
+        if isinstance(event, RunFinished) and event.status == "limit" and event.error.startswith("budget "):
+            return event.error
+        return ""
+
     def read_output(self, text: str) -> Any:
         """What the typed answer was, or what was wrong with it."""
         event = self.next
@@ -223,6 +230,7 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         read_output=script.read_output if detail.get("typed") else None,
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=_Answers(script),
+        unpaid=script.unpaid,
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

@@ -96,6 +96,7 @@ class Loop:
         offer: the tools that a model of a name may have; None = all.
         answers: what was answered to calls that waited, by the key that they wait for.
         telemetry: writes spans and metrics; None = nobody traces.
+        unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
     """
 
     model: Model
@@ -111,6 +112,7 @@ class Loop:
     offer: Callable[[str, Toolkit], Toolkit] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     telemetry: Telemetry | None = None
+    unpaid: Callable[[], str] | None = None
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -224,6 +226,9 @@ class Loop:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
             if answered is None:
+                if self.unpaid is not None and (why := self.unpaid()):
+                    # Not even a last word: it would be paid for too.
+                    return Ended("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)
                 if over is not None:
                     return await self._last_word(talk, state, over, ending)

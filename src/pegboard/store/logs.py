@@ -9,11 +9,11 @@ import os
 import queue
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict, event_to_dict
@@ -24,7 +24,15 @@ from pegboard.ports.store import Draft, Entry, RunRow, Store
 DAMAGED: Final = "damaged"
 """Key in a Notice's detail: number of the record that cannot be read."""
 
+Redact: TypeAlias = Callable[[str], tuple[str, bool]]
+
 _STOP: Final = None
+_CLEAN: Final = frozenset({"call.finished"})
+"""Types of events whose texts were redacted when they were made."""
+_APART: Final = "\n\0\n"
+_SHORTEST: Final = 6
+_SHORTEST_KEY: Final = 16
+"""Characters of a name that could be a secret itself; our own names are shorter, and most."""
 _PAGE: Final = 256
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -55,6 +63,8 @@ class SessionLog:
         heads: file that keeps number and mac of the last record outside the store, None = none.
         clock: gives records their time.
         run: the run that is taken up again; one that starts names itself.
+        redact: takes secrets out of a text, and says whether there was one. What was asked for, said and
+            answered is kept without them; results come without them already.
     """
 
     def __init__(
@@ -66,7 +76,9 @@ class SessionLog:
         heads: Path | None = None,
         clock: Clock | None = None,
         run: str = "",
+        redact: Redact | None = None,
     ) -> None:
+        self._redact = redact
         self.store = store
         self.stream = stream
         self._key = key
@@ -159,7 +171,9 @@ class SessionLog:
                 barrier.done.set_exception(self._failure)
 
     def _append(self, batch: list[_Item], *, power_loss: bool) -> None:
-        drafts = [Draft(run=i.run, type=i.event.type, at=i.at, body=encode(i.event)) for i in batch]
+        drafts = [
+            Draft(run=i.run, type=i.event.type, at=i.at, body=encode(i.event, self._redact)) for i in batch
+        ]
         # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
         rows = self._indexed(batch)
         self.store.append(self.stream, drafts, key=self._key, power_loss=power_loss, rows=rows)
@@ -204,14 +218,48 @@ def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
     fresh.replace(path)
 
 
-def encode(event: Event) -> bytes:
+def encode(event: Event, redact: Redact | None = None) -> bytes:
     """The event as UTF-8 JSON; a lone surrogate becomes U+FFFD, since a record must be readable."""
     try:
-        text = json.dumps(event_to_dict(event), ensure_ascii=False, separators=(",", ":"), default=str)
+        row = event_to_dict(event)
+        if redact is not None and event.type not in _CLEAN:
+            row = without_secrets(row, redact)
+        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=str)
     except (RecursionError, ValueError, TypeError) as error:
         # One value that has no JSON (it holds itself) must not take the other records with it.
         text = json.dumps(event_to_dict(_told(event, error)), ensure_ascii=False, separators=(",", ":"))
     return _SURROGATE.sub("\ufffd", text).encode("utf-8")
+
+
+def without_secrets(row: dict[str, Any], redact: Redact) -> dict[str, Any]:
+    """The row with every text in it redacted, keys of objects too; the same row where none holds a secret."""
+    texts: list[str] = []
+    _gather(row, texts)
+    # One look at all texts at once: nearly no event holds a secret.
+    return cast("dict[str, Any]", _redacted(row, redact)) if redact(_APART.join(texts))[1] else row
+
+
+def _gather(value: Any, texts: list[str]) -> None:
+    if isinstance(value, str):
+        if len(value) >= _SHORTEST:
+            texts.append(value)
+    elif isinstance(value, dict):
+        for key, inner in cast("dict[Any, Any]", value).items():
+            if isinstance(key, str) and len(key) >= _SHORTEST_KEY:
+                _gather(key, texts)
+            _gather(inner, texts)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            _gather(inner, texts)
+
+
+def _redacted(value: Any, redact: Redact) -> Any:
+    if isinstance(value, str):
+        return redact(value)[0]
+    if isinstance(value, dict):
+        table = cast("dict[Any, Any]", value)
+        return {_redacted(k, redact): _redacted(v, redact) for k, v in table.items()}
+    return [_redacted(v, redact) for v in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _told(event: Event, error: Exception) -> Event:

@@ -1,9 +1,9 @@
-"""What is kept of taint and budgets in a Store: labels of files, sums of accounts."""
+"""What is kept of taint, budgets and novelty in a Store: labels of files, sums of accounts, what was done before."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Final, cast
 
@@ -13,6 +13,7 @@ from pegboard.ports.store import Store
 
 _FILES: Final = "provenance"
 _REVISIONS: Final = "provenance_revisions"
+_DONE: Final = "done_before"
 _ACCOUNTS: Final = "budgets"
 
 
@@ -74,6 +75,34 @@ class StoredProvenance:
         after = int(self._open().change(_REVISIONS, workspace, lambda b: str(int(b or 0) + 1).encode()))
         if self._revisions.get(workspace) == after - 1:
             self._revisions[workspace] = after
+
+
+class StoredNovelty:
+    """A Novelty that survives its process; what is known is asked for once.
+
+    Args:
+        store: opens the store at the first use.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._open = store
+        self._known: set[str] = set()
+
+    def first(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
+        """See Novelty."""
+        return tuple(t for t in things if not self._knows(_key(workspace, t)))
+
+    def remember(self, workspace: str, things: Iterable[str]) -> None:
+        """See Novelty."""
+        for key in (_key(workspace, t) for t in things):
+            if not self._knows(key):
+                self._open().put(_DONE, key, b"1")
+                self._known.add(key)
+
+    def _knows(self, key: str) -> bool:
+        if key not in self._known and self._open().get(_DONE, key) is not None:
+            self._known.add(key)
+        return key in self._known
 
 
 class StoredAccounts:

@@ -7,19 +7,24 @@ import socket
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
+from urllib.parse import quote
 
 from pegboard.net.addresses import classify
+from pegboard.net.names import local_name
 
 Resolve = Callable[[str], Sequence[str]]
 
 _PORTS: Final = {"http": 80, "https": 443}
-_PRIVATE_SUFFIXES: Final = ("local", "internal", "localhost", "lan", "home.arpa", "localdomain", "intranet", "corp",
-                            "home", "onion", "invalid", "test")  # fmt: skip
 # WHATWG URL, forbidden domain code points; `%` is refused too: percent-encoded hosts only hide things.
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^`{|}]")
-_CONTROL: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_UNSEEN: Final = re.compile(r"[\x20\x80-\xa0\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")
+# RFC 3986 userinfo, without anything that a parser could take for the end of the authority.
+_USER: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
+# What WHATWG percent-encodes in paths and queries; what is encoded already stays as it is.
+_SAFE: Final = "/?:@!$&'()*+,;=%~[]"
 _DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
 
 
@@ -32,7 +37,8 @@ class Verdict:
         reason: why not; empty when allowed.
         scheme, host, port: as parsed; the host in ASCII, lower case, without brackets.
         addresses: the checked addresses.
-        target: path and query to request.
+        target: path and query to request, percent-encoded. A user name or password of the URL is in none
+            of these: it is not sent.
     """
 
     allowed: bool
@@ -54,7 +60,13 @@ def resolve_here(host: str) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def judge_url(url: str, resolve: Resolve = resolve_here, *, allow: Sequence[str] = ()) -> Verdict:
+def judge_url(
+    url: str,
+    resolve: Resolve = resolve_here,
+    *,
+    allow: Sequence[str] = (),
+    allow_cidrs: Sequence[str] = (),
+) -> Verdict:
     """Whether a URL may be fetched.
 
     The URL is parsed here and only here: whoever connects uses the verdict's host and addresses.
@@ -63,6 +75,8 @@ def judge_url(url: str, resolve: Resolve = resolve_here, *, allow: Sequence[str]
         url: as it was given.
         resolve: addresses of a name; called once, and not for addresses in the URL itself.
         allow: private hosts that the owner opened: `host` or `host:port`, exact names.
+        allow_cidrs: networks that the owner opened, such as `198.18.0.0/15` where a proxy answers every name
+            with an address of its own (case web-04); names of the local network stay closed.
     """
     try:
         scheme, host, port, target = _parse(url)
@@ -73,7 +87,7 @@ def judge_url(url: str, resolve: Resolve = resolve_here, *, allow: Sequence[str]
     try:
         addresses: Sequence[str] = [str(_address(host))]
     except ValueError:
-        reason = "" if opened else _private_name(host)
+        reason = "" if opened else local_name(host)
         if reason:
             return _refused(parsed, reason)
         try:
@@ -84,14 +98,23 @@ def judge_url(url: str, resolve: Resolve = resolve_here, *, allow: Sequence[str]
         return _refused(parsed, f"{host} has no address")
     for address in addresses:
         try:
-            reason = None if opened else classify(address)
+            reason = None if opened or _within(address, allow_cidrs) else classify(address)
         except ValueError:
             reason = "not an address"
         if reason is not None:
-            return _refused(parsed, f"{host} leads to {address}, which is not public: {reason}")
+            return _refused(
+                parsed,
+                f"{host} leads to {address}, which is not public: {reason}. Where that is meant, the owner opens the "
+                "host with allow or the network with allow_cidrs",
+            )
     return Verdict(
         allowed=True, scheme=scheme, host=host, port=port, addresses=tuple(addresses), target=target
     )
+
+
+def _within(address: str, networks: Sequence[str]) -> bool:
+    ip = ip_address(address)
+    return any(ip in ip_network(network) for network in networks)
 
 
 def _refused(parsed: Verdict, reason: str) -> Verdict:
@@ -104,8 +127,9 @@ def _parse(url: str) -> tuple[str, str, int, str]:
     Raises:
         ValueError: not an http or https URL that every parser reads alike.
     """
+    url = url.strip(" ")
     if _CONTROL.search(url):
-        raise ValueError("the URL holds a space, control or invisible character")
+        raise ValueError("the URL holds a control character")
     if "\\" in url:
         raise ValueError("the URL holds a backslash, which programs read differently")
     scheme, separator, rest = url.partition("://")
@@ -114,12 +138,18 @@ def _parse(url: str) -> tuple[str, str, int, str]:
         raise ValueError(f"only http:// and https:// URLs are fetched, not {scheme[:20]!r}")
     cut = min((at for at in (rest.find(c) for c in "/?#") if at >= 0), default=len(rest))
     authority, tail = rest[:cut], rest[cut:].partition("#")[0]
-    if "@" in authority:
-        raise ValueError("the URL holds a user name or password")
-    host, port = _host_and_port(authority, _PORTS[scheme])
+    if _UNSEEN.search(authority):
+        raise ValueError("the URL's host holds a space or an invisible character")
+    user, at, place = authority.partition("@")
+    if "@" in place:
+        raise ValueError("the URL holds two @ in front of its path, which programs read differently")
+    if at and not _USER.fullmatch(user):
+        raise ValueError("the URL's user name holds characters that programs read differently")
+    host, port = _host_and_port(place if at else authority, _PORTS[scheme])
     if not tail.startswith("/"):
         tail = "/" + tail
-    return scheme, host, port, tail
+    # Spaces and letters beyond ASCII as their UTF-8 in percent form, as browsers send them.
+    return scheme, host, port, quote(tail, safe=_SAFE, encoding="utf-8", errors="replace")
 
 
 def _host_and_port(authority: str, default: int) -> tuple[str, int]:
@@ -185,12 +215,3 @@ def _loose_v4(text: str) -> IPv4Address:
 
 def _address(host: str) -> IPv4Address | IPv6Address:
     return IPv6Address(host) if ":" in host else IPv4Address(host)
-
-
-def _private_name(host: str) -> str:
-    if "." not in host:
-        return f"{host} is a name of the local network"
-    for suffix in _PRIVATE_SUFFIXES:
-        if host.endswith("." + suffix):
-            return f"names under .{suffix} are local"
-    return ""
