@@ -45,7 +45,7 @@ async def test_a_source_may_have_a_tool_left_out_whose_name_is_taken() -> None:
             return name == "own"
 
     async with Executor([own, Modest("own", "more"), Host("more")]) as door:
-        assert str(await door.call("own", {})) == "own"
+        assert (await door.call("more", {})).ok
         first, second, third = door.toolkit.names
 
     assert (first, second) == ("own", "more")
