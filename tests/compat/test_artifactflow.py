@@ -48,7 +48,7 @@ class WebSearchTool(BaseTool):
         try:
             results = self._do_search(query, max_results)
             return ToolResult(success=True, data=results, metadata={"engine": "table"})
-        except Exception as e:
+        except Exception as e:  # noqa: BLE001  (as the document writes it)
             return ToolResult(success=False, error=str(e))
 
     def _do_search(self, query: str, max_results: int) -> list[str]:

@@ -223,9 +223,9 @@ async def test_the_operating_systems_text_does_not_reach_the_model() -> None:
 async def test_all_problems_of_a_call_are_told_at_once() -> None:
     text = await ToolRegistry([Echo()]).execute("echo", {"text": "a", "times": 9, "mode": "shy"})
 
-    assert ".times" in text
-    assert ".mode" in text
-    assert text.endswith(HINT)
+    assert text.startswith("Error: Invalid parameters for tool 'echo': ") and text.endswith(HINT)
+    problems = text.removesuffix(HINT).partition("'echo': ")[2].split("; ")
+    assert sorted(p.partition(":")[0] for p in problems) == [".mode", ".times"]
 
 
 # -- 001 --------------------------------------------------------------------------------------

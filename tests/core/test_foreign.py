@@ -370,3 +370,9 @@ def test_an_unknown_name_beside_a_branch_that_takes_anything_is_told_with_the_ne
     assert Signature.foreign({"properties": {"box": schema}}).errors({"box": {"nmae": 1}}) == [
         ".box.nmae: unknown argument; did you mean 'name'?"
     ]
+
+
+def test_a_declared_result_of_a_foreign_tool_is_shown() -> None:
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+    assert Signature.foreign({"type": "object"}, output=output).output_schema == output

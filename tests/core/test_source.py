@@ -37,3 +37,16 @@ async def test_sources_in_nested_lists_give_their_tools_behind_the_kits_own() ->
         assert result.ok
         assert door.toolkit.names == ("own", "a", "b")
     assert first.closed and second.closed
+
+
+async def test_a_source_may_have_a_tool_left_out_whose_name_is_taken() -> None:
+    class Modest(Host):
+        def collided(self, name: str) -> bool:
+            return name == "own"
+
+    async with Executor([own, Modest("own", "more"), Host("more")]) as door:
+        assert (await door.call("more", {})).ok
+        first, second, third = door.toolkit.names
+
+    assert (first, second) == ("own", "more")
+    assert third.startswith("more_")

@@ -113,7 +113,7 @@ def child(folder: Path, run: str | None) -> int:
         try:
             asyncio.run(work(folder, run))
             os._exit(0)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (the child tells whatever it was)
             print(json.dumps({"crash": repr(error)}), flush=True)
             os._exit(1)
     return pid

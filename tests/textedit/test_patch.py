@@ -643,5 +643,5 @@ def test_a_removed_line_of_one_dash_is_still_one() -> None:
     "header", ["new file mode 120000\n", "index 1..2 120000\n", "new file mode 160000\n", "new mode 120000\n"]
 )
 def test_links_and_submodules_are_not_made_into_text_files(header: str) -> None:
-    with pytest.raises(Unsupported, match="symbolic link|submodule"):
+    with pytest.raises(Unsupported, match=r"symbolic link|submodule"):
         read_patch(f"diff --git a/l b/l\n{header}--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+target\n")

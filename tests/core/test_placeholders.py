@@ -1,0 +1,27 @@
+"""Place holders of secrets: random, as long as the secret, found again in a command's text."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard.core.errors import Unavailable
+from pegboard.core.placeholders import Placeholders
+
+
+def test_a_place_holder_is_as_long_as_its_secret_and_says_nothing_of_it() -> None:
+    made = Placeholders()
+    assert made.within(["anything"]) == ()
+
+    one = made.of("key", "sécret-value", ("api.example.org",))
+
+    assert len(one) == len("sécret-value".encode())
+    assert made.of("key", "sécret-value", ("api.example.org",)) == one
+    assert made.of("key", "another-value", ("api.example.org",)) != one
+    (swap,) = made.within([f"x {made.of('key', 'another-value', ('api.example.org',))} y"])
+    assert (swap.name, swap.value) == ("key", "another-value")
+    assert "another-value" not in repr(swap)
+
+
+def test_a_secret_that_is_too_short_has_none() -> None:
+    with pytest.raises(Unavailable, match="needs 8 or more"):
+        Placeholders().of("pin", "1234567", ("h",))
