@@ -36,6 +36,7 @@ test-full: setup packages
 
 bench: setup
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/mcp_bars.py
 	PYTHONPATH=src $(BIN)/python bench/files_checks.py
 
 bench-peers: setup

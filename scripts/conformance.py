@@ -18,6 +18,8 @@ from pathlib import Path
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 REVISIONS = ("2025-11-25", "2026-07-28")
+LEG_S = 420.0
+"""Seconds of one leg (server or client, one revision); it takes about half a minute alone."""
 HERE = Path(__file__).resolve().parent
 LINE = re.compile(r"^\s*([✓✗]) (\S+): (\d+) passed, (\d+) failed", re.MULTILINE)
 UNSCORED = re.compile(r"^\s+[✓✗] (\S+) \(([a-z-]+)\)", re.MULTILINE)
@@ -48,9 +50,8 @@ def suite(folder: Path) -> str:
         if npm is None:
             raise SystemExit("conformance: npm is needed to fetch the suite")
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", SUITE], check=True
-        )
+        command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", SUITE]
+        subprocess.run(command, check=True, timeout=600)
     return str(program)
 
 
@@ -70,6 +71,16 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit("conformance: our server did not start")
 
 
+def bounded(command: list[str], limit_s: float = LEG_S) -> str:
+    """What a command prints; what it had printed by then where it takes longer than that."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
+        return done.stdout
+    except subprocess.TimeoutExpired as late:
+        print(f"ended after {limit_s:g} s: {' '.join(command[-8:])}")
+        return (late.stdout or b"").decode() if isinstance(late.stdout, bytes) else late.stdout or ""
+
+
 def run_server(base: list[str], revision: str, out: Path) -> str:
     port = free_port()
     server = subprocess.Popen([sys.executable, str(HERE / "conformance_server.py"), str(port)])
@@ -85,7 +96,7 @@ def run_server(base: list[str], revision: str, out: Path) -> str:
             "-o",
             str(out),
         ]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return bounded(command)
     finally:
         server.terminate()
         server.wait(10)
@@ -105,7 +116,7 @@ def run_client(base: list[str], revision: str, out: Path) -> str:
         "-o",
         str(out),
     ]
-    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    text = bounded(command)
     # The suite starts all clients at once; on a small machine some run out of time. Those get a second go, alone.
     for mark, name, _, _ in LINE.findall(text):
         if mark == "✗" and name not in dict(UNSCORED.findall(text)):
@@ -118,11 +129,13 @@ def run_client(base: list[str], revision: str, out: Path) -> str:
                 name,
                 "--spec-version",
                 revision,
+                "--timeout",
+                "60000",
                 "-o",
                 str(out),
             ]
-            if "OVERALL: PASSED" in subprocess.run(again, capture_output=True, text=True, check=False).stdout:
-                text = text.replace(f"✗ {name}:", f"✓ {name}:").replace("✓ " + name, "✓ " + name)
+            if "OVERALL: PASSED" in bounded(again, limit_s=90):
+                text = text.replace(f"✗ {name}:", f"✓ {name}:")
                 print(f"{name} passed alone")
     return text
 
@@ -136,8 +149,10 @@ def main() -> int:
         type=Path,
         default=Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pegboard-conformance",
     )
-    parser.add_argument("--only", choices=["server", "client"])
+    parser.add_argument("--only", choices=["server", "client", "peers"])
     args = parser.parse_args()
+    if args.only == "peers":
+        return peers(args.folder)
     base = [node(), suite(args.folder)]
     failed: list[str] = []
     rows: list[str] = []
@@ -156,10 +171,23 @@ def main() -> int:
             failed += [f"{leg} {revision}: {name}" for name in bad]
             extra = [f"{f[1]} ({apart[f[1]]})" for f in found if f[1] in apart and f[0] == "✗"]
             rows.append(f"{leg} {revision}: {len(scored) - len(bad)} of {len(scored)} scored scenarios pass")
+            tasks = [f for f in found if f[1].startswith("tasks-")]
+            if tasks:
+                well = [f for f in tasks if f[0] == "✓"]
+                failed += [f"{leg} {revision}: {f[1]}" for f in tasks if f[0] == "✗"]
+                rows.append(f"    tasks scenarios: {len(well)} of {len(tasks)} pass")
             if extra:
                 rows.append(f"    not scored and failing: {', '.join(extra)}")
+    if args.only is None and peers(args.folder):
+        failed.append("the Inspector or a public server; see above")
     print("\n".join([*rows, *(f"FAILED {f}" for f in failed)]))
     return 1 if failed else 0
+
+
+def peers(folder: Path) -> int:
+    """The Inspector's command line, and the public filesystem and everything servers."""
+    command = [sys.executable, str(HERE / "conformance_peers.py"), "--folder", str(folder / "peers")]
+    return subprocess.run(command, check=False, timeout=900).returncode
 
 
 if __name__ == "__main__":

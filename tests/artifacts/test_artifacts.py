@@ -13,6 +13,7 @@ from pegboard.artifacts.versions import StoredArtifacts
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge
+from pegboard.core.events import CallUpdate, MemoryRecorder
 from pegboard.core.pipeline import Pipeline
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
@@ -160,6 +161,28 @@ async def test_grep_names_artifact_and_line(artifacts: StoredArtifacts) -> None:
     assert len(await artifacts.grep("two", limit=1)) == 1
     with pytest.raises(InvalidArguments):
         await artifacts.grep("")
+
+
+@owes("K-75")
+async def test_whoever_watches_the_call_hears_of_each_new_version(artifacts: StoredArtifacts) -> None:
+    recorder = MemoryRecorder()
+    door = Pipeline(KIT, provide={Artifacts: artifacts, Files: MemoryFiles()}, recorder=recorder)
+    for number, (name, arguments) in enumerate(
+        [
+            ("create_artifact", {"id": "p", "title": "Plan", "content": "one"}),
+            ("update_artifact", {"id": "p", "old_string": "one", "new_string": "three"}),
+            ("create_artifact", {"id": "p", "title": "Plan", "content": "taken"}),
+            ("read_artifact", {"id": "p"}),
+        ]
+    ):
+        await door.call(ToolCall(str(number), name, arguments), Context(session="s"))
+
+    heard = [(event.call_id, event.update) for event in recorder.events if isinstance(event, CallUpdate)]
+    facts = {"id": "p", "title": "Plan", "content_type": "markdown"}
+    assert heard == [
+        ("0", {"artifact": {**facts, "version": 1, "update_type": "create", "characters": 3}}),
+        ("1", {"artifact": {**facts, "version": 2, "update_type": "update", "characters": 5}}),
+    ]
 
 
 # ---- replacing ---------------------------------------------------------------------------------

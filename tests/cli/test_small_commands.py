@@ -235,3 +235,21 @@ def test_one_call_loads_only_what_its_tool_needs(
     )
 
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_one_tool_is_shown_with_its_parameters_and_a_wrong_name_with_the_nearest(pegboard: Run) -> None:
+    one = pegboard("tools", "edit_file")
+    shown = json.loads(pegboard("tools", "edit_file", "--json").out)
+    wrong = pegboard("tools", "edit_fil")
+
+    assert "old_string" in one.out
+    assert "required" in one.out
+    assert [r["name"] for r in shown] == ["edit_file"]
+    assert wrong.status == 2
+    assert "'edit_file'" in wrong.err
+
+
+def test_the_list_of_tools_cuts_no_word_in_two(pegboard: Run) -> None:
+    rows = [line for line in pegboard("tools").out.splitlines()[1:] if line]
+
+    assert all(row.rstrip()[-1] in ".…)`" for row in rows)

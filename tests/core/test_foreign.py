@@ -362,3 +362,11 @@ def test_the_shape_of_a_foreign_schema_is_the_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": "A."}}}
 
     assert Signature.foreign(schema).shape is schema
+
+
+def test_an_unknown_name_beside_a_branch_that_takes_anything_is_told_with_the_nearest() -> None:
+    schema = {"properties": {"name": {}}, "additionalProperties": False, "anyOf": [True, {"type": "object"}]}
+
+    assert Signature.foreign({"properties": {"box": schema}}).errors({"box": {"nmae": 1}}) == [
+        ".box.nmae: unknown argument; did you mean 'name'?"
+    ]

@@ -56,7 +56,7 @@ def test_require_and_index_raise_where_get_gives_none() -> None:
 def test_every_family_of_lists_gives_the_same_tools() -> None:
     registry = Registry([made("a"), made("b")])
 
-    assert registry.get_definitions() == registry.list_schemas()
+    assert registry.get_definitions() == registry.list_schemas() == registry.schemas()
     assert [d["function"]["name"] for d in registry.schemas()] == ["a", "b"]
     assert [t.name for t in registry.list_tools()] == ["a", "b"]
 

@@ -98,7 +98,7 @@ def test_effects_given_as_an_iterator_are_there_at_every_call() -> None:
     assert made.effects == (Effect("read", "a"),)
 
 
-@owes("N-01", "D-01", "D-07")
+@owes("D-01", "D-07")
 async def test_a_subclass_may_set_its_attributes_and_take_run_or_execute() -> None:
     class SearchTool(Tool):
         """Searches."""

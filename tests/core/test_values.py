@@ -104,8 +104,8 @@ def test_a_result_has_the_views_of_every_ledger() -> None:
     assert (good.success, good.ok, str(good)) == (True, True, "t")
     assert good.to_dict() == {"success": True, "data": [1], "error": None, "metadata": good.metadata}
     assert ToolResult.from_text("t").to_dict()["data"] == "t"
-    assert bad.to_dict()["error"] == "Error: no"
-    assert bad.to_dict()["data"] is None
+    assert (bad.success, bad.ok) == (False, False)
+    assert bad.to_dict() == {"success": False, "data": None, "error": "Error: no", "metadata": bad.metadata}
     assert bad.text == "Error: no\ndo x\n\n[Analyze the error above and try a different approach.]"
 
 

@@ -126,9 +126,9 @@ def test_valid_argument_text_goes_back_byte_for_byte() -> None:
 
 def test_arguments_deeper_than_python_can_walk_are_kept_as_invalid() -> None:
     deep: dict = {}
-    for _ in range(3000):
+    for _ in range(200_000):
         deep = {"a": deep}
-    calls = (ToolCall("1", "t", '{"a":' * 3000 + "1" + "}" * 3000), ToolCall("2", "t", deep))
+    calls = (ToolCall("1", "t", '{"a":' * 200_000 + "1" + "}" * 200_000), ToolCall("2", "t", deep))
 
     wire = chat.encode(AssistantMessage(content=calls))
 

@@ -72,6 +72,7 @@ def test_what_stands_in_a_value_stays_as_it_is(form: Any) -> None:
     "text",
     [
         '<tool_call name="read" path="a"/>',
+        "<tool_call><name>read</name><params><path>a <![CDATA[b</path> and ]]> c</params></tool_call>",
         "<tool_call><nobody><q>1</q></nobody></tool_call>",
         '<tool_call id="1">{"path": "a"} and more</tool_call>',
         '<tool_call name="read">{"path": "a"} and more</tool_call>',

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -55,6 +56,11 @@ def text(value: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": value}]}
 
 
+def noise() -> None:
+    while True:
+        os.write(2, b"e" * 65_536)
+
+
 def call(id: Any, params: dict[str, Any]) -> None:
     name = params["name"]
     words = SETUP.get("behave", {}).get(name, "").split()
@@ -65,6 +71,67 @@ def call(id: Any, params: dict[str, Any]) -> None:
             with open(words[1], "a") as file:
                 file.write("booked\n")
             os._exit(1)
+        case ["stderr-forever"]:
+            threading.Thread(target=noise, daemon=True).start()
+            time.sleep(0.2)
+            answer(id, text("in spite of the noise"))
+        case ["not-utf8"]:
+            sys.stdout.buffer.write(
+                b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\xff\xfeb"}]}}\n' % id
+            )
+            sys.stdout.buffer.flush()
+        case ["twice"]:
+            answer(id, text("first"))
+            answer(id, text("second"))
+        case ["flood"]:
+            for _ in range(int(words[1])):
+                say(
+                    {
+                        "jsonrpc": "2.0",
+                        "method": "notifications/message",
+                        "params": {"level": "info", "data": "x" * 500},
+                    }
+                )
+            say({"jsonrpc": "2.0", "method": "notifications/unknown", "params": {}})
+            answer(id, text("after the flood"))
+        case ["drip"]:
+            for char in '{"jsonrpc":"2.0",':
+                raw(char)
+                time.sleep(0.2)
+        case ["roots"]:
+            say({"jsonrpc": "2.0", "id": 79, "method": "roots/list"})
+            answer(id, text(json.dumps(json.loads(sys.stdin.readline()))))
+        case ["backwards"]:
+            token = params.get("_meta", {}).get("progressToken")
+            for done in (5, -3, float("1e308"), "x", None, True):
+                say({"jsonrpc": "2.0", "method": "notifications/progress",
+                     "params": {"progressToken": token, "progress": done, "total": -1}})  # fmt: skip
+            say(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/progress",
+                    "params": {"progressToken": [], "progress": 1},
+                }
+            )
+            answer(id, text("done"))
+        case ["ask-flood"]:
+            for number in range(200):
+                say(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": f"q{number}",
+                        "method": "elicitation/create",
+                        "params": SETUP["elicit"],
+                    }
+                )
+            replies = [json.loads(sys.stdin.readline()) for _ in range(200)]
+            answer(id, text(str(sum(r.get("result", {}).get("action") == "accept" for r in replies))))
+        case ["odd-result"]:
+            say({"jsonrpc": "2.0", "id": id, "result": [1, 2]})
+        case ["both"]:
+            say(
+                {"jsonrpc": "2.0", "id": id, "result": text("ok"), "error": {"code": 1, "message": "and not"}}
+            )
         case ["pair"]:
             # Answers only once two calls are there: calls in order never get one.
             PAIR.append(id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,9 +42,11 @@ async def test_a_hostile_definition_is_refused_or_tamed_and_never_takes_the_othe
     server = peer(tools=[*listed, tool("honest")])
 
     if "_nest" in json.dumps(listed):
-        # Nothing of a message that no JSON reader takes can be kept.
-        with pytest.raises(ToolError, match="cannot be read"):
-            await server.tools()
+        # Where the JSON reader gives up (Python before 3.12), nothing of the message can be kept; else one is refused.
+        try:
+            assert [t.name for t in await server.tools()] == ["mcp_s_honest"] and server.warnings
+        except ToolError as error:
+            assert "cannot be read" in error.message
         return
     tools = await server.tools()
 
@@ -261,7 +264,7 @@ async def test_cancelling_a_call_tells_the_server(peer: Make, tmp_path: Path) ->
     ("word", "expected"),
     [
         ("nan", "cannot be read"),
-        ("deep", "cannot be read"),
+        ("deep", "cannot be read|nests deeper"),
         ("half", "lost during"),
         ("garbage 50", "lost during"),
     ],
@@ -274,7 +277,7 @@ async def test_a_broken_answer_is_an_error_result_and_no_crash(word: str, expect
         broken = await door.call("mcp_s_t", {})
         fine = await door.call("mcp_s_fine", {})
 
-    assert expected in broken.error.message
+    assert re.search(expected, broken.error.message)
     assert fine.ok
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ async def recorded(path: Path) -> tuple[SqliteStore, list[Event]]:
 
 
 def damage(path: Path, seq: int, body: object) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE payloads SET body=? WHERE seq=?", (body, seq))
     db.close()
 

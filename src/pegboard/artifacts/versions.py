@@ -174,4 +174,18 @@ class StoredArtifacts:
         # The version before the number that names it: a crash in between leaves the old state whole.
         self._store.put(VERSIONS, f"{key}/{version:08d}", json.dumps(asdict(made)).encode("ascii"))
         self._store.put(HEADS, key, str(version).encode("ascii"))
+        _tell(made)
         return made
+
+
+def _tell(made: Version) -> None:
+    """Whoever watches the running call hears of the new version at once (ledger K-75)."""
+    try:
+        context = current_context()
+    except LookupError:
+        return  # a program's own use, outside any call
+    facts = {
+        "id": made.id, "version": made.version, "title": made.title, "content_type": made.content_type,
+        "update_type": made.update_type, "characters": len(made.content),
+    }  # fmt: skip
+    context.emit({"artifact": facts})

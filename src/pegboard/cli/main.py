@@ -120,16 +120,19 @@ def chat_command(
 
 @app.command("tools")
 def tools_command(
+    tool: Annotated[
+        str | None, typer.Argument(metavar="[TOOL]", help="Show this one and its parameters.")
+    ] = None,
     dialect: Annotated[str | None, typer.Option("--dialect", help="As one provider wants them.")] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List the tools."""
+    """List the tools, or show one: pegboard tools edit_file"""
     from pegboard.cli.options import Options
     from pegboard.cli.tools import tools
 
-    _exit(tools(dialect, options=Options(workspace=workspace, config=config, json=json)))
+    _exit(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
 
 
 @app.command("runs")

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from typing import Any
+import re
+from typing import Any, Final, cast
 
 from pegboard.cli.options import Options
 from pegboard.cli.show import note, print_json, say, table
+from pegboard.core.errors import ConfigError
 from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+
+_WIDTH: Final = 88
 
 
-def tools(dialect: str | None, *, options: Options) -> int:
-    """Carry out the command; the exit status."""
+def tools(dialect: str | None, *, name: str | None = None, options: Options) -> int:
+    """Carry out the command; the exit status.
+
+    Args:
+        dialect: show what a provider would be sent.
+        name: show this tool alone, with its parameters.
+    """
     with options.open() as app:
         kit = app.toolkit
         for line in app.config.ignored:
             note(f"note: {line}")
-        if dialect is not None:
+        if name is not None:
+            kit = Toolkit([_named(kit, name)])
+        if name is not None and dialect is None and not options.json:
+            _show(next(iter(kit)))
+        elif dialect is not None:
             shown = kit.schemas(dialect)
             say(
                 shown
@@ -26,9 +41,60 @@ def tools(dialect: str | None, *, options: Options) -> int:
         elif options.json:
             print_json([_row(t) for t in kit])
         else:
-            rows = [(t.name, ", ".join(t.kinds()) or "none", t.description.splitlines()[0][:80]) for t in kit]
+            rows = [(t.name, ", ".join(t.kinds()) or "none", _first_sentence(t.description)) for t in kit]
             table(rows, head=("tool", "effects", "what it does"))
     return 0
+
+
+def _named(kit: Toolkit, name: str) -> Tool:
+    found = kit.resolve(name)
+    if found is None:
+        near = difflib.get_close_matches(name, kit.names, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else "; see: pegboard tools"
+        raise ConfigError(f"there is no tool called {name!r}{meant}")
+    return found
+
+
+def _show(tool: Tool) -> None:
+    say(f"{tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
+    say(tool.description.strip())
+    properties = cast("dict[str, Any]", tool.schema.get("properties") or {})
+    required = cast("list[str]", tool.schema.get("required") or [])
+    rows = [
+        (
+            key,
+            _kind(value),
+            "required" if key in required else _default(value),
+            str(value.get("description", "")),
+        )
+        for key, value in properties.items()
+    ]
+    if rows:
+        say()
+        table(rows, head=("parameter", "type", "", "what it is"))
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return "|".join(str(v) for v in schema["enum"])
+    options = cast("list[dict[str, Any]]", schema.get("anyOf") or [schema])
+    kinds = [
+        k
+        for o in options
+        for k in ([o.get("type", "any")] if isinstance(o.get("type", "any"), str) else o["type"])
+    ]
+    return "|".join(k for k in kinds if k != "null") or "any"
+
+
+def _default(schema: dict[str, Any]) -> str:
+    return f"default {schema['default']!r}" if schema.get("default") is not None else ""
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence on one line, cut at a word where it is longer than a line."""
+    line = " ".join(text.strip().partition("\n\n")[0].split())
+    line = re.split(r"(?<=[^.][.!?])\s", line, maxsplit=1)[0]
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1].rsplit(" ", 1)[0] + "…"
 
 
 def _row(tool: Tool) -> dict[str, Any]:

@@ -66,13 +66,11 @@ def looks_like_tool(thing: Any) -> bool:
 
 
 def adapt(thing: Any, style: Style = OPAQUE) -> Tool:
-    """The Tool that an object, dict or class in another system's style means.
+    """The Tool that an object or dict in another system's style means.
 
     Raises:
-        BuildError: it is none, a class that needs arguments, or its parameters cannot be read.
+        BuildError: it is none, or its parameters cannot be read.
     """
-    if isinstance(thing, type):
-        thing = _instance(cast("type[Any]", thing))
     function = _function(thing)
     name = _get(thing, "name")
     if function is None or not isinstance(name, str):
@@ -251,15 +249,6 @@ def _positional(function: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:4]
-
-
-def _instance(kind: type[Any]) -> Any:
-    try:
-        return kind()
-    except TypeError as error:
-        raise BuildError(
-            f"class {kind.__name__} cannot be made without arguments ({error}); give an instance instead"
-        ) from error
 
 
 def _parameter(given: Any, name: str) -> ToolParameter:

@@ -28,11 +28,11 @@ class Exact:
     """One pass over a core schema.
 
     Attributes:
-        records: it holds objects with named fields, so that `of` gave another schema.
+        records: how many kinds of objects with named fields it holds, itself included.
         infinite: somewhere it is declared that infinity and NaN are welcome.
     """
 
-    records: bool = False
+    records: int = 0
     infinite: bool = False
 
     def of(self, schema: CoreSchema) -> CoreSchema:
@@ -54,7 +54,7 @@ class Exact:
         return self._record(kind, out) if kind in _RECORDS and not out.get("root_model") else out
 
     def _record(self, kind: str, out: dict[str, Any]) -> dict[str, Any]:
-        self.records = True
+        self.records += 1
         config: dict[str, Any] = {"allow_inf_nan": False, **(out.get("config") or {})}
         self.infinite = self.infinite or config["allow_inf_nan"]
         if _says_nothing_of_others(kind, out, config):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from math import isfinite
 from typing import Any, Final, cast
 
+from pegboard.core.numerals import LEADING_ZERO, NO_NUMBERS, NUMBER, NUMBER_END, number_of
 from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, is_ambiguous, unescape
 
 
@@ -17,10 +17,6 @@ class Unrepairable(ValueError):
 _CLOSER: Final = re.compile(r"[}\]]")
 _SPACE: Final = re.compile(r"\s*")
 _ELLIPSIS: Final = re.compile(r"\.{3}|…")
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]*)?")
-_NUMBER_END: Final = re.compile(r"""\s*(?:[,}\])]|\Z|/[/*]|\#|["']\s*[,}\]]|\s["'\w{\[])""")
-_LEADING_ZERO: Final = re.compile(r"[+-]?0[0-9]")
-_NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"})
 _WORDS: Final[dict[str, Any]] = {
     "true": True, "false": False, "null": None, "none": None, "undefined": None,
 }  # fmt: skip
@@ -218,8 +214,8 @@ class Reader:
         return None
 
     def _set(self, first: str) -> list[Any]:
-        match = _NUMBER.fullmatch(first)
-        items: list[Any] = [first if match is None else _number(first)]
+        match = NUMBER.fullmatch(first)
+        items: list[Any] = [first if match is None else number_of(first)]
         self._open[-1] = "["  # what follows is read as the elements that they are
         items += self._array("}")
         return items
@@ -345,13 +341,13 @@ class Reader:
     def _bare(self) -> Any:
         """A number, a literal, or text without quotes."""
         text, at = self.text, self.at
-        match = _NUMBER.match(text, at)
-        if match is not None and _NUMBER_END.match(text, match.end()):
+        match = NUMBER.match(text, at)
+        if match is not None and NUMBER_END.match(text, match.end()):
             self.at = match.end()
             if text[self.at : self.at + 1] in ('"', "'") and self._lost_quote():
                 self.at += 1
-            number = _number(match.group())
-            if isinstance(number, str) or _LEADING_ZERO.match(match.group()):
+            number = number_of(match.group())
+            if isinstance(number, str) or LEADING_ZERO.match(match.group()):
                 self.guess(f"What was meant by the number {match.group()[:20]} is not sure.")
             return number
         word = _WORD.match(text, at)
@@ -396,24 +392,13 @@ class Reader:
             self.truncated = True
         if value in ("-", "+"):
             value = ""
-        if value in _NO_NUMBERS:
+        if value in NO_NUMBERS:
             self.guess(f"{value} is no JSON value.")
         elif _IDENTIFIER.match(value):
             self.note("Texts without quotes were read.")
         else:
             self.guess("A text without quotes was read up to the next delimiter.")
         return value.rstrip("`").rstrip() if self.truncated else value
-
-
-def _number(text: str) -> Any:
-    bare = text.replace("_", "")
-    if bare[-1:] in "eE+-":  # `1e`, an exponent that never came
-        bare = bare.rstrip("eE+-")
-    try:
-        return int(bare)
-    except ValueError:
-        number = float(bare)
-    return number if isfinite(number) else text
 
 
 def _go_on(before: list[Any], items: list[Any]) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from pegboard.core.annotations import unwrap
+from pegboard.core.parameters import Parameter
 from pegboard.core.placing import PATH_KINDS
 from pegboard.core.problems import Problem, shown
-
-if TYPE_CHECKING:
-    from pegboard.core.signature import Parameter
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from pegboard.core.effects import Effect
-
-if TYPE_CHECKING:
-    from pegboard.core.signature import Parameter
+from pegboard.core.parameters import Parameter
 
 PATH_KINDS: Final = frozenset({"read", "write", "delete"})
 """The effects whose targets are paths."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
@@ -21,9 +20,9 @@ from pegboard.core.decode import (
     read_object,
 )
 from pegboard.core.docstrings import Documented, read_docstring
-from pegboard.core.errors import BuildError, InvalidArguments
+from pegboard.core.errors import InvalidArguments
 from pegboard.core.foreign import ForeignSchema
-from pegboard.core.params import EffectMarker
+from pegboard.core.parameters import Parameter, aliases_of
 from pegboard.core.pathtext import control_characters, holds_paths
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.schema import is_open_ended, lists_bits, names_in
@@ -33,32 +32,6 @@ if TYPE_CHECKING:
     from pegboard.core.typed import Built
 
 _NO_NAMES: Final[Mapping[str, Any]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter that the model fills.
-
-    Attributes:
-        name: its name in the function and in the schema.
-        annotation: the resolved type, Annotated and all.
-        default: the default, MISSING where there is none.
-        marker: the effect whose target its value is, also from inside Optional or list.
-        aliases: further spellings that are accepted, not advertised.
-        examples: example values for the schema.
-    """
-
-    name: str
-    annotation: Any
-    default: Any = MISSING
-    marker: EffectMarker | None = None
-    aliases: tuple[str, ...] = ()
-    examples: tuple[object, ...] = ()
-
-    @property
-    def required(self) -> bool:
-        """Whether it has no default."""
-        return self.default is MISSING
 
 
 class Signature:
@@ -143,7 +116,7 @@ class Signature:
         self._function = function
         self._raw = raw
         if with_aliases:
-            self.aliases = _aliases(self.parameters, inject, label)
+            self.aliases = aliases_of(self.parameters, inject, label)
         if raw.var_keyword:
             self._reserved = frozenset((*inject, *self.aliases))
         return self
@@ -414,24 +387,3 @@ def _as_text(arguments: str | Mapping[str, Any] | None) -> str | None:
         return json.dumps(arguments)
     except (TypeError, ValueError, RecursionError):
         return None
-
-
-def _aliases(parameters: tuple[Parameter, ...], inject: Mapping[str, Any], label: str) -> dict[str, str]:
-    """Accepted spelling -> parameter.
-
-    An alias that comes with a marker gives way to a parameter of that name, and is dropped where two
-    parameters would claim it; one written with `Alias` must be free.
-    """
-    names = {p.name for p in parameters} | set(inject)
-    explicit: dict[str, str] = {}
-    for parameter in parameters:
-        for alias in parameter.aliases:
-            if alias in names or explicit.get(alias, parameter.name) != parameter.name:
-                raise BuildError(f"{label}: alias {alias!r} of parameter {parameter.name!r} is taken already")
-            explicit[alias] = parameter.name
-    claims: dict[str, list[str]] = {}
-    for parameter in parameters:
-        for alias in parameter.marker.aliases if parameter.marker else ():
-            if alias not in names and alias not in explicit:
-                claims.setdefault(alias, []).append(parameter.name)
-    return {**{alias: owners[0] for alias, owners in claims.items() if len(owners) == 1}, **explicit}

@@ -72,7 +72,7 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
     }
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
-    made = None if exact.records else cast("SchemaValidator", adapter.validator)
+    made = cast("SchemaValidator", adapter.validator) if exact.records == 1 else None
     return Built(out, exact.infinite, core, made)
 
 

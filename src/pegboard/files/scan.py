@@ -12,6 +12,8 @@ from typing import AnyStr, Final
 from pegboard.files.regex import Expression
 from pegboard.textedit.encoding import bom_encoding
 
+BINARY_BYTES: Final = 32 << 20
+"""How much of a binary file is searched."""
 _FIRST: Final = 64 << 10
 _PIECE: Final = 16 << 20
 _MAX_PIECE: Final = 64 << 20
@@ -164,11 +166,17 @@ def _content(fd: int, size: int) -> Iterator[bytes]:
     marked = bom_encoding(block[:4])
     if marked in (None, "utf-8-sig"):
         yield block[3:] if marked else block
+        # Of a binary file only its name is told: a disk image is not read to its end for that.
+        left = BINARY_BYTES if marked is None and b"\0" in block else None
         # A regular file that gave less than was asked for has ended.
         while len(block) == asked:
             asked = size
             block = os.read(fd, asked)
             yield block
+            if left is not None:
+                left -= len(block)
+                if left <= 0:
+                    return
         return
     decoder = codecs.getincrementaldecoder(marked)("replace")
     text = decoder.decode(block)[1:]

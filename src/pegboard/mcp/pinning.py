@@ -17,16 +17,20 @@ State: TypeAlias = Literal["new", "same", "changed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a server says a tool is; annotations are no part of it, since they grant nothing."""
+    """What a server says a tool is; annotations are no part of it, since they grant nothing.
+
+    Attributes:
+        name, description, schema: as the server gives them.
+        digest: SHA-256 (hex) over these three; every call compares it, so it is made once.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
+    digest: str = field(init=False, compare=False)
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 (hex) over name, description and schema."""
-        return sha256_of([self.name, self.description, self.schema])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", sha256_of([self.name, self.description, self.schema]))
 
     def text(self) -> str:
         """The definition as text for people and diffs."""
@@ -64,11 +68,13 @@ class Pins:
 
     def accept(self, server: str, definition: Definition) -> None:
         """Pin this definition from now on."""
+        if self.state(server, definition) == "same":
+            return
+        # Read again before writing: another process may have pinned something meanwhile.
+        self._read = False
         entry = {"sha256": definition.digest, "text": definition.text()}
-        if self._pins().get(_key(server, definition.name)) != entry:
-            self._read = False
-            self._pins()[_key(server, definition.name)] = entry
-            self._write()
+        self._pins()[_key(server, definition.name)] = entry
+        self._write()
 
     def forget(self, server: str) -> int:
         """Drop every pin of a server; how many there were."""

@@ -8,9 +8,10 @@ from typing import Any, Final
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.conversation import Waiting
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import Client, close_client, sdk
+from pegboard.models.remote import RemoteModel
+from pegboard.models.sdk import sdk
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 ANSWER_TOKENS: Final = 16_000
@@ -19,7 +20,7 @@ ANSWER_TOKENS: Final = 16_000
 _CACHED: Final = {"cache_control": {"type": "ephemeral"}}
 
 
-class AnthropicModel:
+class AnthropicModel(RemoteModel):
     """A model behind the Messages API.
 
     The end of the tools and instructions and the last two user messages carry prompt-cache
@@ -50,7 +51,7 @@ class AnthropicModel:
         if not api_key and base_url is None:
             raise ModelError(f"no key for anthropic:{model}", hint="Set ANTHROPIC_API_KEY.")
         self.dialect = Anthropic()
-        self.endpoint = Endpoint(
+        endpoint = Endpoint(
             provider="anthropic",
             model=model,
             # The SDK adds /v1 itself; users write the URL as for the other families.
@@ -60,41 +61,16 @@ class AnthropicModel:
             else "This server needs its own key: PEGBOARD_MODEL_KEY.",
             key=api_key or "",
         )
-        self._named = model if base_url is None else f"{model}@{base_url}"
-        self._options = dict(options or {})
-        self.answer_tokens = int(self._options.pop("max_tokens", ANSWER_TOKENS))
+        super().__init__(
+            endpoint=endpoint,
+            base_url=base_url,
+            make=self._make_client,
+            opens=lambda instructions, schema: _Wire(self, instructions, schema),
+            options=options,
+            waiting=waiting,
+        )
+        self.answer_tokens = int(self.options.pop("max_tokens", ANSWER_TOKENS))
         self._timeout_s = timeout_s
-        self._client = Client(self._make_client, close_client)
-        self._waiting = waiting or Waiting()
-
-    @property
-    def name(self) -> str:
-        """`anthropic:NAME`, with `@URL` where it is another server."""
-        return f"anthropic:{self._named}"
-
-    @property
-    def destination(self) -> str:
-        """Where the data goes."""
-        return self.endpoint.destination
-
-    def converse(
-        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
-    ) -> ProviderConversation:
-        """Open a conversation; no request is made yet."""
-        return ProviderConversation(_Wire(self, instructions, output_schema), tools, self._waiting)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    @property
-    def client(self) -> Any:
-        """The SDK's client for the running loop, bound to one origin.
-
-        Raises:
-            ModelError: the SDK is not installed.
-        """
-        return self._client.get()
 
     def _make_client(self) -> Any:
         anthropic = sdk("anthropic", "anthropic")
@@ -108,11 +84,6 @@ class AnthropicModel:
                 follow_redirects=False, timeout=self._timeout_s, trust_env=not self.endpoint.is_local
             ),
         )
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Request fields that every request has."""
-        return self._options
 
 
 class _Wire:

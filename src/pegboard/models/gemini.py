@@ -11,14 +11,15 @@ from urllib.parse import urlsplit
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.conversation import Waiting
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import Client, sdk
+from pegboard.models.remote import RemoteModel
+from pegboard.models.sdk import sdk
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
 
 
-class GeminiModel:
+class GeminiModel(RemoteModel):
     """A model behind the Gemini API.
 
     Args:
@@ -46,7 +47,7 @@ class GeminiModel:
         if not api_key and base_url is None:
             raise ModelError(f"no key for gemini:{model}", hint="Set GEMINI_API_KEY.")
         self.dialect = Gemini()
-        self.endpoint = Endpoint(
+        endpoint = Endpoint(
             provider="gemini",
             model=model,
             url=base_url or GEMINI_URL,
@@ -55,40 +56,16 @@ class GeminiModel:
             else "This server needs its own key: PEGBOARD_MODEL_KEY.",
             key=api_key or "",
         )
-        self._named = model if base_url is None else f"{model}@{base_url}"
-        self.options: Mapping[str, Any] = dict(options or {})
+        super().__init__(
+            endpoint=endpoint,
+            base_url=base_url,
+            make=self._make_client,
+            opens=lambda instructions, schema: _Wire(self, instructions, schema),
+            close=_close,
+            options=options,
+            waiting=waiting,
+        )
         self._timeout_s = timeout_s
-        self._client = Client(self._make_client, _close)
-        self._waiting = waiting or Waiting()
-
-    @property
-    def name(self) -> str:
-        """`gemini:NAME`, with `@URL` where it is another server."""
-        return f"gemini:{self._named}"
-
-    @property
-    def destination(self) -> str:
-        """Where the data goes."""
-        return self.endpoint.destination
-
-    def converse(
-        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
-    ) -> ProviderConversation:
-        """Open a conversation; no request is made yet."""
-        return ProviderConversation(_Wire(self, instructions, output_schema), tools, self._waiting)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    @property
-    def client(self) -> Any:
-        """The SDK's client for the running loop, bound to one origin.
-
-        Raises:
-            ModelError: the SDK is not installed.
-        """
-        return self._client.get()
 
     def _make_client(self) -> Any:
         genai = sdk("google.genai", "gemini")

@@ -8,16 +8,17 @@ from typing import Any, Final
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.conversation import Waiting
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import Client, close_client, sdk
+from pegboard.models.remote import RemoteModel
+from pegboard.models.sdk import sdk
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 NO_KEY: Final = "none"
 """Sent to servers that want no key: the SDK insists on one."""
 
 
-class OpenAIModel:
+class OpenAIModel(RemoteModel):
     """A model behind Chat Completions.
 
     Args:
@@ -53,40 +54,14 @@ class OpenAIModel:
                 hint="Set OPENAI_API_KEY, or name a server: openai:NAME@http://host:port/v1.",
             )
         self.dialect = OpenAIChat(strict=strict, thinking_field=thinking_field)
-        self.endpoint = endpoint_of("openai", model, api_key, base_url)
-        self._named = model if base_url is None else f"{model}@{base_url}"
-        self._options = dict(options or {})
-        self._client = Client(lambda: make_client(self.endpoint, timeout_s), close_client)
-        self._waiting = waiting or Waiting()
-
-    @property
-    def name(self) -> str:
-        """`openai:NAME`, with `@URL` where it is another server."""
-        return f"openai:{self._named}"
-
-    @property
-    def destination(self) -> str:
-        """Where the data goes."""
-        return self.endpoint.destination
-
-    def converse(
-        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
-    ) -> ProviderConversation:
-        """Open a conversation; no request is made yet."""
-        return ProviderConversation(_ChatWire(self, instructions, output_schema), tools, self._waiting)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    @property
-    def client(self) -> Any:
-        """The SDK's client for the running loop.
-
-        Raises:
-            ModelError: the SDK is not installed.
-        """
-        return self._client.get()
+        super().__init__(
+            endpoint=endpoint_of("openai", model, api_key, base_url),
+            base_url=base_url,
+            make=lambda: make_client(self.endpoint, timeout_s),
+            opens=lambda instructions, schema: _ChatWire(self, instructions, schema),
+            options=options,
+            waiting=waiting,
+        )
 
     def request(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, allow_tools: bool
@@ -97,7 +72,7 @@ class OpenAIModel:
             "messages": messages,
             "stream_options": {"include_usage": True},
             # As part of the body: servers know fields that the SDK does not.
-            "extra_body": self._options,
+            "extra_body": self.options,
         }
         if tools:
             out["tools"] = tools

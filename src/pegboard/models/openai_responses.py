@@ -8,14 +8,14 @@ from typing import Any
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_responses import OpenAIResponses
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.conversation import Waiting
 from pegboard.models.openai import endpoint_of, make_client
-from pegboard.models.sdk import Client, close_client
+from pegboard.models.remote import RemoteModel
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
-class OpenAIResponsesModel:
+class OpenAIResponsesModel(RemoteModel):
     """A model behind the Responses API.
 
     Requests say `store: false` and ask for encrypted reasoning, so that the transcript is ours
@@ -48,45 +48,14 @@ class OpenAIResponsesModel:
         if not api_key and base_url is None:
             raise ModelError(f"no key for openai-responses:{model}", hint="Set OPENAI_API_KEY.")
         self.dialect = OpenAIResponses(strict=strict)
-        self.endpoint = endpoint_of("openai-responses", model, api_key, base_url)
-        self._named = model if base_url is None else f"{model}@{base_url}"
-        self._options = dict(options or {})
-        self._client = Client(lambda: make_client(self.endpoint, timeout_s), close_client)
-        self._waiting = waiting or Waiting()
-
-    @property
-    def name(self) -> str:
-        """`openai-responses:NAME`, with `@URL` where it is another server."""
-        return f"openai-responses:{self._named}"
-
-    @property
-    def destination(self) -> str:
-        """Where the data goes."""
-        return self.endpoint.destination
-
-    def converse(
-        self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
-    ) -> ProviderConversation:
-        """Open a conversation; no request is made yet."""
-        return ProviderConversation(_Wire(self, instructions, output_schema), tools, self._waiting)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    @property
-    def client(self) -> Any:
-        """The SDK's client for the running loop.
-
-        Raises:
-            ModelError: the SDK is not installed.
-        """
-        return self._client.get()
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Request fields that every request has."""
-        return self._options
+        super().__init__(
+            endpoint=endpoint_of("openai-responses", model, api_key, base_url),
+            base_url=base_url,
+            make=lambda: make_client(self.endpoint, timeout_s),
+            opens=lambda instructions, schema: _Wire(self, instructions, schema),
+            options=options,
+            waiting=waiting,
+        )
 
 
 class _Wire:

@@ -164,7 +164,7 @@ def test_the_report_reads_well_and_as_json() -> None:
     report.add([Finding("a", "schema", "pass"), Finding("a", "run", "fail", "it broke")])
 
     assert str(report) == (
-        "a\n  ok    schema\n  FAIL  run: it broke\n1 passed, 1 failed, 0 warnings, 0 skipped (seed 3)"
+        "a\n  ok    schema\n  FAIL  run: it broke\n1 passed, 1 failed, 0 warnings, 0 not applied (seed 3)"
     )
     assert json.loads(json.dumps(report.to_dict()))["counts"]["fail"] == 1
 

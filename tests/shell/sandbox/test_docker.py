@@ -52,7 +52,8 @@ def test_the_documents_flags_and_the_hardening_are_all_there(container: Containe
     for flag in ("--rm", "--memory=256m", "--cpus=0.5", "--network=none", "--read-only", "--cap-drop=ALL",
                  "no-new-privileges", "--pids-limit=256", "--pull=never"):  # fmt: skip
         assert flag in argv
-    assert argv[-4:] == ("nanobot-sandbox:latest", "bash", "-c", 'echo "$HOME"')
+    assert argv[-3:] == ("bash", "-c", 'echo "$HOME"')
+    assert argv[-8:-6] == ("nanobot-sandbox:latest", "bash")
     assert not any("secret" in word for word in argv)
     hooks = f"{container.confinement.workspace}/.git/hooks"
     assert f"type=bind,source={hooks},target={hooks},readonly" in argv

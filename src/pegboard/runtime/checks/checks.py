@@ -25,6 +25,9 @@ from pegboard.runtime.checks.samples import UNICODE, arguments, sample, wrong
 FUZZ: Final = 60
 """Random argument objects of one tool."""
 
+_LONG_ENOUGH: Final = 200
+"""Characters of an answer that can be cut: less is shorter than the words that say so."""
+
 _ENDS_WITHIN_S: Final = 10.0
 """How long a cancelled or late call may take to end."""
 
@@ -61,6 +64,8 @@ class Subject:
         sample: arguments that fit.
         runs: whether the sample may run here.
         why: why not.
+        effects: what the sample would do.
+        consent: calls that ask may run.
     """
 
     tool: Tool
@@ -70,6 +75,13 @@ class Subject:
     sample: Mapping[str, Any]
     runs: bool
     why: str
+    effects: frozenset[str] = frozenset()
+    consent: bool = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another process answers, so that its faults can be provoked only through calls."""
+        return "call" in self.tool.kinds()
 
 
 Outcome = tuple[Status, str]
@@ -112,7 +124,8 @@ async def check_tool(
         if preview.error is not None
         else f"{preview.decision}: {preview.reason or preview.rule}; --yes runs what asks"
     )
-    subject = Subject(tool=tool, door=door, open=open, rng=rng, sample=fitting, runs=runs, why=why)
+    subject = Subject(tool=tool, door=door, open=open, rng=rng, sample=fitting, runs=runs, why=why,
+                      effects=frozenset(map(str, preview.effects)), consent=consent)  # fmt: skip
     for name, check in CHECKS.items():
         try:
             outcome = await check(subject)
@@ -233,19 +246,25 @@ async def _unicode(subject: Subject) -> Outcome:
     """Texts of every kind of script go in, and what comes out can be sent."""
     if not subject.runs:
         return "skip", subject.why
+    ran = 0
     for text in UNICODE:
         given = arguments(subject.tool, subject.rng, share=0.0, text=text)
         if subject.tool.signature.errors(given) or not await _permitted(subject, given):
             continue
+        ran += 1
         result = await subject.door.call(subject.tool.name, given)
         if result.error is not None and result.error.code == "internal_error":
             return "fail", f"with {text!r}: {result.error.message}"
         str(result).encode("utf-8")
-    return "pass", ""
+    return (
+        ("pass", f"{ran} texts") if ran else ("skip", "no call with such a text may run or fits the schema")
+    )
 
 
 async def _output(subject: Subject) -> Outcome:
     """What a model reads stays within the limit, whatever the tool gives."""
+    if subject.is_foreign:
+        return await _foreign_output(subject)
     limit = subject.tool.limits.max_chars or MAX_CHARS
 
     async def flood(**_: Any) -> str:
@@ -264,6 +283,25 @@ async def _output(subject: Subject) -> Outcome:
     return "pass", f"cut at {limit} characters"
 
 
+async def _foreign_output(subject: Subject) -> Outcome:
+    """Another process cannot be told to say much: what it does say is cut at a limit that it exceeds."""
+    if not subject.runs:
+        return "skip", subject.why
+    whole = await subject.door.call(subject.tool.name, dict(subject.sample))
+    said = len(str(whole))
+    if said < _LONG_ENOUGH:
+        return "skip", f"its answer to the sample has {said} characters, too few to be cut"
+    twin = subject.tool.copy(limits=ToolLimits(timeout_s=subject.tool.limits.timeout_s, max_chars=said // 2))
+    door = subject.open(Toolkit([twin]))
+    try:
+        result = await door.call(twin.name, dict(subject.sample))
+    finally:
+        await door.aclose()
+    if not result.notes.truncated:
+        return "fail", f"{len(str(result))} characters, the limit is {said // 2}"
+    return "pass", f"an answer of {said} characters is cut at {said // 2}"
+
+
 async def _timeout(subject: Subject) -> Outcome:
     """A call that would be too long is ended and says so."""
     if not subject.runs:
@@ -279,10 +317,11 @@ async def _timeout(subject: Subject) -> Outcome:
         await door.aclose()
     if result.error is not None and result.error.code == "internal_error":
         return "fail", result.error.message
-    return (
-        "pass",
-        "ended" if result.error is not None and result.error.code == "timeout" else "faster than 1 ms",
-    )
+    after = await subject.door.call(subject.tool.name, dict(subject.sample))
+    if after.error is not None and after.error.code in ("internal_error", "unavailable", "interrupted"):
+        return "fail", f"after a call that was ended: {after.error.message}"
+    late = result.error is not None and result.error.code == "timeout"
+    return "pass", "ended, and the next call answers" if late else "faster than 1 ms"
 
 
 async def _cancellation(subject: Subject) -> Outcome:
@@ -351,7 +390,10 @@ CHECKS: Final[dict[str, Check]] = {
 async def _permitted(subject: Subject, given: Mapping[str, Any]) -> bool:
     """Other arguments may do other things: they run only where they do no more than the sample."""
     preview = await subject.door.preview(subject.tool.name, given)
-    return preview.error is None and preview.decision == "allow"
+    if preview.error is not None:
+        return False
+    agreed = subject.consent and subject.effects.issuperset(map(str, preview.effects))
+    return preview.decision == "allow" or (agreed and preview.decision == "ask")
 
 
 def _mutated(given: dict[str, Any], rng: random.Random) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 Status: TypeAlias = Literal["pass", "warn", "fail", "skip"]
 
-_SIGNS = {"pass": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "skip"}
+_SIGNS = {"pass": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "n/a "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,11 @@ class Report:
                 tool = finding.tool
                 lines.append(tool)
             text = f"  {_SIGNS[finding.status]}  {finding.check}"
-            lines.append(f"{text}: {finding.message}" if finding.message else text)
+            because = "not applied, because " if finding.status == "skip" else ""
+            lines.append(f"{text}: {because}{finding.message}" if finding.message else text)
         counts = self.counts()
         lines.append(
             f"{counts['pass']} passed, {counts['fail']} failed, {counts['warn']} warnings, "
-            f"{counts['skip']} skipped (seed {self.seed})"
+            f"{counts['skip']} not applied (seed {self.seed})"
         )
         return "\n".join(lines)

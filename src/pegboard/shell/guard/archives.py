@@ -69,6 +69,34 @@ def tar(call: Call) -> bool:
     return lists
 
 
+_CPIO: Final = Program(
+    takes="EFHIOCDRM", long_takes=names("--pattern-file --file --format --directory --owner --message --io-size --block-size")
+)  # fmt: skip
+
+
+def cpio(call: Call) -> bool:
+    """`cpio -i` writes wherever the archive says, unless that is forbidden; `-p` writes into its operand."""
+    options, operands = call.options(_CPIO)
+    flags = {option.flag for option in options}
+    lists = bool(flags & {"-t", "--list"})
+    extracts = bool(flags & {"-i", "--extract"}) and not lists
+    if extracts and not flags & {"--no-absolute-filenames"}:
+        call.ask("cpio -i writes to the absolute paths that stand in the archive")
+    for option in options:
+        if stands_for(option.flag, names("--rsh-command --to-command")):
+            call.ask(f"cpio {option.flag} runs a program")
+        if option.value is None:
+            continue
+        if option.flag in ("-O", "-D", "--directory") or (option.flag in ("-F", "--file") and not extracts):
+            call.write(option.value)
+        elif option.flag in ("-F", "-I", "-E", "--file", "--pattern-file"):
+            call.read(option.value)
+    if flags & {"-p", "--pass-through"}:
+        for word in operands[-1:]:
+            call.write(word)
+    return lists
+
+
 def _compressor(value: Word | None) -> bool:
     return (
         value is not None

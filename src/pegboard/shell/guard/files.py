@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.archives import rsync, tar
+from pegboard.shell.guard.archives import cpio, rsync, tar
 from pegboard.shell.guard.calls import Call, Rule, by_table
 from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, names, stands_for
@@ -281,7 +281,7 @@ RULES: Final[dict[str, Rule]] = {
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
     "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "shred": shred, "wipe": shred,
     "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
-    "tar": tar, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
+    "tar": tar, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
     "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,
     "pico": editor, "micro": editor, "less": less, "more": less, "most": less, "make": make, "gmake": make, "bmake": make, "remake": make,
     "sqlite3": sqlite3, "sqlite": sqlite3,

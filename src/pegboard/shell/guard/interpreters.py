@@ -167,6 +167,7 @@ def _module(call: Call, name: str, rest: list[Word]) -> bool:
         "pdm",
         "ansible",
         "awscli",
+        "pegboard",
     ):
         call.judge.inner(call, [Word(name, name), *rest])
     elif name == "timeit":

@@ -192,6 +192,8 @@ _SECRET: Final = re.compile(
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|[\w.-]*(?:private|secret|server|client|tls|ssl|signing)[\w-]*[._-]?key\.pem"
     r"|(?:key|privkey|private)\.pem|[\w.-]+\.(?:p12|pfx|jks|keystore|kdbx|ppk|key)"
     r"|\.aws/credentials|\.docker/config\.json|\.kube/config|credentials(?:\.(?:json|ya?ml|ini|xml|db))?"
+    r"|(?:prod|production|staging|live)[\w-]*\.(?:pem|p8)"
+    r"|(?:\.?secrets?|private|credentials)/(?:.*/)?[\w.-]+\.(?:pem|p8|asc|gpg|json|ya?ml|toml|env|ini|txt|conf|pass|enc)"
     r"|secrets?\.(?:json|ya?ml|toml|env|ini|txt)|service[_-]account[\w-]*\.json|\.ssh(?:/(?!known_hosts$|config$).*)?"
     r"|\.gnupg(?:/.*)?|\.password-store(?:/.*)?|shadow-?|gshadow-?|sudoers|master\.passwd|\.bash_history|\.zsh_history"
     r"|wallet\.dat|Login Data|logins\.json|key[34]\.db|cookies\.sqlite)$",

@@ -17,7 +17,8 @@ _ANSWERS: Final = {
     "snap": r"list|info|version", "flatpak": r"list|info", "dnf": r"list|info|repoquery|provides", "yum": r"list|info|provides",
     "terraform": r"fmt|validate|version|graph|providers", "tofu": r"fmt|validate|version|graph|providers", "helm": r"lint|template|version|create|package",
     "tmux": r"ls|list-sessions|list-windows|-V", "screen": r"-ls|-list|-v|--version", "vagrant": r"version|validate|global-status",
-    "notify-send": r"--version", "ssh-keygen": r"-l|-lf|-lvf|-B",
+    "notify-send": r"--version", "history": r"\d*",
+    "pegboard": r"|--help|--version|-h|version|doctor|tools|models|policy|usage|check|replay", "ssh-keygen": r"-l|-lf|-lvf|-B",
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.places import HOLE
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_words
 
@@ -64,6 +65,11 @@ def parallel(call: Call) -> bool:
             else rest[1:]
         )
     before = len(call.found.effects)
+    inputs = call.args[stop + 1 :]
+    sources = [w for w in call.args[stop:] if re.fullmatch(r":::+\+?", w.text)]
+    local = not call.has("-S", "--sshlogin", "--sshloginfile")
+    if rest and local and [w.text for w in sources] == [":::"] and all(HOLE not in w.text for w in inputs):
+        return _for_each(call, rest, inputs)
     if rest:
         script_words(call, rest)
     made = call.found.effects[before:]
@@ -73,6 +79,28 @@ def parallel(call: Call) -> bool:
         or call.has("-S", "--sshlogin", "--sshloginfile")
     ):
         call.ask(f"{call.name} runs a command for each of its inputs")
+    return False
+
+
+def _for_each(call: Call, command: list[Word], inputs: list[Word]) -> bool:
+    """`parallel COMMAND ::: INPUT …`: what runs stands there, so it is judged input by input."""
+    before = len(call.found.effects)
+    for given in inputs:
+        words = [
+            Word(w.text.replace("{}", given.text), w.source, w.glob or ("{}" in w.text and given.glob))
+            for w in command
+        ]
+        if not any("{" in w.text for w in command):
+            words.append(given)
+        if (len(command) == 1 and re.search(r"[\s;&|<>$`]", command[0].text)) or "{" in " ".join(
+            w.text for w in words
+        ):
+            script_words(call, words)
+            call.ask(f"{call.name} runs a command for each of its inputs")
+        else:
+            call.judge.inner(call, words)
+    if any(effect.kind == "delete" for effect in call.found.effects[before:]):
+        call.ask(f"{call.name} deletes each of its inputs")
     return False
 
 

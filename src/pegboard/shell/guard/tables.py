@@ -107,7 +107,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     **dict.fromkeys(
         names(
             "ls dir vdir stat du df lsblk basename dirname pwd which whereis realpath readlink namei "
-            "getfacl exa eza lsattr pathchk locate"
+            "getfacl exa eza lsattr pathchk"
         ),
         _LOOK,
     ),
@@ -116,7 +116,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         names(
             "echo printf true false : uname whoami id groups users who w uptime free nproc arch getconf "
             "locale tput seq expr factor numfmt sleep cal ps pgrep lscpu lsusb lspci lsmod vmstat iostat "
-            "top htop tty logname hostid help info apropos whatis type hash let shift break continue "
+            "top htop tty logname hostid help info type hash let shift break continue "
             "return exit wait jobs times umask getopts read pushd popd dirs bg fg disown ulimit caller "
             "shopt declare typeset local readonly export unset set cd test [ [[ cksum tsort yes nl "
             "lsb_release sw_vers pstree pidof mesg stty clear reset dircolors printenv bc ncal sync tldr "
@@ -139,6 +139,11 @@ PROGRAMS: Final[dict[str, Program]] = {
     "dirname": _TEXT,
     "fuser": _asks("may end processes that are not meant"),
     "date": _row("text", text="-d --date", takes="fr", ro=True),
+    "apropos": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
+    "whatis": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
+    "locate": _asks("searches the whole machine"),
+    "plocate": _asks("searches the whole machine"),
+    "pegboard": _asks("decides or runs what agents may do"),
     "man": _row(
         "text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"
     ),

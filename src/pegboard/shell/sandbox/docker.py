@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -10,11 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.process.child import run_small
+from pegboard.process.limits import Limits
 from pegboard.shell.sandbox import protect
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
 DEFAULT_IMAGE: Final = "nanobot-sandbox:latest"
+# The first process reaps orphans and takes no signals by default, so it is not the command itself.
+# `--init` would do, but podman finds its program only where a further package is installed.
+_INIT: Final = 'exec 9>&2 2>/dev/null; "$@" 2>&9 9>&-; exit $?'
+_MOST_PROCESSES: Final = 32_768
 _KILL_S: Final = 20.0
 _CLIENT: Final = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
 
@@ -69,7 +75,7 @@ class Container:
             "files": True,
             "protected paths": True,
             "network": "all of it is cut off; single hosts cannot be granted",
-            "system calls": f"{self.name}'s own filter",
+            "system calls": f"{self.name}'s own filter: set-uid files can be made in the workspace",
             "processes hidden": True,
             "memory": True,
             "process count": True,
@@ -90,12 +96,13 @@ class Container:
         argv += ["--workdir", str(job.cwd)]
         env = {**job.env, "HOME": HOME, "USER": "user", "TMPDIR": "/tmp"}
         env.pop("PATH", None)
-        # Only names on the command line: values would be readable in the process list.
-        for key in env:
-            argv += ["--env", key]
-        argv += [self.image, *_inside(job)]
         client = {"PATH": self.confinement.search_path, **(self.client_env or {})}
         client = {key: value for key, value in client.items() if key in _CLIENT}
+        # Only names on the command line: values would be readable in the process list. Where the
+        # client needs the same name for itself, it would hand on its own value.
+        for key, value in env.items():
+            argv += ["--env", f"{key}={value}" if key in client else key]
+        argv += [self.image, *_inside(job)]
         quarantine = self.confinement.state / "quarantine" / name
 
         async def kill() -> None:
@@ -113,16 +120,17 @@ class Container:
         confinement = self.confinement
         limits = confinement.limits
         out = ["--pull=never", f"--memory={self.memory}", f"--cpus={self.cpus}", "--network=none"]
-        out += [f"--pids-limit={limits.processes}", "--read-only", "--cap-drop=ALL"]
-        out += ["--security-opt", "no-new-privileges", "--ipc=private", "--init"]
+        # -1 is no limit to both programs; 0 is the default of one of them.
+        out += [f"--pids-limit={limits.processes or -1}", "--read-only", "--cap-drop=ALL"]
+        out += ["--security-opt", "no-new-privileges", "--ipc=private"]
         if self.runtime is not None:
             out += ["--runtime", self.runtime]
         out += [
             f"--tmpfs=/tmp:rw,nosuid,nodev,size={limits.file_bytes}",
             f"--tmpfs={HOME}:rw,nosuid,nodev,mode=1777",
         ]
-        out += ["--ulimit", "core=0", "--ulimit", f"fsize={limits.file_bytes}"]
-        out += ["--ulimit", f"nofile={limits.open_files}", "--ulimit", f"cpu={limits.cpu_s}"]
+        for kind, most in _ceilings(limits).items():
+            out += ["--ulimit", f"{kind}={most}:{most}"]
         status = confinement.workspace.stat()
         out += ["--user", f"{status.st_uid}:{status.st_gid}"]
         mounts: list[tuple[str, bool]] = [(str(confinement.workspace), True)]
@@ -144,7 +152,28 @@ class Container:
         return out
 
 
+def _ceilings(limits: Limits) -> dict[str, int]:
+    """Resource limits, all written out: podman's own defaults may be more than we are allowed to set."""
+    out = {"core": 0}
+    if limits.file_bytes:
+        out["fsize"] = limits.file_bytes
+    if limits.cpu_s:
+        out["cpu"] = limits.cpu_s
+    for kind, number, wanted in (
+        ("nofile", resource.RLIMIT_NOFILE, limits.open_files),
+        # Counts everything that the user runs here; `--pids-limit` is the limit that is meant.
+        # (podman 4.3 cannot raise it to what we have ourselves, only to less than 65,536.)
+        ("nproc", resource.RLIMIT_NPROC, _MOST_PROCESSES),
+    ):
+        ours = resource.getrlimit(number)[1]
+        if ours != resource.RLIM_INFINITY:
+            out[kind] = min(wanted or ours, ours)
+        elif wanted:
+            out[kind] = wanted
+    return out
+
+
 def _inside(job: Job) -> list[str]:
     # The documents' image has bash on PATH, not always as /bin/bash.
     program = "bash" if job.argv[0] == "/bin/bash" else job.argv[0]
-    return [program, *job.argv[1:]]
+    return ["bash", "-c", _INIT, "sandbox", program, *job.argv[1:]]

@@ -1,0 +1,24 @@
+"""Numerals in malformed JSON: what begins a number, where it ends, and what only looks like one."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import Final
+
+NUMBER: Final = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]*)?")
+NUMBER_END: Final = re.compile(r"""\s*(?:[,}\])]|\Z|/[/*]|\#|["']\s*[,}\]]|\s["'\w{\[])""")
+LEADING_ZERO: Final = re.compile(r"[+-]?0[0-9]")
+NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"})
+
+
+def number_of(text: str) -> float | str:
+    """The number that a numeral stands for; the text itself where there is no finite one."""
+    bare = text.replace("_", "")
+    if bare[-1:] in "eE+-":  # `1e`, an exponent that never came
+        bare = bare.rstrip("eE+-")
+    try:
+        return int(bare)
+    except ValueError:
+        number = float(bare)
+    return number if isfinite(number) else text
