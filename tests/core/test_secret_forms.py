@@ -423,7 +423,7 @@ def test_a_secret_of_this_form_is_taken_out(name: str) -> None:
 @owes("exec-24")
 @pytest.mark.parametrize("name", FORMS)
 def test_and_in_a_stream_of_pieces_of_any_size(name: str) -> None:
-    text, secret = FORMS[name]
+    text, _ = FORMS[name]
     long = f"{'x ' * 50}\n{text}\n{'y ' * 50}"
     whole = Redactor().redact(long)[0]
     for size in (1, 7, 64):
