@@ -76,10 +76,14 @@ def trusting(certificate: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificate / "cert.pem"))
 
 
+def _public(address: str) -> None:
+    return None
+
+
 @pytest.fixture
 def loopback_counts_as_public(monkeypatch: pytest.MonkeyPatch) -> None:
     """The https server of these tests stands on loopback, where no public host can be."""
-    monkeypatch.setattr("pegboard.net.egress.classify", lambda address: None)
+    monkeypatch.setattr("pegboard.net.egress.classify", _public)
 
 
 @owes("G-18", "G-11")

@@ -140,6 +140,13 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         raise ConfigError(f"the policy file {path} does not exist")
     if path.suffix in (".toml", ".yaml", ".yml", ".json", ".json5"):
         table = read_file(path, {})
+        for key in table:
+            if key not in ("rules", "compat"):
+                near = difflib.get_close_matches(str(key), ["rules", "compat"], n=1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                raise ConfigError(
+                    f"{_at(path, str(key))}: {key!r} has no place in a policy file; known: rules, compat{meant}"
+                )
         own = _rules(table.get("rules", []), path, "user")
         return own + read_documents(_of(dict, table.get("compat", {}), path, "compat"), path).rules
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -363,8 +370,27 @@ def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
             else:
                 out.append(Rule.from_mapping(_of(dict, one, path, f"rules[{index}]"), source=where))
         except ConfigError as error:
-            raise ConfigError(f"{path}: rules[{index}]: {error}") from None
+            raise ConfigError(f"{_at(path, _written(one))}: rules[{index}]: {error}") from None
     return tuple(out)
+
+
+def _written(rule: Any) -> str:
+    """A piece of a rule as it stands in its file."""
+    if isinstance(rule, dict):
+        texts = [v for v in cast("dict[Any, Any]", rule).values() if isinstance(v, str)]
+        return texts[0] if texts else str(next(iter(cast("dict[Any, Any]", rule)), ""))
+    return str(rule)
+
+
+def _at(path: Path, text: str) -> str:
+    """`FILE:LINE` where a text stands in exactly one line of the file, else `FILE`."""
+    spelt = {text, json.dumps(text)[1:-1], text.replace("'", "\\'")}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return str(path)
+    found = [n for n, line in enumerate(lines, 1) if text and any(s in line for s in spelt)]
+    return f"{path}:{found[0]}" if len(found) == 1 else str(path)
 
 
 def _limits(table: dict[str, Any], path: Path) -> Limits:

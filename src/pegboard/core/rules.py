@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
@@ -19,6 +20,10 @@ _PATHS: Final = ("read", "write", "delete")
 _WORD: Final = re.compile(
     r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|observe|unless|reason)="
 )
+
+
+_OPTIONS: Final = (*CONDITIONS, "unless", "tainted", "override", "observe", "reason")
+_STRAY: Final = re.compile(r"\s([A-Za-z_]{2,20})=(?=\S)")
 
 
 @record(kw_only=True)
@@ -83,13 +88,17 @@ class Rule:
         text = line.strip()
         verdict, _, rest = text.partition(" ")
         if verdict not in ("allow", "ask", "deny"):
-            raise ConfigError(f"rule {line!r} starts with {verdict!r}; write allow, ask or deny first")
+            raise ConfigError(
+                f"rule {line!r} starts with {verdict!r}; write allow, ask or deny first"
+                + _meant(verdict, ("allow", "ask", "deny"))
+            )
         words = list(_WORD.finditer(rest))
         head = rest[: words[0].start()].strip() if words else rest.strip()
         options = {
             m.group(1): rest[m.end() : words[i + 1].start() if i + 1 < len(words) else len(rest)].strip()
             for i, m in enumerate(words)
         }
+        _check_options(head, options, line)
         kind, target = _head(head, line)
         if kind is None and not any(c in options for c in CONDITIONS):
             raise ConfigError(f"rule {line!r} names neither KIND:TARGET nor a condition such as tool=NAME")
@@ -120,7 +129,9 @@ class Rule:
         unknown = [k for k in value if k not in known]
         if len(verdicts) != 1 or unknown:
             problem = (
-                f"unknown key {unknown[0]!r}" if unknown else "exactly one of allow, ask, deny is needed"
+                f"unknown key {unknown[0]!r}{_meant(str(unknown[0]), (*_OPTIONS, 'allow', 'ask', 'deny'))}"
+                if unknown
+                else "exactly one of allow, ask, deny is needed"
             )
             raise ConfigError(f"rule {dict(value)!r}: {problem}")
         head = str(value[verdicts[0]]).strip()
@@ -205,7 +216,33 @@ def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
     kind, colon, target = head.partition(":")
     if kind == "*" or kind in EFFECT_KINDS:
         return kind, (target.strip() or "*") if colon else "*"
-    raise ConfigError(f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *")
+    meant = _meant(kind, EFFECT_KINDS)
+    if "=" in kind:
+        meant = _meant(kind.partition("=")[0], _OPTIONS, "=")
+    raise ConfigError(
+        f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *{meant}"
+    )
+
+
+def _check_options(head: str, options: Mapping[str, str], line: str) -> None:
+    """An option that is spelt wrong must fail: as part of a target it would make a rule that never matches."""
+    kind, _, target = head.partition(":")
+    for text in (target, *(v for k, v in options.items() if k not in ("reason", "unless"))):
+        for match in _STRAY.finditer(text):
+            meant = _meant(match[1], _OPTIONS, "=")
+            # Commands may hold NAME=VALUE; there only what is nearly an option is taken for one.
+            if kind == "exec" and text is target and not meant:
+                continue
+            raise ConfigError(
+                f"rule {line!r}: {match[1]!r} is no option; use {', '.join(_OPTIONS)}{meant}. "
+                "A target that holds it needs the table form"
+            )
+
+
+def _meant(word: str, known: Iterable[str], after: str = "") -> str:
+    """`; did you mean 'X'?`, empty where nothing is near."""
+    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.7)
+    return f"; did you mean '{near[0]}{after}'?" if near else ""
 
 
 def _check_globs(kind: str | None, targets: tuple[str, ...], line: str) -> None:

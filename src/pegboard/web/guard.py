@@ -22,9 +22,9 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^`{|}]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _UNSEEN: Final = re.compile(r"[\x20\x80-\xa0\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")
 # RFC 3986 userinfo, without anything that a parser could take for the end of the authority.
-_USER: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
+_USER: Final = re.compile(r"[A-Za-z0-9._~!$&'*+,;=:%()-]*")
 # What WHATWG percent-encodes in paths and queries; what is encoded already stays as it is.
-_SAFE: Final = "/?:@!$&'()*+,;=%~[]"
+_SAFE: Final = "/?:@!$&'*+,;=()%~[]"
 _DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
 
 
