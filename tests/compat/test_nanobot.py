@@ -558,7 +558,11 @@ def test_the_package_shows_both_bases_and_the_registry() -> None:
 @owes("X-39", "N-111")
 @pytest.mark.parametrize(
     ("style", "name"),
-    [("mcp", "mcp_github_create_issue"), ("double_underscore", "github__create_issue"), ("raw", "create_issue")],
+    [
+        ("mcp", "mcp_github_create_issue"),
+        ("double_underscore", "github__create_issue"),
+        ("raw", "create_issue"),
+    ],
 )
 def test_mcp_names_are_the_documents_unless_another_style_is_chosen(style: Any, name: str) -> None:
     from pegboard.mcp.naming import exposed_name

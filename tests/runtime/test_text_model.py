@@ -87,7 +87,9 @@ async def test_a_call_that_was_cut_off_does_not_run_and_the_model_is_asked_again
 
 
 async def test_a_call_that_cannot_be_read_is_told_to_the_model_and_not_taken_for_its_answer() -> None:
-    model = TextOnly([{"text": "<tool_call><add>1, 2</add></tool_call>"}, {"text": XML}, {"text": "It is 3."}])
+    model = TextOnly(
+        [{"text": "<tool_call><add>1, 2</add></tool_call>"}, {"text": XML}, {"text": "It is 3."}]
+    )
 
     answer = await Agent(tools=[add], model=model).run("1 + 2?")
 
