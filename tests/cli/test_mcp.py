@@ -218,11 +218,15 @@ def test_killing_our_process_ends_the_servers_and_their_children_too(place: Path
         env=environment(place, WHO=str(place)),
     )
     assert ours.stdout is not None and ours.stdout.readline() == b"up\n"
-    assert _like(str(place))
-
-    ours.kill()
-    ours.wait()
-    ours.stdout.close()
+    try:
+        deadline = time.monotonic() + 30
+        while not (begun := _like(str(place))) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        ours.kill()
+        ours.wait()
+        ours.stdout.close()
+    assert begun
 
     deadline = time.monotonic() + 5
     while _like(str(place)) and time.monotonic() < deadline:
