@@ -286,3 +286,13 @@ async def test_a_money_budget_ends_a_run_without_calls_cleanly_and_the_run_repla
     assert second.status == "limit" and len(model.requests) == 2
     for done in (first, second):
         assert (await replay(agent.session("s"), done.run_id)).finished is not None
+
+
+@pytest.mark.parametrize("sizes", [(10, 500), (500, 10)])
+def test_of_several_budgets_the_least_is_left(sizes: tuple[int, int]) -> None:
+    budgets = [Budget(name=f"b{size}", bytes_out=size, seconds=size) for size in sizes]
+
+    left = Meter(budgets).left("ping", HERE)
+
+    assert (left.bytes_out, left.seconds) == (10, 10)
+    assert left.budget is not None and left.budget.name == "b10"

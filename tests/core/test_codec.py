@@ -231,7 +231,11 @@ def test_contents_of_files_are_not_written() -> None:
             approval="a",
             call_id="c",
             tool="t",
-            effects=(Effect("exec", "x", ("x",), True, "ask", "why"), Effect("read", "a")),
+            effects=(
+                Effect("exec", "x", ("x",), True, "ask", "why"),
+                Effect("read", "a"),
+                Effect("exec", "sh a", ("sh", "a"), bound="a sha256:00"),
+            ),
             changes=(Change(path="a", kind="create", before=None, after=None, mode=0o600),),
         ),
         CallFinished(ToolResult(content=(File(name="f", mime_type="m"), Image(data=b"i", mime_type="m")))),

@@ -74,3 +74,7 @@ def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> Non
     if kind == "stored":
         assert StoredNovelty(lambda: store).first("/w", ["host a", "host b"]) == ("host b",)
     store.close()
+
+
+def test_a_command_whose_program_is_not_known_names_no_program() -> None:
+    assert things_of("exec", [Effect("exec", "$X y")]) == ("tool exec",)
