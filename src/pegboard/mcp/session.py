@@ -33,14 +33,16 @@ class Session(ClientSession):
         """Agree on a protocol revision.
 
         `auto` probes for the stateless era and falls back to the handshake (2025-11-25 and older); a
-        handshake revision skips the probe.
+        handshake revision skips the probe, and a stateless one is insisted on, however slow the server is.
 
         Raises:
             Unavailable: the server speaks no revision that we know.
             MCPError: it refused.
         """
         try:
-            if protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
+            if protocol in MODERN_PROTOCOL_VERSIONS:
+                await self._discover(protocol)
+            elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
                 await self.initialize()
         except RuntimeError as error:
             raise Unavailable(f"no common protocol revision: {error}") from None
@@ -48,6 +50,12 @@ class Session(ClientSession):
             raise Unavailable(
                 f"the server's introduction is malformed ({error.error_count()} faults)"
             ) from None
+
+    async def _discover(self, version: str) -> None:
+        result = types.DiscoverResult.model_validate(await self.send_discover(version))
+        if version not in result.supported_versions:
+            raise Unavailable(f"the server does not speak {version}, but {', '.join(result.supported_versions)}")
+        self.adopt(result)
 
     async def _probed(self) -> bool:
         """Whether the server answered as one of the stateless era."""
