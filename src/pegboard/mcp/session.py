@@ -41,7 +41,8 @@ class Session(ClientSession):
         """
         try:
             if protocol in MODERN_PROTOCOL_VERSIONS:
-                await self._discover(protocol)
+                if not await self._probed(None):
+                    raise Unavailable(f"the server does not speak {protocol}")
             elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
                 await self.initialize()
         except RuntimeError as error:
@@ -51,18 +52,16 @@ class Session(ClientSession):
                 f"the server's introduction is malformed ({error.error_count()} faults)"
             ) from None
 
-    async def _discover(self, version: str) -> None:
-        result = types.DiscoverResult.model_validate(await self.send_discover(version))
-        if version not in result.supported_versions:
-            raise Unavailable(f"the server does not speak {version}, but {', '.join(result.supported_versions)}")
-        self.adopt(result)
+    async def _probed(self, patience_s: float | None = _PROBE_S) -> bool:
+        """Whether the server answered as one of the stateless era.
 
-    async def _probed(self) -> bool:
-        """Whether the server answered as one of the stateless era."""
+        Args:
+            patience_s: seconds for each answer; old servers fall silent at what they do not know. None = no limit.
+        """
         version = LATEST_MODERN_VERSION
         for _ in range(2):
             try:
-                async with asyncio.timeout(_PROBE_S):
+                async with asyncio.timeout(patience_s):
                     raw = await self.send_discover(version)
             except TimeoutError:
                 return False
