@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -106,6 +105,8 @@ def _compiled(pattern: str, forbids: bool) -> tuple[_Token, ...]:
 def pattern_words(pattern: str) -> list[str]:
     """The tokens of a pattern, quotes taken away."""
     try:
+        import shlex
+
         return shlex.split(pattern, posix=True)
     except ValueError:
         # An apostrophe that closes nowhere is meant as one.

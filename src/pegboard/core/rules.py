@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -241,6 +240,8 @@ def _check_options(head: str, options: Mapping[str, str], line: str) -> None:
 
 def _meant(word: str, known: Iterable[str], after: str = "") -> str:
     """`; did you mean 'X'?`, empty where nothing is near."""
+    import difflib
+
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.7)
     return f"; did you mean '{near[0]}{after}'?" if near else ""
 
