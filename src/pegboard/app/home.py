@@ -17,6 +17,7 @@ from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble, secrets_of
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
+from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config, load_config, read_rules
@@ -212,8 +213,9 @@ class App:
             redactor=self.redactor,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
+        shown = None if approver is None else RedactingApprover(approver, self.redactor.redact)
         async with Executor(
-            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            [kit, *sources], wiring=wiring, approver=shown, recorder=recorder, session=session,
             timeout_s=max(600.0, timeout or 0.0),
         ) as door:  # fmt: skip
             yield door

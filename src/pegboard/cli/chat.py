@@ -184,7 +184,7 @@ class Chat:
             self._desk.busy(False)
 
     async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
-        progress = Progress(self._desk.partial if self._desk.live else None)
+        progress = Progress(self._desk.partial if self._desk.live else None, redact=self._app.redactor.redact)
         async with aclosing(agent.stream(text, session=self._session, recorder=log)) as events:
             async for event in events:
                 while self._ahead and agent.tell(self._ahead[0], session=self._session):
