@@ -269,3 +269,36 @@ def test_the_history_verifies_and_a_changed_record_is_found(pegboard: Run, home:
     assert exported[0]["stream"] == "cli"
     assert bad.status == 1
     assert json.loads(pegboard("audit", "verify", "--json").out)["cli"]
+
+
+def test_a_person_sees_a_diff_once_and_a_waiting_call_with_what_it_waits_for(
+    pegboard: Run, workspace: Path, tmp_path: Path
+) -> None:
+    (workspace / "calc.py").write_text("x = 1\n")
+    turns = tmp_path / "turns.jsonl"
+    edit = {"path": "calc.py", "old_string": "x = 1", "new_string": "x = 2"}
+    turns.write_text(
+        json.dumps({"calls": [{"name": "edit_file", "arguments": edit}]})
+        + "\n"
+        + json.dumps({"calls": [{"name": "exec", "arguments": {"command": "git push origin main"}}]})
+    )
+
+    done = pegboard("run", "go", "--model", f"scripted:{turns}", "--on-ask", "suspend")
+
+    assert done.status == 4
+    assert done.out.count("+x = 2") == 1
+    head, waits = done.out.splitlines()[-2:]
+    assert head == "▸ exec  connect git remote, exec git push origin main  [ask]"
+    assert waits.startswith("  the call waits for approval ap_")
+    assert waits.endswith(". It goes on when the answer comes.")
+    assert "failed" not in done.out
+
+
+def test_a_call_that_could_not_be_planned_is_not_told_as_denied(pegboard: Run, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+
+    done = pegboard("call", "edit_file", "path=a.txt", "old_string=zzz", "new_string=y")
+
+    assert done.status == 1
+    assert "deny" not in done.err
+    assert "Text not found in a.txt" in done.err

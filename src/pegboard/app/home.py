@@ -37,7 +37,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, history, read_back
+from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -353,6 +353,10 @@ class App:
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""
         return history(self.store, session)
+
+    def events_to_go_on(self, session: str) -> list[Event]:
+        """Those of a session's events that its next run needs."""
+        return history_to_go_on(self.store, session)
 
     def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain (decisions 18)."""

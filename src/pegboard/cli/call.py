@@ -172,8 +172,12 @@ def preview_row(preview: Preview) -> dict[str, Any]:
 
 def _show(door: OneCall, outcome: dict[str, Any]) -> None:
     result = door.result
-    undecided = result.error is not None and status_of(result.error.code) == USAGE
-    if not undecided:
+    # A call that failed before it could be planned has nothing to tell of effects and decision.
+    unplanned = result.error is not None and (
+        status_of(result.error.code) == USAGE
+        or (not outcome["effects"] and status_of(result.error.code) == FAILED)
+    )
+    if not unplanned:
         note(call_line(outcome, door.approver))
     if result.error is None:
         say(safe(result.text))

@@ -112,7 +112,7 @@ class Chat:
         """An agent with the room's model, which knows the session so far."""
         agent = self._app.agent(door, model=self.room.model)
         opened = agent.model()
-        events = self._app.session_events(self._session)
+        events = self._app.events_to_go_on(self._session)
         agent.remember(self._session, events)
         self.room.agent = agent
         to = opened.destination

@@ -10,7 +10,7 @@ from typing import Any, cast
 from pegboard.app.home import App
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options
-from pegboard.cli.show import complain, paint, print_json, safe, say
+from pegboard.cli.show import complain, counted, paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.sanitise import visible
 
@@ -111,7 +111,7 @@ async def _diff(app: App, since: str, options: Options) -> int:
     else:
         for row in rows:
             say(f"{row['run']} {row['tool']}: {row['before']} -> {row['now']}  ({safe(row['rule'])})")
-        say(f"{len(rows)} calls of the last {since} would be decided differently")
+        say(f"{counted(len(rows), 'call')} of the last {since} would be decided differently")
     return 0
 
 

@@ -52,7 +52,7 @@ async def _run(
             to = opened.destination
             note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if session is not None:
-            agent.remember(session, app.session_events(session))
+            agent.remember(session, app.events_to_go_on(session))
         try:
             with app.claim(key):
                 finished = await watch(agent, task, key, log, options)

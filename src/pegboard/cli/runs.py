@@ -122,7 +122,7 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
 
 
 async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
-    events = app.session_events(row.stream)
+    events = app.events_to_go_on(row.stream)
     where = next(
         (e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), ""
     )

@@ -89,6 +89,8 @@ def _paths(entry: Entry) -> str:
     paths = [f"{f.kind} {visible(f.path)}" for f in entry.files]
     paths += [f"rmdir {visible(path)}" for path, _ in entry.removed_dirs] if not paths else []
     paths += [f"mkdir {visible(path)}" for path in entry.made_dirs] if not paths else []
+    if not paths and entry.missed:
+        return f"nothing that can be undone ({len(entry.missed)} not watched)"
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 

@@ -6,7 +6,7 @@ import time
 
 from pegboard.app.usage import usage_of
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, safe, say, table
+from pegboard.cli.show import counted, print_json, safe, say, table
 from pegboard.core.errors import BuildError
 from pegboard.core.transcript import Usage
 
@@ -22,7 +22,7 @@ def usage(since: str, *, options: Options) -> int:
     if options.json:
         print_json(report.to_dict())
         return 0
-    say(f"{report.runs} runs in the last {since}")
+    say(f"{counted(report.runs, 'run')} in the last {since}")
     for name, rows in (("model", report.models), ("day", report.days), ("session", report.sessions)):
         if rows:
             say()

@@ -28,7 +28,9 @@ PegboardError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+_STOPS: Final = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "\n")
 
 
 class PegboardError(Exception):
@@ -66,7 +68,10 @@ class ToolError(PegboardError):
         self.details: dict[str, Any] = dict(details or {})
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        # Messages of other programs and people's own words end as they like; two sentences must not run together.
+        return f"{self.message}{'' if self.message.endswith(_STOPS) else '.'} {self.hint}"
 
     def to_dict(self) -> dict[str, Any]:
         """`{code, message, hint, retryable}` and `details` where there are any."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from pegboard.core.errors import Unavailable
+from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.pinning import write_private
 from pegboard.mcp.visible import clean
 
@@ -237,6 +238,39 @@ def silent_auth(url: str, tokens: FileTokens) -> OAuthClientProvider:
         tokens,
         redirect_handler=nobody,
         callback_handler=nobody,
+    )
+
+
+def own_auth(url: str, tokens: Any, oauth: Mapping[str, str]) -> OAuthClientProvider:
+    """Authorisation of the client itself, without a person (client credentials, SEP-1046).
+
+    Args:
+        url: the server's address; tokens are asked for it alone.
+        tokens: a TokenStorage.
+        oauth: `client_id` and `issuer`; `client_secret`, or `private_key` (PEM) with its `algorithm`; `scope`. Secret
+            and assertions go to that issuer only, whatever the server names.
+
+    Raises:
+        ConfigError: the issuer would be spoken to in the clear.
+    """
+    from mcp.client.auth.extensions.client_credentials import (
+        ClientCredentialsOAuthProvider,
+        PrivateKeyJWTOAuthProvider,
+        SignedJWTParameters,
+    )
+
+    refuse_clear_credentials(oauth["issuer"], {}, has_auth=True)
+    client, scope, issuer = oauth["client_id"], oauth.get("scope"), oauth["issuer"]
+    if "client_secret" in oauth:
+        return ClientCredentialsOAuthProvider(
+            url, tokens, client, oauth["client_secret"], scope=scope, issuer=issuer
+        )
+    signed = SignedJWTParameters(
+        issuer=client, subject=client, signing_key=oauth["private_key"],
+        signing_algorithm=oauth.get("algorithm", "RS256"),
+    )  # fmt: skip
+    return PrivateKeyJWTOAuthProvider(
+        url, tokens, client, signed.create_assertion_provider(), scope=scope, issuer=issuer
     )
 
 

@@ -97,6 +97,7 @@ class Loop:
         answers: what was answered to calls that waited, by the key that they wait for.
         telemetry: writes spans and metrics; None = nobody traces.
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
+        policy: mode and revision of the rules that decide its calls, told with its start.
     """
 
     model: Model
@@ -113,6 +114,7 @@ class Loop:
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     telemetry: Telemetry | None = None
     unpaid: Callable[[], str] | None = None
+    policy: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -173,6 +175,7 @@ class Loop:
             "window": asdict(self.window),
             "workspace": str(context.workspace or ""),
             "typed": self.read_output is not None,
+            **({"policy": dict(self.policy)} if self.policy else {}),
         }
         if history is not None:
             for message in history.messages:
