@@ -19,6 +19,7 @@ from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.pipeline import Preview
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
+from pegboard.core.sanitise import visible
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
 from pegboard.store.logs import without_secrets
@@ -148,7 +149,7 @@ def _list_parameters(tool: Tool | None) -> set[str]:
 
 def call_line(outcome: dict[str, Any], approver: str) -> str:
     """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
-    effects = ", ".join(f"{e['kind']} {safe(e['target'])}" for e in outcome["effects"]) or "no effects"
+    effects = ", ".join(f"{e['kind']} {visible(e['target'])}" for e in outcome["effects"]) or "no effects"
     asked = outcome["decision"] == "ask"
     by = f", approved by {safe(approver)}" if asked and approver else ""
     return f"▸ {effects}  [{outcome['decision']}{by}]"

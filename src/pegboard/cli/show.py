@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
 from pegboard.core.effects import Change, Effect
+from pegboard.core.sanitise import visible
 from pegboard.core.shaping import to_data
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
@@ -78,13 +79,13 @@ def complain(message: str, hint: str = "") -> None:
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(safe(str(e)) for e in effects) or "no effects"
+    return ", ".join(safe(visible(str(e))) for e in effects) or "no effects"
 
 
 def print_changes(changes: Iterable[Change], *, most_lines: int = 200) -> None:
     """The diffs, coloured where a person looks."""
     for change in changes:
-        lines = (change.diff or f"{change.kind} {change.path}").splitlines()
+        lines = (change.diff or f"{change.kind} {visible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = safe(line)
