@@ -107,7 +107,9 @@ class Wiring:
     def _build(self, needs: set[str], workspace: str | Path | None) -> None:
         from pathlib import Path
 
-        root = Path.cwd() if workspace is None else Path(workspace).expanduser()
+        from pegboard.config.paths import here
+
+        root = here() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
             raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")
         from pegboard.app.assembly import assemble

@@ -14,7 +14,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.show import complain, effects_line, note, print_changes, print_json, safe, say
 from pegboard.cli.status import LINE
-from pegboard.core.errors import BuildError, ToolError
+from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.pipeline import Preview
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
@@ -180,6 +180,9 @@ def _show(door: OneCall, outcome: dict[str, Any]) -> None:
         note(call_line(outcome, door.approver))
     if result.error is None:
         say(safe(result.text))
+    elif result.error.code == SuspendedCall.default_code:
+        # A single call cannot be taken up again, so the answer would have nowhere to go.
+        complain(result.error.message, "Nobody is here to answer. Run it in a terminal.")
     else:
         complain(result.error.message, result.error.hint)
     for repair in result.notes.repairs:

@@ -11,7 +11,9 @@ from typing import Any, Final, TextIO
 
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
+from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
+from pegboard.core.events import Event
 from pegboard.core.shaping import to_data
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
@@ -55,6 +57,11 @@ def print_json(value: Any) -> None:
     text = json.dumps(to_data(value), ensure_ascii=plain, default=str)
     # A file name that is no UTF-8 holds half characters; JSON can say them only escaped.
     say(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
+
+
+def print_event(event: Event) -> None:
+    """One event of a run as a line of JSON."""
+    print_json(event_to_dict(event))
 
 
 def say(text: str = "") -> None:
