@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -424,6 +424,10 @@ class OneCall:
         self._log = log
         self._events = MemoryRecorder(keep=None)
         self._run = new_id("run")
+
+    def tell(self, listener: Callable[[str], None]) -> None:
+        """Say by `listener` what goes wrong beside the call; see Executor.tell."""
+        self._door.tell = listener
 
     async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
         """What it would do; records nothing."""

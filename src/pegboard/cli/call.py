@@ -12,7 +12,7 @@ from pegboard.app.home import REFUSALS, App, OneCall, details, told
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
-from pegboard.cli.show import complain, effects_line, note, print_changes, print_json, safe, say
+from pegboard.cli.show import complain, effects_line, note, note_of, print_changes, print_json, safe, say
 from pegboard.cli.status import LINE
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.pipeline import Preview
@@ -35,6 +35,7 @@ def call(tool: str, values: list[str], *, args: str | None, preview: bool, optio
 
 async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
     async with app.executor(only=tool, recorded=False) as door:
+        door.tell = note_of
         preview = await door.preview(tool, arguments)
     if options.json:
         print_json(preview_row(preview))
@@ -55,6 +56,7 @@ async def _call(app: App, tool: str, arguments: dict[str, Any] | str, options: O
         note(f"note: {line}")
     approver = approver_for(options, on_ask="deny")
     async with app.one_call(tool, approver=approver, provide=people_for(options)) as door:
+        door.tell(note_of)
         with LINE.showing(safe(tool)):
             await door.call(tool, arguments)
     outcome = door.outcome()

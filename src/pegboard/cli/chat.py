@@ -22,7 +22,7 @@ from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
 from pegboard.cli.chat_desk import Asker, Desk, Questions
 from pegboard.cli.options import Options
 from pegboard.cli.progress import Progress
-from pegboard.cli.show import note, paint, print_event, safe, say
+from pegboard.cli.show import note, note_of, paint, print_event, safe, say
 from pegboard.core.approval import AllowOnce, Approver
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import RunFinished
@@ -85,6 +85,7 @@ class Chat:
         async with app.executor(
             approver=approver, provide=[Questions(self._desk)], session=self._session
         ) as door:
+            door.tell = note_of
             log = app.log(self._session)
             try:
                 self._new_agent(door)

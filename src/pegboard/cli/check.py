@@ -131,6 +131,7 @@ def _run(place: str, load: Callable[[], ModuleType | None]) -> ModuleType | None
     except Exception as error:  # Foreign code: what it raises is its fault and not ours.
         if isinstance(error, ModuleNotFoundError) and error.name is not None and place.startswith(error.name):
             return None
+        sys.modules.pop(place.removesuffix(".py").rpartition("/")[2], None)  # It is half there.
         frames = traceback.extract_tb(error.__traceback__)
         own = [f for f in frames if Path(f.filename).stem == place.removesuffix(".py").rpartition("/")[2]]
         where = f" (line {own[-1].lineno})" if own else ""

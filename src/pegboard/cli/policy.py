@@ -10,7 +10,7 @@ from typing import Any, cast
 from pegboard.app.home import App
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options, seconds_of
-from pegboard.cli.show import complain, counted, paint, print_json, safe, say
+from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
 
 
@@ -35,6 +35,7 @@ def policy(
 
 async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
     async with app.executor() as door:
+        door.tell = note_of
         shown = await door.explain(tool, arguments)
     if options.json:
         print_json(shown)

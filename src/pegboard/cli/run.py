@@ -11,7 +11,7 @@ from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
-from pegboard.cli.show import note, paint, print_event, safe
+from pegboard.cli.show import note, note_of, paint, print_event, safe
 from pegboard.cli.status import LINE
 from pegboard.core.errors import BuildError
 from pegboard.core.events import RunFinished
@@ -43,6 +43,7 @@ async def _run(
     approver = approver_for(options, on_ask=on_ask)
     key = session or new_id("run-session")
     async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
+        door.tell = note_of
         log = app.log(key)  # First of all: a run whose history cannot be kept does not start.
         agent = app.agent(door, model=model, turns=turns)
         opened = agent.model()

@@ -16,7 +16,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
 from pegboard.cli.run import EXIT
-from pegboard.cli.show import note, paint, print_event, print_json, safe, say, table
+from pegboard.cli.show import note, note_of, paint, print_event, print_json, safe, say, table
 from pegboard.core.approval import DenyAll
 from pegboard.core.errors import BuildError
 from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
@@ -135,6 +135,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
             note(f"waits for {call.kind} {call.key}: pegboard approvals")
         return EXIT["suspended"]
     async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
+        door.tell = note_of
         agent = app.agent(door, model=model or row.model)
         opened = agent.model()
         if isinstance(opened, ScriptedModel):

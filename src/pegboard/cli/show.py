@@ -76,6 +76,11 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def note_of(text: str) -> None:
+    """A sentence on standard error that a person should know, whatever it is part of."""
+    note(f"note: {safe(text)}")
+
+
 def complain(message: str, hint: str = "") -> None:
     """An error on standard error: what happened, then what to do."""
     note(paint(f"error: {safe(message)}", "red", stream=sys.stderr))

@@ -33,6 +33,7 @@ def within(line: Pipeline, context: Context, call_id: str, tool: Tool) -> Contex
         emit=partial(_update, line, context.emit, call_id, tool.name),
         labels=context.labels,
         ports=line.provide,
+        tool=tool.name,
     )
 
 
