@@ -143,7 +143,7 @@ def asks_for_secrets(message: str, fields: Mapping[str, Mapping[str, Any]]) -> b
 
 def _plain(text: str) -> str:
     seen = as_read(text)
-    return f"{seen}\n{_SPELT.sub(r'\1', seen)}"
+    return seen + "\n" + _SPELT.sub(r"\1", seen)
 
 
 def _question(head: str, key: str, field: Mapping[str, Any], required: bool, timeout_s: float) -> Question:
