@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pegboard.cli.boundary import Commands
+from pegboard.cli.boundary import Commands, complete_streams
 
 app = typer.Typer(
     name="pegboard",
@@ -165,7 +165,12 @@ def replay_command(
     against: Annotated[
         str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
     ] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Show what the code, tools and rules of now would do differently.")
+    ] = False,
     workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
@@ -173,8 +178,8 @@ def replay_command(
     from pegboard.cli.options import Options
     from pegboard.cli.replay import replay_run
 
-    options = Options(workspace=workspace, config=config, json=json)
-    _exit(replay_run(run, live_model=live_model, against=against, options=options))
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    _exit(replay_run(run, live_model=live_model, against=against, options=options, now=now))
 
 
 @app.command("undo")
@@ -390,6 +395,7 @@ def main() -> None:
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    complete_streams()
     app(prog_name="pegboard")  # However it was started: `python -m pegboard` is the same command.
 
 
