@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pegboard.app.home import App
+from pegboard.cli.show import note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,4 +26,6 @@ class Options:
         Raises:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
-        return App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app.tell = note
+        return app
