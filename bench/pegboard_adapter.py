@@ -107,6 +107,15 @@ def file_ops() -> dict[str, Any]:
     def grep(path: str, pattern: str) -> str:
         return call("grep", path, pattern=pattern, mode="files")
 
+    # Peers import what they need before the clock runs; ours is imported at first use.
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a.txt").write_text("one\n")
+        (
+            read(f"{folder}/a.txt", 1, 1),
+            edit(f"{folder}/a.txt", "one", "two"),
+            glob(folder, "*"),
+            grep(folder, "two"),
+        )
     return {"read": read, "edit": edit, "hint": edit, "glob": glob, "grep": grep}
 
 

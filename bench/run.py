@@ -82,12 +82,14 @@ def main() -> int:
         **os.environ,
         "BENCH_ADAPTERS": str(HERE),
         "BENCH_PYTHON_PEGBOARD": sys.executable,
-        # The floors need what we have: pydantic. Those that need more are left out by the yardstick.
-        "BENCH_PYTHON_FLOOR": os.environ.get("BENCH_PYTHON_FLOOR", sys.executable),
         "PYTHONDONTWRITEBYTECODE": "1",
         # The yardstick runs elsewhere: a source tree without an installation is found all the same.
         "PYTHONPATH": str(HERE.parent / "src"),
     }
+    if not args.peers:
+        # The floors need what we have: pydantic. Those that need more are left out by the yardstick, which has
+        # an environment of its own for them where the peers have theirs.
+        env.setdefault("BENCH_PYTHON_FLOOR", sys.executable)
     names = [] if args.peers else ["--adapters", "floor,pegboard"]
     command = [
         sys.executable,

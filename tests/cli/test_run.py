@@ -159,11 +159,11 @@ def test_runs_are_listed_shown_and_exported_by_id_or_its_start(pegboard: Run, sc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["runs", "show", "nope"], "no run called 'nope'"),
+        (["runs", "show", "nope"], "no run is called 'nope'"),
         (["runs", "show"], "needs a run's id"),
         (["runs", "dance"], "use list, show, resume, export or import"),
         (["undo"], "use --last"),
-        (["audit", "dance"], "pegboard audit verify"),
+        (["audit", "dance"], "use verify, export or destinations"),
         (["audit", "verify", "nope"], "no session 'nope'"),
     ],
 )
@@ -269,3 +269,51 @@ def test_the_history_verifies_and_a_changed_record_is_found(pegboard: Run, home:
     assert exported[0]["stream"] == "cli"
     assert bad.status == 1
     assert json.loads(pegboard("audit", "verify", "--json").out)["cli"]
+
+
+def test_a_person_sees_a_diff_once_and_a_waiting_call_with_what_it_waits_for(
+    pegboard: Run, workspace: Path, tmp_path: Path
+) -> None:
+    (workspace / "calc.py").write_text("x = 1\n")
+    turns = tmp_path / "turns.jsonl"
+    edit = {"path": "calc.py", "old_string": "x = 1", "new_string": "x = 2"}
+    turns.write_text(
+        json.dumps({"calls": [{"name": "edit_file", "arguments": edit}]})
+        + "\n"
+        + json.dumps({"calls": [{"name": "exec", "arguments": {"command": "git push origin main"}}]})
+    )
+
+    done = pegboard("run", "go", "--model", f"scripted:{turns}", "--on-ask", "suspend")
+
+    assert done.status == 4
+    assert done.out.count("+x = 2") == 1
+    head, waits = done.out.splitlines()[-2:]
+    assert head == "▸ exec  connect git remote, exec git push origin main  [ask]"
+    assert waits.startswith("  the call waits for approval ap_")
+    assert waits.endswith(". It goes on when the answer comes.")
+    assert "failed" not in done.out
+
+
+def test_a_call_that_could_not_be_planned_is_not_told_as_denied(pegboard: Run, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+
+    done = pegboard("call", "edit_file", "path=a.txt", "old_string=zzz", "new_string=y")
+
+    assert done.status == 1
+    assert "deny" not in done.err
+    assert "Text not found in a.txt" in done.err
+
+
+@pytest.mark.parametrize("task", ["", "  \n"])
+def test_an_empty_task_is_wrong_usage(pegboard: Run, task: str) -> None:
+    done = pegboard("run", task, "--model", "local")
+
+    assert done.status == 2
+    assert "the task is empty" in done.err
+
+
+def test_a_question_that_nobody_can_answer_says_where_to_ask_it(pegboard: Run) -> None:
+    done = pegboard("call", "ask_user", "question=Which one?")
+
+    assert done.status == 3
+    assert "Nobody is here to answer. Run it in a terminal." in done.err

@@ -169,7 +169,7 @@ def test_a_binary_file_that_matches_is_named_and_not_shown(rg: Path | Literal[Fa
     found = answer(tmp_path, rg, pattern="needle")
 
     assert lines_of(found) == ["t.txt:1:needle"]
-    assert found.skipped == ("1 binary file matches and is not shown (b.bin)",)
+    assert found.skipped == ("1 binary file matched but cannot be shown (b.bin)",)
 
 
 @both

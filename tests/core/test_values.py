@@ -112,11 +112,12 @@ def test_a_result_has_the_views_of_every_ledger() -> None:
 def test_errors_tell_message_hint_and_facts() -> None:
     error = ToolError("m", hint="h", details={"a": 1})
 
-    assert str(error) == "m h"
+    assert str(error) == "m. h"  # Two sentences.
+    assert str(ToolError("m?", hint="h")) == "m? h"
     assert str(ToolError("m")) == "m"
     assert error.to_dict()["details"] == {"a": 1}
     failure = ModelError("m", hint="h", retryable=True, status=429)
-    assert (str(failure), failure.hint, failure.retryable, failure.status) == ("m h", "h", True, 429)
+    assert (str(failure), failure.hint, failure.retryable, failure.status) == ("m. h", "h", True, 429)
     assert str(ModelError("m")) == "m"
 
 

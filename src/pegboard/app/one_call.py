@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -46,6 +46,10 @@ class OneCall:
         self._log = log
         self._events = MemoryRecorder(keep=None)
         self._run = new_id("run")
+
+    def tell(self, listener: Callable[[str], None]) -> None:
+        """Say by `listener` what goes wrong beside the call; see Executor.tell."""
+        self._door.tell = listener
 
     async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
         """What it would do; records nothing."""

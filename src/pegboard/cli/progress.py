@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from pegboard.app.redacted import Redact, shown_event
 from pegboard.cli.show import effects_line, paint, print_changes, safe, say
 from pegboard.cli.status import LINE
+from pegboard.core.effects import Effect
+from pegboard.core.errors import SuspendedCall
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
@@ -19,6 +22,7 @@ from pegboard.core.events import (
     RunFinished,
     TextPiece,
 )
+from pegboard.core.result import ToolResult
 
 _MOST_LINES = 12
 
@@ -28,15 +32,21 @@ class Progress:
 
     Args:
         partial: shows the unfinished line where a prompt stands below the output; None = it is printed as it comes.
+        redact: takes secrets out of what calls do; None = there are none to take out.
     """
 
-    def __init__(self, partial: Callable[[str], None] | None = None) -> None:
+    def __init__(self, partial: Callable[[str], None] | None = None, *, redact: Redact | None = None) -> None:
+        self._redact = redact
         self._streaming = False
         self._partial = partial
         self._line = ""
+        self._asked: dict[str, PermissionRequested] = {}
+        self._shown: dict[str, list[str]] = {}
 
     def show(self, event: Event) -> None:
         """Print one event, if a person wants to see it."""
+        if self._redact is not None:
+            event = shown_event(event, self._redact)
         match event:
             case TextPiece(text) if self._partial is not None:
                 *whole, self._line = (self._line + safe(text)).split("\n")
@@ -58,21 +68,15 @@ class Progress:
                 if event.approver not in ("", "nobody"):
                     verb = "refused" if event.decision == "deny" else "approved"
                     decided = f"{event.decision}, {verb} by {event.approver}"
-                say(
-                    f"{paint('▸ ' + event.tool, 'bold')}  {effects_line(event.effects)}  [{paint(decided, verdict)}]"
-                )
+                self._head(event.tool, event.effects, paint(decided, verdict))
+                self._asked.pop(event.call_id, None)
                 if event.decision != "deny":
                     print_changes(event.changes)
+                    self._shown[event.call_id] = [c.diff for c in event.changes if c.diff]
             case CallFinished(result):
                 self._end_line()
                 LINE.set("the model thinks")
-                lines = safe(result.text if result.ok else str(result.error)).splitlines()
-                for line in lines[:_MOST_LINES]:
-                    say(paint(f"  {line}", "dim" if result.ok else "red"))
-                if len(lines) > _MOST_LINES:
-                    say(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
-                if not result.ok:
-                    say(paint("  failed", "red"))
+                self._finished(result)
             case CallUpdate():
                 say(paint(f"  {safe(str(event.update))}", "dim"))
             case DestinationTried():
@@ -81,12 +85,37 @@ class Progress:
                 say(paint(said, "dim" if event.allowed else "yellow"))
             case PermissionRequested():
                 self._end_line()
+                self._asked[event.call_id] = event
             case RunFinished():
                 self._end_line()
             case Notice():
                 say(paint(f"  note: {safe(event.text)}", "yellow"))
             case _:
                 pass
+
+    def _head(self, tool: str, effects: tuple[Effect, ...], decided: str) -> None:
+        say(f"{paint('▸ ' + safe(tool), 'bold')}  {effects_line(effects)}  [{decided}]")
+
+    def _finished(self, result: ToolResult) -> None:
+        asked = self._asked.pop(result.call_id, None)
+        if result.error is not None and result.error.code == SuspendedCall.default_code:
+            if asked is not None:  # Only what was decided has had its line yet.
+                self._head(asked.tool, asked.effects, paint("ask", "yellow"))
+                print_changes(asked.changes)
+            say(paint(f"  {safe(str(result.error))}", "yellow"))
+            return
+        text = result.text if result.ok else str(result.error)
+        for diff in self._shown.pop(result.call_id, ()):
+            text = text.replace(
+                diff.strip("\n"), ""
+            )  # A person has just seen it; the result is for the model.
+        lines = safe(text.strip("\n")).splitlines()
+        for line in lines[:_MOST_LINES]:
+            say(paint(f"  {line}", "dim" if result.ok else "red"))
+        if len(lines) > _MOST_LINES:
+            say(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
+        if not result.ok:
+            say(paint("  failed", "red"))
 
     def _end_line(self) -> None:
         if self._streaming:

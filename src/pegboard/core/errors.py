@@ -28,7 +28,16 @@ PegboardError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+_STOPS: Final = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "\n")
+
+
+def sentences(message: str, hint: str) -> str:
+    """Both as text: messages of other programs end as they like, and two sentences must not run together."""
+    if not hint:
+        return message
+    return f"{message}{'' if message.endswith(_STOPS) else '.'} {hint}"
 
 
 class PegboardError(Exception):
@@ -66,7 +75,7 @@ class ToolError(PegboardError):
         self.details: dict[str, Any] = dict(details or {})
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        return sentences(self.message, self.hint)
 
     def to_dict(self) -> dict[str, Any]:
         """`{code, message, hint, retryable}` and `details` where there are any."""
@@ -207,7 +216,7 @@ class ModelError(PegboardError):
     def __init__(
         self, message: str, *, hint: str = "", retryable: bool = False, status: int | None = None
     ) -> None:
-        super().__init__(f"{message} {hint}" if hint else message)
+        super().__init__(sentences(message, hint))
         self.message = message
         self.hint = hint
         self.retryable = retryable

@@ -95,7 +95,10 @@ def _target(root: Path, path: str) -> tuple[int, str | None]:
     os.close(parent)
     if stat.S_ISDIR(mode):
         return open_folder(root, path), None
-    raise Unsupported(f"{path} is neither a file nor a folder, so there is nothing to search in it")
+    raise Unsupported(
+        f"{path} is neither a file nor a folder, so there is nothing to search in it",
+        hint="Search in a folder or a regular file.",
+    )
 
 
 @dataclass(slots=True)
@@ -215,7 +218,7 @@ class _Job:
         """The asked-for page, with lines read through descriptors that follow no link."""
         query, prefix = self.query, self.prefix
         for path in found.binary:
-            report.skipped.add("binary file", "matches and is not shown", prefix + path)
+            report.skipped.add("binary file", "matched but cannot be shown", prefix + path)
         start, stop = max(0, query.offset), max(0, query.offset) + max(1, query.limit)
         matches: tuple[Match, ...] = ()
         counts: tuple[tuple[str, int], ...] = ()

@@ -104,7 +104,7 @@ class Walk:
             if level >= self.depth or name in self.closed:
                 continue
             if level >= MAX_DEPTH:
-                self.skipped.add("folder", f"lies deeper than {MAX_DEPTH} levels", prefix + name)
+                self.skipped.add("folder", f"deeper than {MAX_DEPTH} levels left out", prefix + name)
                 continue
             try:
                 sub = os.open(name, _FOLDER, dir_fd=fd)
