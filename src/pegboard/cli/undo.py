@@ -14,7 +14,8 @@ from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.sanitise import visible
 from pegboard.files.journal import Entry, Journal
-from pegboard.files.undo import Last, OfId, UndoReport
+from pegboard.files.selection import Last, OfId
+from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
 
 
