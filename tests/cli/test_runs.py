@@ -350,8 +350,8 @@ def test_people_read_the_same_as_text(shell: Shell, capsys: pytest.CaptureFixtur
 def test_what_is_no_answer_is_refused(shell: Shell) -> None:
     for action, key, said in (
         ("approve", None, "needs an id"),
-        ("answer", "x", "use: pegboard approvals"),
-        ("eat", "x", "use: pegboard approvals"),
+        ("answer", "x", "use list, approve ID"),
+        ("eat", "x", "'eat': use list, approve ID"),
     ):
         with pytest.raises(BuildError, match=said):
             approvals(action, key, None, options=shell.options)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,12 @@ from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble, secrets_of
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
+from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
-from pegboard.config.paths import Paths
+from pegboard.config.paths import Paths, here
 from pegboard.core.approval import Approver
 from pegboard.core.errors import BuildError, ConfigError, ToolError
 from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
@@ -67,7 +68,7 @@ class App:
         self.paths = paths
         self.config = config
         self.named_workspace = workspace
-        self.workspace = (workspace or Path.cwd()).resolve()
+        self.workspace = (workspace or here()).resolve()
         self.policy = policy
         self._store: SqliteStore | None = None
         self._toolkit: Toolkit | None = None
@@ -98,7 +99,7 @@ class App:
         if workspace is not None and not workspace.expanduser().is_dir():
             raise ConfigError(f"the workspace {workspace} is no folder; make it first, or name another")
         folder = workspace.expanduser() if workspace else None
-        settings = load_config(paths, folder or Path.cwd(), file=config)
+        settings = load_config(paths, folder or here(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         grants = GrantFile(paths.state / "grants.json")
@@ -212,8 +213,9 @@ class App:
             redactor=self.redactor,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
+        shown = None if approver is None else RedactingApprover(approver, self.redactor.redact)
         async with Executor(
-            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            [kit, *sources], wiring=wiring, approver=shown, recorder=recorder, session=session,
             timeout_s=max(600.0, timeout or 0.0),
         ) as door:  # fmt: skip
             yield door
@@ -335,8 +337,8 @@ class App:
         rows = [r for r in self.store.runs(limit=-1) if r.id.startswith(run)]
         exact = [r for r in rows if r.id == run]
         if len(exact or rows) != 1:
-            found = "no run" if not rows else f"{len(rows)} runs"
-            raise ConfigError(f"{found} called {run!r}; see: pegboard runs")
+            found = f"{len(rows)} runs start with" if rows else "no run is called"
+            raise ConfigError(f"{found} {run!r}; see: pegboard runs")
         return (exact or rows)[0]
 
     def events(self, row: RunRow) -> list[Event]:
@@ -428,6 +430,10 @@ class OneCall:
         self._log = log
         self._events = MemoryRecorder(keep=None)
         self._run = new_id("run")
+
+    def tell(self, listener: Callable[[str], None]) -> None:
+        """Say by `listener` what goes wrong beside the call; see Executor.tell."""
+        self._door.tell = listener
 
     async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
         """What it would do; records nothing."""

@@ -9,9 +9,10 @@ from typing import Any, cast
 
 from pegboard.app.home import App
 from pegboard.cli.call import read_arguments
-from pegboard.cli.options import Options
-from pegboard.cli.show import complain, counted, paint, print_json, safe, say
+from pegboard.cli.options import Options, seconds_of
+from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.sanitise import visible
 
 
 def policy(
@@ -35,6 +36,7 @@ def policy(
 
 async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
     async with app.executor() as door:
+        door.tell = note_of
         shown = await door.explain(tool, arguments)
     if options.json:
         print_json(shown)
@@ -52,7 +54,7 @@ def _show(shown: dict[str, Any]) -> None:
     if shown["reason"]:
         say(f"because {safe(shown['reason'])}")
     for row in shown["effects"]:
-        say(f"\n{row['kind']} {safe(row['target'])}: {row['decision']} by {safe(row['rule'])}")
+        say(f"\n{row['kind']} {visible(row['target'])}: {row['decision']} by {safe(row['rule'])}")
         if row.get("reason"):
             say(f"  because {safe(row['reason'])}")
         silent: dict[str, int] = {}
@@ -76,7 +78,8 @@ async def _test(app: App, file: Path, options: Options) -> int:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read the policy test {file}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"cannot read the policy test {file}: {why}") from None
     cases = cast("list[dict[str, Any]]", table.get("case", []))
     if not cases:
         raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
@@ -104,7 +107,7 @@ async def _test(app: App, file: Path, options: Options) -> int:
 
 async def _diff(app: App, since: str, options: Options) -> int:
     """What the policy of now would have decided differently on recorded calls."""
-    rows = await app.policy_diff(_seconds(since))
+    rows = await app.policy_diff(seconds_of(since))
     if options.json:
         print_json(rows)
     else:
@@ -112,10 +115,3 @@ async def _diff(app: App, since: str, options: Options) -> int:
             say(f"{row['run']} {row['tool']}: {row['before']} -> {row['now']}  ({safe(row['rule'])})")
         say(f"{counted(len(rows), 'call')} of the last {since} would be decided differently")
     return 0
-
-
-def _seconds(text: str) -> float:
-    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
-    if unit is None or not text[:-1].isdigit():
-        raise BuildError(f"--since {text!r}: write a number and s, m, h or d, for example 7d")
-    return float(text[:-1]) * unit

@@ -11,16 +11,16 @@ from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.app.imports import import_file
+from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
 from pegboard.cli.run import EXIT
-from pegboard.cli.show import note, paint, print_json, safe, say, table
+from pegboard.cli.show import note, note_of, paint, print_event, print_json, safe, say, table
 from pegboard.core.approval import DenyAll
-from pegboard.core.codec import event_to_dict
 from pegboard.core.errors import BuildError
-from pegboard.core.events import Event, ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
+from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import fold
@@ -42,11 +42,11 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
             case "import" if run:
                 return _import(app, Path(run), options)
             case "show" | "export":
-                raise BuildError(f"pegboard runs {action} needs a run's id; see: pegboard runs")
+                raise BuildError(f"runs {action} needs a run's id; see: pegboard runs")
             case "import":
-                raise BuildError("pegboard runs import needs a file, as pegboard runs export writes it")
+                raise BuildError("runs import needs a file, as pegboard runs export writes it")
             case _:
-                raise BuildError(f"pegboard runs {action!r}: use list, show, resume, export or import")
+                raise BuildError(f"runs {action!r}: use list, show, resume, export or import")
 
 
 def _list(app: App, options: Options) -> int:
@@ -80,7 +80,7 @@ def _show(app: App, run: str, options: Options) -> int:
     progress = Progress()
     for event in app.each_event(row):
         if options.json:
-            print_json(event_to_dict(event))
+            print_event(event)
             continue
         match event:
             case RunStarted():
@@ -136,12 +136,13 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
             note(f"waits for {call.kind} {call.key}: pegboard approvals")
         return EXIT["suspended"]
     async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
+        door.tell = note_of
         agent = app.agent(door, model=model or row.model)
         opened = agent.model()
         if isinstance(opened, ScriptedModel):
             opened.skip(fold(events).turns)
         log = app.log(row.stream, run=row.id)
-        show = _print_event if options.json else Progress().show
+        show = print_event if options.json else Progress(redact=app.redactor.redact).show
         status = 0
         try:
             stream = agent.resume(
@@ -149,7 +150,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
                 events,
                 recorder=log,
                 answers=answers,
-                approver=None if nobody else approver,
+                approver=None if nobody else RedactingApprover(approver, app.redactor.redact),
                 spent_s=active_s(app.store.read(row.stream, run=row.id)),
             )
             async for event in stream:
@@ -166,16 +167,12 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
     return status
 
 
-def _print_event(event: Event) -> None:
-    print_json(event_to_dict(event))
-
-
 def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
     """The run's events as JSON lines, or as a test case that replays it."""
     row = app.run_row(run)
     if not pytest:
         for event in app.each_event(row):
-            print_json(event_to_dict(event))
+            print_event(event)
         return 0
     done = asyncio.run(export_pytest(app.session_events(row.stream), row.id))
     if options.json:

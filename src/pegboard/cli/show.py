@@ -11,7 +11,10 @@ from typing import Any, Final, TextIO
 
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
+from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
+from pegboard.core.events import Event
+from pegboard.core.sanitise import visible
 from pegboard.core.shaping import to_data
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
@@ -57,6 +60,11 @@ def print_json(value: Any) -> None:
     say(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
 
 
+def print_event(event: Event) -> None:
+    """One event of a run as a line of JSON."""
+    print_json(event_to_dict(event))
+
+
 def say(text: str = "") -> None:
     """A line on standard output."""
     LINE.clear()
@@ -69,6 +77,11 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def note_of(text: str) -> None:
+    """A sentence on standard error that a person should know, whatever it is part of."""
+    note(f"note: {safe(text)}")
+
+
 def complain(message: str, hint: str = "") -> None:
     """An error on standard error: what happened, then what to do."""
     note(paint(f"error: {safe(message)}", "red", stream=sys.stderr))
@@ -78,13 +91,13 @@ def complain(message: str, hint: str = "") -> None:
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(safe(str(e)) for e in effects) or "no effects"
+    return ", ".join(safe(visible(str(e))) for e in effects) or "no effects"
 
 
 def print_changes(changes: Iterable[Change], *, most_lines: int = 200) -> None:
     """The diffs, coloured where a person looks."""
     for change in changes:
-        lines = (change.diff or f"{change.kind} {change.path}").splitlines()
+        lines = (change.diff or f"{change.kind} {visible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = safe(line)

@@ -221,7 +221,10 @@ class Workspace:
     async def search(self, query: SearchQuery) -> Found:
         """See Files."""
         from pegboard.files.grep import search
+        from pegboard.files.textsearch import search_text
 
+        if query.text is not None:
+            return await _in_thread(lambda: search_text(query))
         root, relative, denied = self._place(query.path, folder=False)
         there = replace(query, path=relative)
         found = await _in_thread(lambda: search(root, there, denied=denied))
@@ -376,7 +379,7 @@ def _origin() -> Origin:
         context = current_context()
     except LookupError:
         return Origin()
-    return Origin(call_id=context.call_id, run=context.run, session=context.session)
+    return Origin(call_id=context.call_id, run=context.run, session=context.session, tool=context.tool)
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
