@@ -114,33 +114,13 @@ def run_client(base: list[str], revision: str, out: Path) -> str:
         client,
         "--requirements",
         revision,
+        # The suite starts all clients at once: on a small machine each has a fraction of it.
         "--timeout",
-        "60000",
+        "120000",
         "-o",
         str(out),
     ]
-    text = bounded(command)
-    # The suite starts all clients at once; on a small machine some run out of time. Those get a second go, alone.
-    for mark, name, _, _ in LINE.findall(text):
-        if mark == "✗" and name not in dict(UNSCORED.findall(text)):
-            again = [
-                *base,
-                "client",
-                "--command",
-                client,
-                "--scenario",
-                name,
-                "--spec-version",
-                revision,
-                "--timeout",
-                "60000",
-                "-o",
-                str(out),
-            ]
-            if "OVERALL: PASSED" in bounded(again, limit_s=90):
-                text = text.replace(f"✗ {name}:", f"✓ {name}:")
-                print(f"{name} passed alone")
-    return text
+    return bounded(command)
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ import httpx2
 from mcp.shared.auth import OAuthClientInformationFull
 
 from pegboard import AllowOnce, Executor
-from pegboard.mcp.auth import FileTokens, interactive_auth
+from pegboard.mcp.auth import FileTokens, interactive_auth, own_auth
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
 from pegboard.ports.people import Question
@@ -91,6 +91,21 @@ async def talk(url: str, auth: Any) -> None:
         await server.aclose()
 
 
+async def own_login(url: str) -> dict[str, str]:
+    """The suite's client, as settings would name it; the issuer is whom its server names, since ports change."""
+    parts = urlsplit(url)
+    where = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        issuer = (await http.get(where)).json()["authorization_servers"][0]
+    key = CONTEXT.get("private_key_pem")
+    secret = (
+        {"private_key": key, "algorithm": CONTEXT["signing_algorithm"]}
+        if key
+        else {"client_secret": CONTEXT["client_secret"]}
+    )
+    return {"client_id": CONTEXT["client_id"], "issuer": issuer, **secret}
+
+
 async def main() -> None:
     url = sys.argv[-1]
     if not SCENARIO.startswith("auth/"):
@@ -98,6 +113,9 @@ async def main() -> None:
         return
     with TemporaryDirectory() as folder:
         tokens = FileTokens(Path(folder) / "tokens.json")
+        if "client-credentials" in SCENARIO:
+            await talk(url, own_auth(url, tokens, await own_login(url)))
+            return
         if CONTEXT.get("client_id"):
             await tokens.set_client_info(
                 OAuthClientInformationFull(

@@ -17,7 +17,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep what each run records; behind the test replay it from its stored form and validate it."""
     from pegboard.app.agent import Agent
 
-    kept: list[list[Event]] = []
+    kept: list[tuple[list[Event], Any]] = []
     alone = Agent._alone
 
     async def watched(self: Agent, task: str, tee: Any, *rest: Any) -> Any:
@@ -25,16 +25,17 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         try:
             return await alone(self, task, tee, *rest)
         finally:
-            kept.append([*before, *tee.mine])
+            kept.append(([*before, *tee.mine], self))
 
     monkeypatch.setattr(Agent, "_alone", watched)
     yield
-    for events in kept:
-        again(events)
+    for events, agent in kept:
+        again(events, agent)
 
 
-def again(events: list[Event]) -> None:
-    """The last run of some events, replayed and validated."""
+def again(events: list[Event], agent: Any = None) -> None:
+    """The last run of some events, replayed and validated; its calls are planned and decided again."""
+    from pegboard.runtime.replanning import Replanner
     from pegboard.runtime.replay import replay
     from pegboard.runtime.transcripts import closing, fold
     from tests.runtime.transcripts import valid
@@ -47,6 +48,17 @@ def again(events: list[Event]) -> None:
     valid([*history.messages, *([closing(history)] if history.open_calls else [])])
     loop = asyncio.new_event_loop()
     try:
-        loop.run_until_complete(replay(stored, started[-1].run))
+        detail = started[-1].detail
+        planner = None
+        if agent is not None:
+            availability = getattr(agent._offer, "__self__", None)
+            planner = Replanner(
+                pipeline=agent.executor.pipeline,
+                offers=None if availability is None else availability.allows,
+                policy=detail.get("policy", {}).get("revision", ""),
+                then=detail.get("workspace") or None,
+                workspace=agent.executor.context.workspace,
+            )
+        loop.run_until_complete(replay(stored, started[-1].run, planner=planner))
     finally:
         loop.close()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SuspendAll,
         Waiting,
     )
+    from pegboard.core.artifact import NewArtifact
     from pegboard.core.call import ToolCall, ValidCall
     from pegboard.core.content import Audio, File, Image, Text
     from pegboard.core.context import Context, current_context
@@ -55,6 +56,7 @@ _WHERE = {
         "AllowOnce", "ApprovalRequest", "Approved", "CallbackApprover", "DenyAll", "Refused", "SuspendAll",
         "Waiting",
     ),
+    "core.artifact": ("NewArtifact",),
     "core.call": ("ToolCall", "ValidCall"),
     "core.content": ("Audio", "File", "Image", "Text"),
     "core.context": ("Context", "current_context"),
@@ -99,6 +101,7 @@ __all__ = [
     "Limits",
     "MCPServer",
     "ModelError",
+    "NewArtifact",
     "PegboardError",
     "Plan",
     "Policy",

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pegboard.app.executor import Executor
+from pegboard.artifacts.keeping import ArtifactKeeper
 from pegboard.artifacts.replace import replace_once
 from pegboard.artifacts.versions import StoredArtifacts
+from pegboard.core.artifact import NewArtifact
 from pegboard.core.call import ToolCall
+from pegboard.core.content import Image
 from pegboard.core.context import Context
-from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge
+from pegboard.core.effects import PURE
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge, Unsupported
 from pegboard.core.events import CallUpdate, MemoryRecorder
 from pegboard.core.pipeline import Pipeline
 from pegboard.core.result import ToolResult
+from pegboard.core.tool import tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.documents.child import DocumentReader
+from pegboard.mcp.resources import ArtifactResources
 from pegboard.ports.artifacts import Artifacts
+from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.store import Store
 from pegboard.store.memory import MemoryStore
@@ -25,6 +36,7 @@ from pegboard.store.sqlite import SqliteStore
 from pegboard.tools.create_artifact import create_artifact
 from pegboard.tools.export_artifact import export_artifact
 from pegboard.tools.grep_artifact import grep_artifact
+from pegboard.tools.import_artifact import import_artifact
 from pegboard.tools.list_artifacts import list_artifacts
 from pegboard.tools.read_artifact import read_artifact
 from pegboard.tools.rewrite_artifact import rewrite_artifact
@@ -35,7 +47,7 @@ from tests.ledger import owes
 KIT = Toolkit(
     [
         create_artifact, read_artifact, update_artifact, rewrite_artifact, list_artifacts, grep_artifact,
-        export_artifact,
+        export_artifact, import_artifact,
     ]
 )  # fmt: skip
 
@@ -239,7 +251,7 @@ async def test_the_tools_do_it_all_without_asking(store: Store) -> None:
     assert "Expected: The quikc brown fox jumps\nMatched: The quick brown fox jumps" in str(fuzzy)
     assert exact.data["version"] == 3
     assert str(whole) == "Rewrote artifact 'p' (version 4)"
-    assert str(shown) == "# Plan\n\n[lines 1-1 of 5; go on with offset=2]"
+    assert str(shown) == "# Plan\n[lines 1-1 of 4; offset=2 goes on]"
     assert str(past) == "(the artifact has 2 lines)"
     assert "+new" in str(diff)
     assert str(same) == "(no difference)"
@@ -273,3 +285,184 @@ async def test_an_artifact_becomes_a_file_by_a_plan_that_can_be_shown(store: Sto
     assert files.data == {"plan.md": TEXT.encode()}
     assert str(done) == f"Exported artifact 'p' (version 1) to plan.md: {len(TEXT)} bytes"
     assert again.ok
+
+
+# ---- pictures, paging, search (K-76) -----------------------------------------------------------
+
+
+def png(width: int, height: int) -> bytes:
+    import PIL.Image
+
+    out = io.BytesIO()
+    PIL.Image.new("RGB", (width, height), "red").save(out, "PNG")
+    return out.getvalue()
+
+
+@owes("K-76")
+async def test_a_picture_is_an_artifact_with_versions_like_any_other(artifacts: StoredArtifacts) -> None:
+    first, second = png(4, 3), png(5, 3)
+    await artifacts.create("logo", title="Logo", content=first, content_type="image/png")
+    await artifacts.rewrite("logo", content=second)
+
+    assert (await artifacts.read("logo", 1)).data == first
+    assert (await artifacts.read("logo")).data == (await artifacts.read("logo")).raw == second
+    assert (
+        await artifacts.diff("logo", 1, 2)
+        == f"Binary file logo differs: {len(first)} bytes -> {len(second)} bytes\n"
+    )
+    assert await artifacts.grep("PNG") == []
+    with pytest.raises(Unsupported, match="image/png"):
+        await artifacts.update("logo", old="PNG", new="x")
+
+
+@owes("K-76")
+async def test_a_picture_is_shown_small_enough_exported_whole_and_offered_as_a_resource(
+    artifacts: StoredArtifacts,
+) -> None:
+    large, files = png(3000, 10), MemoryFiles()
+    await artifacts.create("logo", title="Logo", content=large, content_type="image/png")
+    await artifacts.create("bin", title="B", content=b"\0\1", content_type="application/zip")
+    await artifacts.create("odd", title="O", content=b"no picture", content_type="image/png")
+    ports = {Artifacts: artifacts, Files: files, Documents: DocumentReader()}
+
+    async def ask(name: str, **arguments: Any) -> ToolResult:
+        return await Pipeline(KIT, provide=ports).call(ToolCall("1", name, arguments), Context(session="s"))
+
+    shown = await ask("read_artifact", id="logo")
+    plain = await call(artifacts, "read_artifact", id="logo")
+    other = await ask("read_artifact", id="bin")
+    odd = await ask("read_artifact", id="odd")
+    exported = await ask("export_artifact", id="logo", path="logo.png")
+    offered = await ArtifactResources(artifacts, lambda text: text).read("artifact:///logo")
+
+    picture = shown.content[1]
+    assert isinstance(picture, Image)
+    assert str(shown).startswith("[PNG picture, 3000 x 10 pixels")
+    assert "shown at 1568 x 5" in str(shown)
+    assert plain.content[1] == Image(data=large, mime_type="image/png", label="Logo")
+    assert str(other) == "[application/zip, 2 bytes; export_artifact writes it to a file]"
+    assert "the picture is damaged" in str(odd)
+    assert exported.ok and files.data["logo.png"] == large
+    assert offered == [
+        {"uri": "artifact:///logo", "mimeType": "image/png", "blob": base64.b64encode(large).decode()}
+    ]
+
+
+@owes("K-76")
+async def test_a_file_becomes_an_artifact_as_text_or_as_its_bytes(artifacts: StoredArtifacts) -> None:
+    files = MemoryFiles(
+        {"notes.md": "# hi\n", "old.txt": "caf\xe9\n".encode("latin-1"), "d/p.png": png(2, 2)}
+    )
+    door = Pipeline(KIT, provide={Artifacts: artifacts, Files: files})
+
+    async def take(path: str, id: str) -> ToolResult:
+        arguments = {"path": path, "id": id}
+        return await door.call(ToolCall("1", "import_artifact", arguments), Context(session="s"))
+
+    note, old, picture, again = (
+        await take("notes.md", "n"), await take("old.txt", "o"), await take("d/p.png", "p"), await take("notes.md", "n")
+    )  # fmt: skip
+
+    assert str(note) == "Imported notes.md as artifact 'n' (version 1, markdown, 5 bytes)"
+    assert (await artifacts.read("o")).content == "caf\xe9\n" and old.data["content_type"] == "text/plain"
+    stored = await artifacts.read("p")
+    assert (stored.data, stored.content_type, stored.title) == (png(2, 2), "image/png", "p.png")
+    assert picture.data["bytes"] == len(png(2, 2))
+    assert again.error is not None and again.error.code == "conflict"
+
+
+@owes("K-76")
+async def test_the_pages_of_a_long_artifact_are_the_whole_of_it(artifacts: StoredArtifacts) -> None:
+    text = "".join(f"line {n} " + "x" * 80 + "\n" for n in range(1, 301))
+    await artifacts.create("long", title="Long", content=text)
+
+    parts, offset = [], 1
+    for _ in range(20):
+        page = await call(artifacts, "read_artifact", id="long", offset=offset)
+        parts.append(
+            "".join(line + "\n" for line in str(page).splitlines() if not line.startswith("[lines "))
+        )
+        assert len(str(page)) <= 10_000
+        offset = page.data["last"] + 1
+        if "goes on]" not in str(page):
+            break
+
+    assert "".join(parts) == text
+    assert str(await call(artifacts, "read_artifact", id="long", offset=-1)) == text.splitlines(True)[-1]
+    assert (await call(artifacts, "read_artifact", id="long", offset=0)).error is not None
+
+
+@owes("K-76")
+async def test_grep_goes_on_by_pages_and_takes_regular_expressions(artifacts: StoredArtifacts) -> None:
+    await artifacts.create("a", title="", content="x1\ny\nx2\nx3\n")
+    await artifacts.create("b", title="", content="X4\n")
+    await artifacts.create("p", title="", content=b"x5\0", content_type="image/png")
+
+    first = await call(artifacts, "grep_artifact", pattern="x", limit=2)
+    rest = await call(artifacts, "grep_artifact", pattern="x", limit=2, offset=2)
+    beyond = await call(artifacts, "grep_artifact", pattern="x", offset=9)
+    regex = await call(artifacts, "grep_artifact", pattern=r"x[23]$", regex=True)
+    one = await call(artifacts, "grep_artifact", pattern=r"x.", regex=True, id="a", limit=1)
+    alone = await Pipeline(Toolkit([grep_artifact]), provide={Artifacts: artifacts}).call(
+        ToolCall("1", "grep_artifact", {"pattern": "x", "regex": True}), Context(session="s")
+    )
+
+    assert str(first) == "a:1: x1\na:3: x2\n[lines 1-2; more exist: offset=2 goes on]"
+    assert str(rest) == "a:4: x3"
+    assert str(beyond) == "Nothing beyond 9."
+    assert [(hit["id"], hit["line"]) for hit in regex.data] == [("a", 3), ("a", 4)]
+    assert str(one) == "a:1: x1\n[lines 1-1; more exist: offset=1 goes on]"
+    assert alone.error is not None and alone.error.code == "unavailable"
+
+
+# ---- output that a tool declares (K-77) --------------------------------------------------------
+
+
+@owes("K-77")
+async def test_declared_output_is_a_new_artifact_or_the_next_version_of_one(store: Store) -> None:
+    artifacts = StoredArtifacts(store, session=lambda: "s")
+    keeper = ArtifactKeeper(artifacts)
+    await artifacts.create("chart-1", title="", content="taken")
+
+    unnamed = await asyncio.gather(
+        *(keeper.keep(NewArtifact(content=png(n, 1)), name="chart") for n in (1, 2))
+    )
+    kinds = [
+        (await keeper.keep(NewArtifact(content=content), name="f")).content_type
+        for content in ("# text", b"\xff\xd8\xff\xe0", b"RIFF0000WEBPVP8 ", b"%PDF-1.7", b"\0")
+    ]
+    first = await keeper.keep(NewArtifact(content="one", id="r", title="Report"), name="chart")
+    second = await keeper.keep(NewArtifact(content="two", id="r"), name="chart")
+
+    assert sorted(kept.id for kept in unnamed) == ["chart-2", "chart-3"]
+    assert kinds == ["markdown", "image/jpeg", "image/webp", "application/pdf", "application/octet-stream"]
+    assert (first.version, second.version) == (1, 2)
+    newest = await artifacts.read("r")
+    assert (newest.title, newest.content, newest.update_type) == ("Report", "two", "rewrite")
+
+
+@owes("K-77")
+async def test_a_toolkit_without_artifact_tools_keeps_declared_output_too(tmp_path: Path) -> None:
+    @tool(effects=PURE)
+    async def draw() -> NewArtifact:
+        """Draw."""
+        return NewArtifact(content=png(2, 2))
+
+    async with Executor([draw]) as door:
+        first, second = await door.call("draw", {}), await door.call("draw", {})
+
+    assert [r.metadata["artifacts"][0]["id"] for r in (first, second)] == ["draw-1", "draw-2"]
+
+
+@owes("K-77")
+async def test_one_artifact_that_a_tool_declared_is_read_by_the_artifact_tools() -> None:
+    @tool(effects=PURE)
+    async def draw() -> ToolResult:
+        """Draw."""
+        return ToolResult(artifacts=(NewArtifact(content="# Sales", id="sales"),))
+
+    async with Executor(Toolkit([draw, read_artifact, list_artifacts])) as door:
+        await door.call("draw", {})
+        shown = await door.call("read_artifact", {"id": "sales"})
+
+    assert str(shown) == "# Sales"

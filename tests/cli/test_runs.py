@@ -251,6 +251,45 @@ def test_two_runs_are_compared_and_a_run_is_exported(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+@owes("G-03", "G-08")
+def test_a_run_is_compared_with_what_the_rules_of_now_would_make_of_it(shell: Shell) -> None:
+    (shell.work / "a.txt").write_text("hello\n")
+    calls = [{"name": "read_file", "arguments": {"path": "a.txt"}}, write("b.txt", "x"), {"name": "nope"}]
+    made = shell.task(shell.script({"calls": calls}, {"text": "done"}), on_ask="deny")[1]["run"]
+    rules = shell.home / "rules.toml"
+    rules.write_text('rules = ["deny read:*.txt reason=not today"]\n')
+
+    def replayed(*, policy: Path | None = None, **more: Any) -> tuple[int, dict[str, Any]]:
+        options = Options(workspace=more.pop("workspace", None), policy=policy, json=True)
+        status, rows = shell.run(
+            lambda: replay_run(made, live_model=None, against=None, options=options, **more)
+        )
+        return status, rows[0]
+
+    status, exact = replayed()
+    assert (status, exact["same"], exact["planned"], exact["untold"]) == (0, True, 3, [])
+    status, same = replayed(now=True)
+    assert (status, same["same"], same["diff"]) == (0, True, [])
+    status, other = replayed(now=True, policy=rules)
+    assert (status, other["same"]) == (1, False)
+    assert any(
+        line.startswith("+  decision: deny, deny read:*.txt") and "not today" in line
+        for line in other["diff"]
+    )
+    assert "+  read_file -> permission_denied" in other["diff"]
+    assert not (shell.work / "b.txt").exists()
+
+    # Elsewhere its files are not: said, and not guessed at.
+    shell.work.rename(shell.home / "moved")
+    status, exact = replayed()
+    assert (status, exact["same"], exact["planned"]) == (0, True, 0)
+    with pytest.raises(BuildError, match="not there any more"):
+        replayed(now=True)
+    status, there = replayed(workspace=shell.home / "moved")
+    assert (status, there["planned"], len(there["untold"])) == (0, 1, 2)
+
+
+@pytest.mark.slow
 @owes("G-21")
 def test_usage_counts_models_and_tools(shell: Shell) -> None:
     (shell.work / "a.txt").write_text("hello\n")

@@ -118,13 +118,18 @@ class MemoryFiles:
 
     async def search(self, query: SearchQuery) -> Found:
         pattern = re.compile(re.escape(query.pattern) if query.fixed_strings else query.pattern)
+        texts = {path: self.data[path].decode(errors="replace") for path in sorted(self.data)}
+        if query.text is not None:
+            texts = {query.path: query.text}
         hits = [
             Match(path=path, line=number, text=line)
-            for path in sorted(self.data)
-            for number, line in enumerate(self.data[path].decode(errors="replace").splitlines(), 1)
+            for path, text in texts.items()
+            for number, line in enumerate(text.splitlines(), 1)
             if pattern.search(line)
         ]
-        return Found(matches=tuple(hits[: query.limit]), total=len(hits), searched=len(self.data))
+        shown = hits[query.offset : query.offset + query.limit]
+        more = len(hits) > query.offset + query.limit
+        return Found(matches=tuple(shown), total=len(hits), truncated=more, searched=len(texts))
 
     async def propose(self, wanted: Sequence[Wanted]) -> ChangeSet:
         after = dict(self.data)

@@ -646,7 +646,9 @@ async def test_a_run_that_nobody_knows_is_refused_and_a_suspended_take_up_stays_
 async def test_a_denied_call_that_was_cut_off_is_asked_again_and_not_called_unknown() -> None:
     start = RunStarted(run="r", session="s", agent="main", model="m", task="t")
     replied = ModelReplied(AssistantMessage(content=(ToolCall("c", "act", '{"what": "a"}'),), stop="tools"))
-    denied = CallStarted(call_id="c", tool="act", arguments={}, decision="deny")
+    denied = CallStarted(
+        call_id="c", tool="act", arguments={"what": "a"}, effects=(Effect("send", "lamp"),), decision="deny"
+    )
     log: list[str] = []
     one, _ = agent({"text": "ok"}, tools=[acting(log)], mode="full")
 

@@ -489,3 +489,35 @@ def test_re_indented_lines_say_the_same_as_the_new_text(old: list[str], new: lis
 
     expected = "\n".join("\t" * depth + line if line else line for line in new)
     assert done == f"START\n{expected}\nEND\n"
+
+
+# ---- what hosts and models send along ---------------------------------------------------------
+
+MARK = "\ufeff"
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("new", ["bye", MARK + "bye"])
+def test_a_byte_order_mark_that_is_sent_along_stays_where_it_is(codec: str, new: str) -> None:
+    done = edit("hello\nworld\n".encode(codec), MARK + "hello", new)
+
+    assert done.data == "bye\nworld\n".encode(codec)
+
+
+def test_a_byte_order_mark_alone_is_no_text_to_replace() -> None:
+    with pytest.raises(InvalidArguments, match="old_string is empty"):
+        edit("hello\n".encode("utf-8-sig"), MARK, "x")
+
+
+@owes("edit-32")
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("     1\ta\n     2\tb", "     1\tA\n     2\tb", "A\nb\nc\n"),
+        ("     1→a\n     2→b", "     1→a\nnew\n     2→b", "a\nnew\nb\nc\n"),
+        ("     2→b", "     2→B\n     3→more", "a\nB\nmore\nc\n"),
+        ("     2\tb", "7\tseven\nrest", "a\n7\tseven\nrest\nc\n"),
+    ],
+)
+def test_line_numbers_pasted_into_both_texts_reach_no_file(old: str, new: str, wanted: str) -> None:
+    assert after("a\nb\nc\n", old, new) == wanted

@@ -286,7 +286,7 @@ def test_a_seek_line_may_be_the_first_line_of_its_hunk() -> None:
 
 
 def test_a_seek_line_that_is_not_there_is_named() -> None:
-    with pytest.raises(NotFound, match="hunk 1: no line 'class Q:' after line 0"):
+    with pytest.raises(NotFound, match="hunk 1: no line 'class Q:'"):
         apply({"f": "class A:\n"}, envelope("*** Update File: f", "@@ class Q:", "+x"))
 
 
@@ -521,7 +521,7 @@ def test_text_behind_the_numbers_is_decoration() -> None:
 @pytest.mark.parametrize(
     ("patch", "error", "why"),
     [
-        ("diff --git a/f b/f\ncopy from f\ncopy to g\n", Unsupported, "copies"),
+        ("diff --git a/f b/f\ncopy from f\n", BadPatch, "needs both"),
         ("diff --git a/f b/f\nGIT binary patch\n", Unsupported, "binary"),
         ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", Unsupported, "binary"),
         ("diff --git a/f b/f\nindex 1..2\n", BadPatch, "has no hunk"),
@@ -645,3 +645,143 @@ def test_a_removed_line_of_one_dash_is_still_one() -> None:
 def test_links_and_submodules_are_not_made_into_text_files(header: str) -> None:
     with pytest.raises(Unsupported, match=r"symbolic link|submodule"):
         read_patch(f"diff --git a/l b/l\n{header}--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+target\n")
+
+
+# ---- files that git copies and that change names ----------------------------------------------
+
+COPY = "diff --git a/a b/c\nsimilarity index 80%\ncopy from a\ncopy to c\n"
+HUNK = "--- a/a\n+++ b/c\n@@ -1,2 +1,2 @@\n x\n-y\n+z\n"
+
+
+def renamed(old: str, new: str) -> str:
+    return f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+
+
+@owes("M-56")
+def test_a_copy_is_a_new_file_with_the_old_ones_mode() -> None:
+    done = patched({"a": b"x\ny\n"}, COPY + HUNK)
+
+    assert done.wanted == (Write(path="c", data=b"x\nz\n", like="a"),)
+    assert done.summary == ("C a -> c",)
+    assert paths_of(read_patch(COPY)) == ["a", "c"]
+    with pytest.raises(Conflict, match="c exists already"):
+        patched({"a": b"x\n", "c": b""}, COPY)
+    with pytest.raises(NotFound, match="would copy"):
+        patched({}, COPY)
+    with pytest.raises(BadPatch, match="changes nothing"):
+        patched({"a": b"x\n"}, COPY + "--- a/a\n+++ b/c\n@@ -1 +1 @@\n x\n")
+
+
+@owes("M-56")
+def test_a_copy_and_a_rename_are_of_the_file_before_the_patch() -> None:
+    moved = renamed("a", "b") + "--- a/a\n+++ b/b\n@@ -1,2 +1,2 @@\n-x\n+X\n y\n"
+
+    assert apply({"a": "x\ny\n"}, moved + COPY) == {"b": b"X\ny\n", "c": b"x\ny\n"}
+    assert apply({"a": "x\ny\n"}, COPY + moved) == {"b": b"X\ny\n", "c": b"x\ny\n"}
+
+
+@owes("M-56")
+def test_two_files_change_names_and_three_move_on() -> None:
+    assert apply({"a": "A", "b": "B"}, renamed("a", "b") + renamed("b", "a")) == {"a": b"B", "b": b"A"}
+    assert apply({"a": "A", "b": "B"}, renamed("a", "b") + renamed("b", "c")) == {"b": b"A", "c": b"B"}
+    with pytest.raises(Conflict, match="b exists already"):
+        apply({"a": "A", "b": "B"}, renamed("a", "b"))
+    with pytest.raises(Conflict, match="c exists already"):
+        apply({"a": "A", "b": "B"}, renamed("a", "c") + renamed("b", "c"))
+
+
+@owes("patch-06")
+def test_an_empty_file_that_is_replaced_is_named_too() -> None:
+    done = patched({"a": b""}, envelope("*** Add File: a", "+x"), PatchRules(overwrite=True))
+
+    assert done.summary == ("A a (replacing the file that was there, 0 bytes)",)
+    assert done.replaced == ("a",)
+
+
+def test_a_file_that_the_patch_itself_made_is_no_replaced_one() -> None:
+    twice = envelope("*** Add File: a", "+x", "*** Add File: a", "+y")
+
+    assert patched({}, twice, PatchRules(overwrite=True)).replaced == ()
+    with pytest.raises(Conflict):
+        patched({}, twice)
+
+
+# ---- forms that models and programs send ------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["--- f.orig\t2024-01-01\n+++ f\t2024-01-02", "--- old/f\n+++ new/f"])
+def test_a_plain_diff_of_two_versions_changes_the_file_that_is_there(header: str) -> None:
+    done = patched({"f": b"1\n"}, f"{header}\n@@ -1 +1 @@\n-1\n+2\n")
+
+    assert done.wanted == (Write(path="f", data=b"2\n", expected_sha256=done.wanted[0].expected_sha256),)  # type: ignore[union-attr]
+
+
+def test_a_version_that_lies_elsewhere_is_not_looked_at() -> None:
+    patch = read_patch("--- /tmp/f\n+++ f\n@@ -1 +1 @@\n-1\n+2\n")
+
+    assert paths_of(patch) == ["f"]
+
+
+def test_a_deleted_file_below_a_folder_that_looks_like_a_prefix_is_found() -> None:
+    patch = "diff --git b/n b/n\ndeleted file mode 100644\n--- b/n\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+
+    assert apply({"b/n": "x\n"}, patch) == {}
+
+
+@pytest.mark.parametrize("name", ['"my file"', "`my file`", "'my file'"])
+def test_quotes_around_a_path_are_no_part_of_it(name: str) -> None:
+    patch = envelope(f"*** Update File: {name}", f"*** Move to: {name[0]}new{name[0]}", "@@", "-1", "+2")
+
+    assert apply({"my file": "1\n"}, patch) == {"new": b"2\n"}
+
+
+@pytest.mark.parametrize("before", ["cat <<'EOF' | apply_patch", "  cat << EOF | applypatch"])
+def test_a_pipe_in_front_is_no_part_of_the_patch(before: str) -> None:
+    patch = f"{before}\n{envelope('*** Update File: f', '@@', '-1', '+2')}EOF\n"
+
+    assert apply({"f": "1\n"}, patch) == {"f": b"2\n"}
+
+
+def test_a_patch_that_is_indented_as_a_whole_is_read_without() -> None:
+    inside = envelope("*** Update File: f", "@@", "-  1", "+  2")
+    indented = "".join("    " + line + "\n" for line in inside.splitlines())
+
+    assert apply({"f": "  1\n"}, indented) == {"f": b"  2\n"}
+
+
+def test_one_file_of_two_parts_counts_once() -> None:
+    twice = envelope("*** Update File: f", "@@", "-1", "+one", "*** Update File: f", "@@", "-3", "+three")
+
+    assert patched({"f": b"1\n2\n3\n"}, twice).summary == ("M f",)
+
+
+# ---- line ends that a diff shows --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "diff", "after"),
+    [
+        (b"a\r\nb\r\n", " a\r\n-b\r\n+c\r\n", b"a\r\nc\r\n"),
+        (b"a\r\nb\r\n", " a\r\n-b\r\n+b\n", b"a\r\nb\n"),
+        (b"a\r\nb\r\n", " a\n-b\n+c\n+d\n", b"a\r\nc\r\nd\r\n"),
+        (b"a\nb\n", " a\n-b\n+c\r\n", b"a\nc\r\n"),
+        (b"a\r\nb", " a\r\n-b\n\\ No newline at end of file\n+b\r\n\\ No newline at end of file\n", b"a\r\nb\r"),
+        (b"a\rb", "-a\rb\n\\ No newline at end of file\n+c\n", b"c\n"),
+    ],
+)  # fmt: skip
+def test_a_diff_that_shows_returns_means_them_and_one_that_shows_none_does_not(
+    before: bytes, diff: str, after: bytes
+) -> None:
+    old, new = (sum(line[0] in signs for line in diff.split("\n") if line) for signs in (" -", " +"))
+
+    assert apply({"f": before}, f"--- a/f\n+++ b/f\n@@ -1,{old} +1,{new} @@\n{diff}") == {"f": after}
+
+
+def test_a_new_file_of_a_diff_has_the_line_ends_that_it_shows() -> None:
+    assert apply({}, "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\r\n+b\n") == {"f": b"a\r\nb\n"}
+
+
+def test_a_diff_that_came_with_returns_throughout_says_nothing_of_the_file() -> None:
+    diff = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n".replace("\n", "\r\n")
+
+    assert apply({"f": "a\nb\n"}, diff) == {"f": b"a\nc\n"}

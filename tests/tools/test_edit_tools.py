@@ -24,6 +24,7 @@ from pegboard.tools.edit_file import Replacement, edit_file
 from pegboard.tools.write_file import write_file
 from tests.fakes.files import MemoryFiles
 from tests.ledger import owes
+from tests.textedit.cases import patch_corpus
 
 KIT = Toolkit([write_file, edit_file, delete_file, apply_patch])
 
@@ -193,17 +194,54 @@ async def test_a_patch_changes_all_its_files_at_once() -> None:
     assert len(files.commits) == 1
 
 
-async def test_a_patch_may_overwrite_only_with_leave() -> None:
+@owes("patch-05", "patch-06")
+@pytest.mark.parametrize(
+    "part", ["*** Add File: m\n+2", "*** Update File: a\n*** Move to: m\n@@\n-1\n+2"], ids=["add", "move"]
+)
+async def test_a_patch_that_puts_a_file_in_place_of_one_asks_and_says_so(part: str) -> None:
+    patch = f"*** Begin Patch\n{part}\n*** End Patch"
+    before: dict[str, str | bytes] = {"m": "precious\n", "a": "1\n"}
+    files = [MemoryFiles(before) for _ in range(4)]
+
+    nobody = await call(files[0], "apply_patch", {"patch": patch})
+    meant_not = await call(files[1], "apply_patch", {"patch": patch, "overwrite": False})
+    asked = await call(files[2], "apply_patch", {"patch": patch}, approver=AllowOnce())
+    full = await call(files[3], "apply_patch", {"patch": patch}, policy=Policy(mode="full"))
+
+    assert nobody.error is not None and nobody.error.code == "permission_denied"
+    assert "m exists, and the patch replaces it" in str(nobody)
+    assert meant_not.error is not None and meant_not.error.code == "conflict"
+    assert files[0].data == files[1].data == {"m": b"precious\n", "a": b"1\n"}
+    for done, after in ((asked, files[2]), (full, files[3])):
+        assert "(replacing the file that was there, 9 bytes)" in str(done)
+        assert after.data["m"] == b"2\n"
+
+
+@owes("M-56", "patch-05")
+async def test_a_patch_that_says_that_it_overwrites_asks_no_more_than_a_write() -> None:
     files = MemoryFiles({"m": "1\n"})
     patch = "*** Begin Patch\n*** Add File: m\n+2\n*** End Patch"
 
-    refused = await call(files, "apply_patch", {"patch": patch})
     done = await call(files, "apply_patch", {"patch": patch, "overwrite": True})
 
-    assert refused.error is not None
-    assert refused.error.code == "conflict"
     assert done.ok
     assert files.data == {"m": b"2\n"}
+
+
+SCENARIOS = patch_corpus()
+HALF_DONE = "015_failure_after_partial_success_leaves_changes"
+
+
+@owes("M-56", "K-39")
+@pytest.mark.parametrize("row", SCENARIOS.values(), ids=lambda row: row["id"])
+async def test_a_scenario_through_the_tool_with_a_person_who_says_yes(row: dict[str, Any]) -> None:
+    files = MemoryFiles(dict(row["files_before"]))
+
+    await call(files, "apply_patch", {"patch": row["patch"]}, approver=AllowOnce())
+
+    # All or none: what came before a failing file does not stay (docs/decisions/0030).
+    after = row["files_before"] if row["id"] == HALF_DONE else row["files_after"]
+    assert {path: data.decode() for path, data in files.data.items()} == after
 
 
 async def test_a_patch_that_did_not_fit_exactly_says_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -207,3 +208,20 @@ async def test_a_name_that_is_no_utf_8_is_found_and_read_under_the_name_given(fi
     assert str(await grep("needle", name, files=files)) == f"{name}:1:needle"
     # A file whose name holds those four characters is itself.
     assert str(await read_file(r"odd\xff.txt", files=files)) == "     1→as it stands"
+
+
+@owes("search-17", "K-48")
+async def test_a_spilled_result_is_searched_with_every_option_and_within_bounds(files: Workspace) -> None:
+    spills = MemorySpills(x="one\ntwo\nthree\n" + "a" * 40 + "b\n")
+
+    context = str(await grep("two", "spill:x", context=1, files=files, spills=spills))
+    count = str(await grep("t", "spill:x", mode="count", files=files, spills=spills))
+    lines = str(await grep("one.two", "spill:x", multiline=True, files=files, spills=spills))
+    begun = time.monotonic()
+    endless = str(await grep("(?=(a+)+$)x", "spill:x", files=files, spills=spills))
+
+    assert context == "spill:x-1-one\nspill:x:2:two\nspill:x-3-three"
+    assert count == "spill:x:2"
+    assert lines == "spill:x:1:one\nspill:x:2:two"
+    assert time.monotonic() - begun < 10
+    assert "backtracks too long" in endless

@@ -326,6 +326,7 @@ class Agent:
             offer=self._offer,
             answers={} if given is None else given.answers,
             unpaid=self._unpaid(state.id, state.session),
+            policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
         )
         context = replace(self.executor.context, model=model.name)
         listener = self._follow(replace(context, run=state.id, session=state.session))

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pegboard.app.keeping import LateKeeper, artifacts_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
 from pegboard.core.approval import Waiting
+from pegboard.core.artifact import KEEPER
 from pegboard.core.budgets import Meter
 from pegboard.core.effects import Effect
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
@@ -21,12 +23,10 @@ from pegboard.core.safeguards import Safeguards
 from pegboard.core.sanitise import clean
 from pegboard.core.shaping import Shaper, Spills
 from pegboard.core.taint import Taints
-from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.store import Store
-from pegboard.store.memory import MemoryStore
 from pegboard.store.provenance import StoredAccounts, StoredNovelty, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
@@ -78,9 +78,8 @@ def assemble(
 
         provided.setdefault(Documents, DocumentReader())
     if "Artifacts" in needs:
-        from pegboard.artifacts.versions import StoredArtifacts
-
-        provided.setdefault(Artifacts, StoredArtifacts(MemoryStore() if store is None else store()))
+        artifacts_of(provided, store)
+    provided[KEEPER] = LateKeeper(provided, store)
     if "People" in needs:
         provided.setdefault(People, NobodyThere())
     if needs & {"Files", "paths"}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -164,14 +164,14 @@ class Executor:
         """The last events, where the recorder keeps them."""
         return tuple(getattr(self.pipeline.recorder, "events", ()))
 
-    async def call(
+    def call(
         self,
         name: str,
         arguments: str | Mapping[str, Any] | None = None,
         *,
         id: str | None = None,
         raise_errors: bool = False,
-    ) -> ToolResult:
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call one tool; the result says whether it worked.
 
         Args:
@@ -180,9 +180,16 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
+        call = ToolCall(id, name, arguments)
+        if self._sources or raise_errors:
+            return self._call(call, raise_errors=raise_errors)
+        # The pipeline's own coroutine: one more around it would stand on the path of every call.
+        return self.pipeline.call(call, self.context)
+
+    async def _call(self, call: ToolCall, *, raise_errors: bool) -> ToolResult:
         if self._sources:
-            await self.ready(name)
-        result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
+            await self.ready(call.name)
+        result = await self.pipeline.call(call, self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
                 raise ToolExecutionDenied(str(result.error)) from result.error

@@ -17,6 +17,7 @@ from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble, secrets_of
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
+from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config, load_config, read_rules
@@ -37,7 +38,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, history, read_back
+from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -212,8 +213,9 @@ class App:
             redactor=self.redactor,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
+        shown = None if approver is None else RedactingApprover(approver, self.redactor.redact)
         async with Executor(
-            [kit, *sources], wiring=wiring, approver=approver, recorder=recorder, session=session,
+            [kit, *sources], wiring=wiring, approver=shown, recorder=recorder, session=session,
             timeout_s=max(600.0, timeout or 0.0),
         ) as door:  # fmt: skip
             yield door
@@ -353,6 +355,10 @@ class App:
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""
         return history(self.store, session)
+
+    def events_to_go_on(self, session: str) -> list[Event]:
+        """Those of a session's events that its next run needs."""
+        return history_to_go_on(self.store, session)
 
     def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain (decisions 18)."""

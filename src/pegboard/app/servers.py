@@ -49,12 +49,14 @@ def opened(
 
 
 def stored_auth(config: ServerConfig, paths: Paths) -> httpx2.Auth | None:
-    """Authorisation from tokens that `pegboard mcp login` kept; None where there are none."""
+    """Authorisation by the client's own secret or key, or from tokens that `pegboard mcp login` kept; else None."""
     if config.transport == "stdio":
         return None
-    from pegboard.mcp.auth import FileTokens, silent_auth
+    from pegboard.mcp.auth import FileTokens, own_auth, silent_auth
 
     tokens = FileTokens(token_file(paths, config))
+    if "client_secret" in config.oauth or "private_key" in config.oauth:
+        return own_auth(config.url, tokens, config.oauth)
     return silent_auth(config.url, tokens) if tokens.path.exists() else None
 
 

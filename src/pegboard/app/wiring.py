@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.app.keeping import LateKeeper
+from pegboard.core.artifact import KEEPER
 from pegboard.core.errors import ConfigError
 from pegboard.core.grants import GrantBook
 from pegboard.core.pipeline import PATH_RESOLVER
@@ -68,6 +70,7 @@ class Wiring:
         if decided.grants is None:
             decided = replace(decided, grants=book)
         provided = Provided(objects=provide)
+        provided[KEEPER] = LateKeeper(provided)
         wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=book)
         needs = needs_of(kit, provided)
         if needs or workspace is not None:

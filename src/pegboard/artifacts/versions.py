@@ -1,19 +1,20 @@
-"""Stored artifacts: every write is a new version, nothing is ever overwritten (ledger U-05)."""
+"""Stored artifacts: every write is a new version, nothing is ever overwritten (ledger U-05, K-76)."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from pegboard.artifacts.replace import replace_once
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import current_context
-from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, Unsupported
 from pegboard.ports.artifacts import Hit, Updated, UpdateType, Version
 from pegboard.ports.store import Store
 from pegboard.textedit.diff import unified
@@ -56,7 +57,9 @@ class StoredArtifacts:
         self._max_bytes = max_bytes
         self._turn = asyncio.Lock()
 
-    async def create(self, id: str, *, title: str, content: str, content_type: str = "markdown") -> Version:
+    async def create(
+        self, id: str, *, title: str, content: str | bytes, content_type: str = "markdown"
+    ) -> Version:
         """See Artifacts."""
         if not _ID.match(id):
             raise InvalidArguments(
@@ -78,12 +81,17 @@ class StoredArtifacts:
         """See Artifacts."""
         async with self._turn:
             now = self._expected(id, expected_version)
+            if now.data is not None:
+                raise Unsupported(
+                    f"artifact '{id}' is {now.content_type}, {len(now.data)} bytes, and no text",
+                    hint="Make a new one, or export it and change the file with a command.",
+                )
             done = replace_once(now.content, old, new, id)
             saved = self._put(id, now.version + 1, now.title, now.content_type, done.text, done.update_type)
         return Updated(version=saved, similarity=done.similarity, matched=done.matched)
 
     async def rewrite(
-        self, id: str, *, content: str, title: str | None = None, expected_version: int | None = None
+        self, id: str, *, content: str | bytes, title: str | None = None, expected_version: int | None = None
     ) -> Version:
         """See Artifacts."""
         async with self._turn:
@@ -104,6 +112,8 @@ class StoredArtifacts:
             raise InvalidArguments("the pattern is empty")
         found: list[Hit] = []
         for artifact in [self._get(id, None)] if id is not None else await self.list():
+            if artifact.data is not None:
+                continue
             for number, line in enumerate(artifact.content.split("\n"), 1):
                 if wanted in (line.casefold() if ignore_case else line):
                     found.append(Hit(id=artifact.id, line=number, text=line[:_MAX_LINE]))
@@ -114,7 +124,7 @@ class StoredArtifacts:
     async def diff(self, id: str, old: int, new: int) -> str:
         """See Artifacts."""
         one, two = self._get(id, old), self._get(id, new)
-        return unified(id, one.content.encode("utf-8"), two.content.encode("utf-8"))
+        return unified(id, one.raw, two.raw)
 
     def _prefix(self) -> str:
         # Quoted, so that no session key reaches into another's.
@@ -138,13 +148,16 @@ class StoredArtifacts:
         value = self._store.get(VERSIONS, f"{key}/{version:08d}")
         if value is None:
             raise NotFound(f"Version {version} not found", hint="It was purged from the store.")
-        return Version(**json.loads(value))
+        fields: dict[str, Any] = json.loads(value)
+        if fields.get("data") is not None:
+            fields["data"] = base64.b64decode(fields["data"])
+        return Version(**fields)
 
     def _expected(self, id: str, version: int | None) -> Version:
         now = self._get(id, None)
         if version is not None and version != now.version:
             then = self._get(id, version)
-            changed = unified(id, then.content.encode("utf-8"), now.content.encode("utf-8"), max_chars=2000)
+            changed = unified(id, then.raw, now.raw, max_chars=2000)
             raise Conflict(
                 f"Artifact '{id}' is at version {now.version}, not {version}; since then:\n{changed}",
                 hint="Read it again and repeat the change on the newest version.",
@@ -153,10 +166,17 @@ class StoredArtifacts:
         return now
 
     def _put(
-        self, id: str, version: int, title: str, content_type: str, content: str, update_type: UpdateType
+        self,
+        id: str,
+        version: int,
+        title: str,
+        content_type: str,
+        content: str | bytes,
+        update_type: UpdateType,
     ) -> Version:
+        text, data = (content, None) if isinstance(content, str) else ("", content)
         try:
-            size = len(content.encode("utf-8"))
+            size = len(text.encode("utf-8")) if data is None else len(data)
         except UnicodeEncodeError as error:
             raise InvalidArguments(f"the content holds half a character at {error.start}") from None
         if size > self._max_bytes:
@@ -166,13 +186,15 @@ class StoredArtifacts:
             version=version,
             title=title,
             content_type=content_type,
-            content=content,
+            content=text,
             update_type=update_type,
             created_at=self._clock.now(),
+            data=data,
         )
         key = self._prefix() + id
+        row = {**asdict(made), "data": None if data is None else base64.b64encode(data).decode("ascii")}
         # The version before the number that names it: a crash in between leaves the old state whole.
-        self._store.put(VERSIONS, f"{key}/{version:08d}", json.dumps(asdict(made)).encode("ascii"))
+        self._store.put(VERSIONS, f"{key}/{version:08d}", json.dumps(row).encode("ascii"))
         self._store.put(HEADS, key, str(version).encode("ascii"))
         _tell(made)
         return made
@@ -186,6 +208,7 @@ def _tell(made: Version) -> None:
         return  # a program's own use, outside any call
     facts = {
         "id": made.id, "version": made.version, "title": made.title, "content_type": made.content_type,
-        "update_type": made.update_type, "characters": len(made.content),
+        "update_type": made.update_type,
     }  # fmt: skip
+    facts |= {"characters": len(made.content)} if made.data is None else {"bytes": len(made.data)}
     context.emit({"artifact": facts})

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.app.home import REFUSALS, App, OneCall, details, told
+from pegboard.app.redacted import shown_preview
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
@@ -18,8 +19,10 @@ from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.pipeline import Preview
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
+from pegboard.core.sanitise import visible
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
+from pegboard.store.logs import without_secrets
 
 _BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
@@ -36,7 +39,7 @@ def call(tool: str, values: list[str], *, args: str | None, preview: bool, optio
 async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
     async with app.executor(only=tool, recorded=False) as door:
         door.tell = note_of
-        preview = await door.preview(tool, arguments)
+        preview = shown_preview(await door.preview(tool, arguments), app.redactor.redact)
     if options.json:
         print_json(preview_row(preview))
     elif preview.error is not None:
@@ -60,6 +63,9 @@ async def _call(app: App, tool: str, arguments: dict[str, Any] | str, options: O
         with LINE.showing(safe(tool)):
             await door.call(tool, arguments)
     outcome = door.outcome()
+    # What was done is shown as it is recorded; the text was made without secrets.
+    shown = without_secrets({k: outcome[k] for k in ("effects", "changes")}, app.redactor.redact)
+    outcome = {**outcome, **shown}
     if options.json:
         print_json(outcome)
     else:
@@ -145,7 +151,7 @@ def _list_parameters(tool: Tool | None) -> set[str]:
 
 def call_line(outcome: dict[str, Any], approver: str) -> str:
     """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
-    effects = ", ".join(f"{e['kind']} {safe(e['target'])}" for e in outcome["effects"]) or "no effects"
+    effects = ", ".join(f"{e['kind']} {visible(e['target'])}" for e in outcome["effects"]) or "no effects"
     asked = outcome["decision"] == "ask"
     by = f", approved by {safe(approver)}" if asked and approver else ""
     return f"▸ {effects}  [{outcome['decision']}{by}]"

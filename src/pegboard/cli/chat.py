@@ -124,7 +124,7 @@ class Chat:
         """An agent with the room's model, which knows the session so far."""
         agent = self._app.agent(door, model=self.room.model)
         agent.model()  # Now, so that a wrong name is told before anything else.
-        events = self._app.session_events(self._session)
+        events = self._app.events_to_go_on(self._session)
         agent.remember(self._session, events)
         self.room.agent = agent
 
@@ -203,7 +203,8 @@ class Chat:
     async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
         show = print_event
         if not self._options.json:
-            show = Progress(self._desk.partial if self._desk.live else None).show
+            partial = self._desk.partial if self._desk.live else None
+            show = Progress(partial, redact=self._app.redactor.redact).show
         async with aclosing(agent.stream(text, session=self._session, recorder=log)) as events:
             async for event in events:
                 while self._ahead and agent.tell(self._ahead[0], session=self._session):

@@ -13,6 +13,7 @@ from pegboard.app.home import App
 from pegboard.cli.show import print_changes, safe, say, table
 from pegboard.core.errors import BuildError
 from pegboard.core.policy import MODES
+from pegboard.core.sanitise import visible
 from pegboard.core.transcript import Usage
 from pegboard.files.journal import Journal
 from pegboard.files.undo import Last, OfId
@@ -111,7 +112,7 @@ async def _undo(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
         files.close()
     print_changes(report.changes.changes)
     for conflict in report.conflicts:
-        say(f"{safe(conflict.path)}: left as it is: {safe(conflict.reason)}")
+        say(f"{visible(conflict.path)}: left as it is: {safe(conflict.reason)}")
     say(f"undone: {len(report.changes.changes)} file changes" if report.applied else "nothing to be undone")
     return ""
 

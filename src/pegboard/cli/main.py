@@ -165,7 +165,12 @@ def replay_command(
     against: Annotated[
         str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
     ] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Show what the code, tools and rules of now would do differently.")
+    ] = False,
     workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
@@ -173,8 +178,8 @@ def replay_command(
     from pegboard.cli.options import Options
     from pegboard.cli.replay import replay_run
 
-    options = Options(workspace=workspace, config=config, json=json)
-    _exit(replay_run(run, live_model=live_model, against=against, options=options))
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    _exit(replay_run(run, live_model=live_model, against=against, options=options, now=now))
 
 
 @app.command("undo")

@@ -341,7 +341,7 @@ async def _login(config: ServerConfig, tokens: Any) -> None:
     oauth = config.oauth
     async with interactive_auth(
         config.url, tokens, show=show, scope=oauth.get("scope"),
-        client_id=oauth.get("client_id") or oauth.get("clientId"),
+        client_id=oauth.get("client_id"),
     ) as auth:  # fmt: skip
         server = MCPServer(config=config, auth=auth)
         try:

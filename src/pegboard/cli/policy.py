@@ -12,6 +12,7 @@ from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.sanitise import visible
 
 
 def policy(
@@ -53,7 +54,7 @@ def _show(shown: dict[str, Any]) -> None:
     if shown["reason"]:
         say(f"because {safe(shown['reason'])}")
     for row in shown["effects"]:
-        say(f"\n{row['kind']} {safe(row['target'])}: {row['decision']} by {safe(row['rule'])}")
+        say(f"\n{row['kind']} {visible(row['target'])}: {row['decision']} by {safe(row['rule'])}")
         if row.get("reason"):
             say(f"  because {safe(row['reason'])}")
         silent: dict[str, int] = {}

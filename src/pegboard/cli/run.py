@@ -7,6 +7,7 @@ import sys
 
 from pegboard.app.agent import Agent
 from pegboard.app.home import App
+from pegboard.app.redacted import Redact
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
@@ -55,19 +56,21 @@ async def _run(
             to = opened.destination
             note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if session is not None:
-            agent.remember(session, app.session_events(session))
+            agent.remember(session, app.events_to_go_on(session))
         try:
             with app.claim(key):
-                finished = await watch(agent, task, key, log, options)
+                finished = await watch(agent, task, key, log, options, redact=app.redactor.redact)
         finally:
             log.close()
             await opened.aclose()
     return EXIT[finished.status]
 
 
-async def watch(agent: Agent, task: str, session: str, log: SessionLog, options: Options) -> RunFinished:
+async def watch(
+    agent: Agent, task: str, session: str, log: SessionLog, options: Options, *, redact: Redact
+) -> RunFinished:
     """Show a run's events as they happen and keep them; the last one."""
-    show = print_event if options.json else Progress().show
+    show = print_event if options.json else Progress(redact=redact).show
     finished: RunFinished | None = None
     with LINE.showing("the model thinks"):
         async for event in agent.stream(task, session=session, recorder=log):

@@ -11,6 +11,7 @@ from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.app.imports import import_file
+from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
@@ -121,7 +122,7 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
 
 
 async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
-    events = app.session_events(row.stream)
+    events = app.events_to_go_on(row.stream)
     where = next(
         (e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), ""
     )
@@ -141,7 +142,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
         if isinstance(opened, ScriptedModel):
             opened.skip(fold(events).turns)
         log = app.log(row.stream, run=row.id)
-        show = print_event if options.json else Progress().show
+        show = print_event if options.json else Progress(redact=app.redactor.redact).show
         status = 0
         try:
             stream = agent.resume(
@@ -149,7 +150,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
                 events,
                 recorder=log,
                 answers=answers,
-                approver=None if nobody else approver,
+                approver=None if nobody else RedactingApprover(approver, app.redactor.redact),
                 spent_s=active_s(app.store.read(row.stream, run=row.id)),
             )
             async for event in stream:

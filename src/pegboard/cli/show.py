@@ -14,6 +14,7 @@ from pegboard.config.environment import environment
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import Event
+from pegboard.core.sanitise import visible
 from pegboard.core.shaping import to_data
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
@@ -90,13 +91,13 @@ def complain(message: str, hint: str = "") -> None:
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(safe(str(e)) for e in effects) or "no effects"
+    return ", ".join(safe(visible(str(e))) for e in effects) or "no effects"
 
 
 def print_changes(changes: Iterable[Change], *, most_lines: int = 200) -> None:
     """The diffs, coloured where a person looks."""
     for change in changes:
-        lines = (change.diff or f"{change.kind} {change.path}").splitlines()
+        lines = (change.diff or f"{change.kind} {visible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = safe(line)

@@ -11,6 +11,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say, table
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
+from pegboard.core.sanitise import visible
 from pegboard.files.journal import Entry, Journal
 from pegboard.files.undo import Last, OfId, UndoReport
 from pegboard.files.workspace import Workspace
@@ -85,9 +86,9 @@ def _entry(entry: Entry, *, holds: bool) -> dict[str, object]:
 
 
 def _paths(entry: Entry) -> str:
-    paths = [f"{f.kind} {safe(f.path)}" for f in entry.files]
-    paths += [f"rmdir {safe(path)}" for path, _ in entry.removed_dirs] if not paths else []
-    paths += [f"mkdir {safe(path)}" for path in entry.made_dirs] if not paths else []
+    paths = [f"{f.kind} {visible(f.path)}" for f in entry.files]
+    paths += [f"rmdir {visible(path)}" for path, _ in entry.removed_dirs] if not paths else []
+    paths += [f"mkdir {visible(path)}" for path in entry.made_dirs] if not paths else []
     if not paths and entry.missed:
         return f"nothing that can be undone ({len(entry.missed)} not watched)"
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
@@ -109,11 +110,11 @@ def _row(report: UndoReport) -> dict[str, object]:
 def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
     print_changes(report.changes.changes)
     for path in report.made_dirs:
-        say(f"folder {safe(path)} {'would be' if preview else 'is'} there again")
+        say(f"folder {visible(path)} {'would be' if preview else 'is'} there again")
     for path in report.removed_dirs:
-        say(f"folder {safe(path)} goes, if it is empty")
+        say(f"folder {visible(path)} goes, if it is empty")
     for path in report.kept:
-        note(f"{safe(path)}: later edits are kept")
+        note(f"{visible(path)}: later edits are kept")
     for conflict in report.conflicts:
         note(
             paint(f"{safe(conflict.path)}: left as it is: {safe(conflict.reason)}", "red", stream=sys.stderr)

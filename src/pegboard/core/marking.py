@@ -55,9 +55,13 @@ def for_model(
         calls: what they answer. A model may call `functions.read_file` what is `read_file`, and Gemini
             wants the answer to what was called.
     """
+    given = tuple(results)
+    if len(given) == len(calls) and all(map(_as_it_stands, given, calls)):
+        # Nearly always; a long history is read back at each start.
+        return given
     names = {c.id: c.name for c in calls}
     out: list[ToolResult] = []
-    for result in results:
+    for result in given:
         if names.get(result.call_id, result.tool) != result.tool:
             result = replace(result, tool=names[result.call_id])
         source = result.notes.extra.get(SOURCE)
@@ -70,6 +74,10 @@ def for_model(
             result = mark_untrusted(result, str(source), nonce=nonce)
         out.append(result)
     return tuple(out)
+
+
+def _as_it_stands(result: ToolResult, call: ToolCall) -> bool:
+    return result.tool == call.name and result.call_id == call.id and not result.notes.extra
 
 
 def escape_marks(text: str) -> str:

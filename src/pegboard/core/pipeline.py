@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pegboard.core.approval import Approver, DenyAll, Waiting
+from pegboard.core.artifact import NewArtifact
 from pegboard.core.authorising import authorise, check_secrets, decide
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
@@ -148,6 +149,11 @@ class Pipeline:
             value = await run(self, ready, context)
             if isinstance(value, Waiting):
                 raise suspended(value)
+            if type(value) is NewArtifact or (type(value) is ToolResult and value.artifacts):
+                # Loaded with the first of them: most tools never declare one.
+                from pegboard.core.keeping import keep
+
+                value = await keep(self, value, ready, context)
             if ready.tool.render is not None:
                 value = ready.tool.render(wrap(value), ready.call.arguments)
             result = self.shaper.shape(

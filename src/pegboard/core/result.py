@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from pegboard.core.artifact import NewArtifact
 from pegboard.core.content import Block, Text, text_of
 from pegboard.core.errors import ToolError
 from pegboard.core.values import value
@@ -58,6 +59,7 @@ class ToolResult:
         data: the value for programs; never cut.
         error: why it failed, None where it did not.
         notes: duration, truncation, spill, labels, repairs.
+        artifacts: what the tool wants kept; kept before the result is shaped, and empty afterwards.
         call_id, tool: which call this answers; empty outside an executor.
     """
 
@@ -67,6 +69,7 @@ class ToolResult:
     notes: Notes = NO_NOTES
     call_id: str = ""
     tool: str = ""
+    artifacts: tuple[NewArtifact, ...] = ()
 
     @property
     def ok(self) -> bool:

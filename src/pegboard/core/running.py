@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +30,8 @@ from pegboard.core.placing import placed
 from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from pegboard.core.pipeline import Pipeline
 
 
@@ -196,6 +197,8 @@ class Threads:
     def open(self) -> ThreadPoolExecutor:
         """The pool."""
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = ThreadPoolExecutor(self._count, "pegboard-tool")
         return self._pool
 

@@ -35,6 +35,7 @@ _SUSPECT: Final = re.compile(
 )
 _FLAG_TAGS: Final = re.compile("[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 _BLACK_FLAG: Final = "\U0001f3f4"
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
 def clean(text: str) -> str:
@@ -64,6 +65,26 @@ def clean(text: str) -> str:
     text = _CONTROL.sub("", text)
     text = _SELECTORS.sub(lambda m: m[0][0], text)
     return _JOINERS.sub(_joiner, text)
+
+
+def visible(name: str) -> str:
+    """A name in one line, as a listing may show it: what `clean` would take out is written as an escape.
+
+    `\\x0a` for ASCII, else `\\u202e`; file tools take these back, so that a name which pretends to be
+    another, or to be two lines, can still be read and deleted.
+    """
+    if "\n" not in name and "\t" not in name and clean(name) == name:
+        return name
+    return "".join(_escaped(char) if _hidden(char) else char for char in name)
+
+
+def _hidden(char: str) -> bool:
+    return char in "\n\t" or unicodedata.category(char) in _UNSEEN or clean(char) != char
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def collapse_progress(text: str) -> str:

@@ -9,10 +9,8 @@ from pegboard.core import plain
 from pegboard.core.annotations import MISSING, resolve_nested
 from pegboard.core.decode import unknown_name
 from pegboard.core.errors import BuildError
-from pegboard.core.exact import Exact
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import fields_at, rewrite, types_of
-from pegboard.core.typeddicts import portable
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -71,6 +69,8 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
         core, out["properties"] = ready
         return Built(out, infinite=False, core=core, made=None)
     adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
+    from pegboard.core.exact import Exact
+
     exact = Exact()
     core = exact.of(adapter.core_schema)
     schema = _json_schema(core, label, "validation")
@@ -114,6 +114,8 @@ def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, labe
 
 
 def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label: str) -> CoreSchema:
+    from pegboard.core.typeddicts import portable
+
     annotation = parameter.annotation
     try:
         annotation = resolve_nested(annotation, owner)

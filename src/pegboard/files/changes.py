@@ -85,8 +85,13 @@ def propose(
     return ChangeSet(tuple(_changes(draft)), note=" ".join(draft.notes))
 
 
-def _open(jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bool) -> _File:
-    """The draft's file at a place; read from the disk the first time."""
+def _open(
+    jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bool, leaving: str = ""
+) -> _File:
+    """The draft's file at a place; read from the disk the first time.
+
+    `leaving` is a neighbour's name that goes with the same change: a rename may change its case.
+    """
     known = draft.files.get(aim.target)
     if known is not None:
         return known
@@ -97,7 +102,7 @@ def _open(jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bo
             folder = os.path.dirname(aim.path)
             if folder not in draft.names:
                 draft.names[folder] = os.listdir(aim.folder)
-            names = draft.names[folder]
+            names = [name for name in draft.names[folder] if name != leaving]
         for name in (*aim.missing, aim.name):
             check_new(aim.folder, name, path, names)
             names = []
@@ -119,6 +124,18 @@ def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
     file.after = want.data
     if want.mode is not None:
         file.mode = want.mode
+    elif want.like is not None and file.before is None:
+        file.mode = _mode_like(jail, want.like)
+
+
+def _mode_like(jail: Jail, path: str) -> int | None:
+    """The permission bits of a file, None where it is none."""
+    with jail.aim(path, "read") as aim:
+        try:
+            there = os.stat(aim.name, dir_fd=aim.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+    return stat.S_IMODE(there.st_mode) if stat.S_ISREG(there.st_mode) else None
 
 
 def _digest_of(data: bytes | None) -> str | None:
@@ -145,6 +162,7 @@ def _delete(jail: Jail, draft: _Draft, want: Delete, limit: int) -> None:
 def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
     with jail.aim(want.path, "delete", follow=False) as aim:
         source = _open(jail, draft, aim, want.path, limit, new=False)
+        folder, name = os.path.split(aim.path)
     if source.after is None:
         raise jail.missing(want.path)
     is_link = source.before is not None and stat.S_ISLNK(source.before.mode)
@@ -156,7 +174,8 @@ def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
         if aim.target == source.target:
             source.after = source.after if want.data is None else want.data
             return
-        goal = _open(jail, draft, aim, want.to, limit, new=True)
+        leaving = name if os.path.dirname(aim.path) == folder else ""
+        goal = _open(jail, draft, aim, want.to, limit, new=True, leaving=leaving)
     if goal.after is not None:
         raise Conflict(
             f"{shown(want.to)} exists already; {shown(want.path)} was not moved.",

@@ -95,7 +95,10 @@ def _target(root: Path, path: str) -> tuple[int, str | None]:
     os.close(parent)
     if stat.S_ISDIR(mode):
         return open_folder(root, path), None
-    raise Unsupported(f"{path} is neither a file nor a folder, so there is nothing to search in it")
+    raise Unsupported(
+        f"{path} is neither a file nor a folder, so there is nothing to search in it",
+        hint="Search in a folder or a regular file.",
+    )
 
 
 @dataclass(slots=True)

@@ -26,7 +26,6 @@ from pegboard.files.names import (
     as_text,
     check_new_name,
     check_path,
-    from_text,
     shown,
     twin,
 )
@@ -354,12 +353,7 @@ class Jail:
             InvalidArguments: it is no path.
         """
         check_path(path)
-        real = os.path.realpath(self._roots.absolute(path))
-        other = from_text(path)
-        if other != path and not os.path.lexists(real):
-            named = os.path.realpath(self._roots.absolute(other))
-            return named if os.path.lexists(named) else real
-        return real
+        return os.path.realpath(self._roots.absolute(self._roots.spelled(path)))
 
     # ------------------------------------------------------------------ opening
 

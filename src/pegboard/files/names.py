@@ -136,16 +136,23 @@ def _loose(name: str) -> str:
     return ".git" if key == "git~1" else key
 
 
-_BYTE: Final = re.compile(r"\\x([89a-f][0-9a-f])")
+_ESCAPED: Final = re.compile(r"\\x(?!00)([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U(000[0-9a-f]{5}|0010[0-9a-f]{4})")
 
 
 def from_text(path: str) -> str:
-    """The path whose bytes `as_text` wrote as `\\xNN`; the same where it has none (case search-18)."""
-    if "\\x" not in path:
+    """The path whose bytes `as_text` wrote as `\\xNN`, and whose signs `visible` escaped (case search-18)."""
+    if "\\" not in path:
         return path
-    raw = _BYTE.sub(lambda found: os.fsdecode(bytes.fromhex(found[1])), path)
-    # Neighbouring bytes may be a character again once they stand together.
-    return os.fsdecode(os.fsencode(raw))
+    raw = _ESCAPED.sub(_unescaped, path)
+    try:
+        # Neighbouring bytes may be a character again once they stand together.
+        return os.fsdecode(os.fsencode(raw))
+    except UnicodeEncodeError:
+        return path
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return os.fsdecode(bytes.fromhex(found[1])) if found[1] else chr(int(found[2] or found[3], 16))
 
 
 def as_text(name: str) -> str:

@@ -87,6 +87,13 @@ class Roots:
             path = self._expand(path)
         return path if path.startswith("/") else f"{self.workspace.path}/{path}"
 
+    def spelled(self, path: str) -> str:
+        """The path that a listing wrote with escapes, where that is there and none is as it was sent."""
+        other = from_text(path)
+        if other == path or os.path.lexists(self.absolute(path)):
+            return path
+        return other if os.path.lexists(self.absolute(other)) else path
+
     def _expand(self, path: str) -> str:
         name, slash, rest = path.partition("/")
         if name == "~" and self._home is not None:
@@ -108,6 +115,7 @@ class Roots:
             OutsideWorkspace: it is absolute and leads nowhere allowed.
         """
         check_path(path)
+        path = self.spelled(path)
         if path[:1] not in ("/", "~"):
             return self.workspace, path
         absolute = "/" + self.absolute(path).lstrip("/")
@@ -138,9 +146,6 @@ class Roots:
         try:
             return self._opener.open(root.descriptor, relative, flags)
         except OSError as error:
-            other = from_text(relative)
-            if error.errno == errno.ENOENT and other != relative:
-                return self._opener.open(root.descriptor, other, flags)
             if error.errno != errno.EXDEV:
                 raise
         root, relative = self.by_real_path(f"{root.path}/{relative}", path)

@@ -221,7 +221,10 @@ class Workspace:
     async def search(self, query: SearchQuery) -> Found:
         """See Files."""
         from pegboard.files.grep import search
+        from pegboard.files.textsearch import search_text
 
+        if query.text is not None:
+            return await _in_thread(lambda: search_text(query))
         root, relative, denied = self._place(query.path, folder=False)
         there = replace(query, path=relative)
         found = await _in_thread(lambda: search(root, there, denied=denied))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +28,9 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from pegboard.core.errors import Unavailable
+from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.pinning import write_private
-from pegboard.mcp.visible import clean
+from pegboard.mcp.visible import clean, plain_address
 
 LOGIN_S: Final = 300.0
 _HEAD_LIMIT: Final = 16_384
@@ -240,6 +241,39 @@ def silent_auth(url: str, tokens: FileTokens) -> OAuthClientProvider:
     )
 
 
+def own_auth(url: str, tokens: Any, oauth: Mapping[str, str]) -> OAuthClientProvider:
+    """Authorisation of the client itself, without a person (client credentials, SEP-1046).
+
+    Args:
+        url: the server's address; tokens are asked for it alone.
+        tokens: a TokenStorage.
+        oauth: `client_id` and `issuer`; `client_secret`, or `private_key` (PEM) with its `algorithm`; `scope`. Secret
+            and assertions go to that issuer only, whatever the server names.
+
+    Raises:
+        ConfigError: the issuer would be spoken to in the clear.
+    """
+    from mcp.client.auth.extensions.client_credentials import (
+        ClientCredentialsOAuthProvider,
+        PrivateKeyJWTOAuthProvider,
+        SignedJWTParameters,
+    )
+
+    refuse_clear_credentials(oauth["issuer"], {}, has_auth=True)
+    client, scope, issuer = oauth["client_id"], oauth.get("scope"), oauth["issuer"]
+    if "client_secret" in oauth:
+        return ClientCredentialsOAuthProvider(
+            url, tokens, client, oauth["client_secret"], scope=scope, issuer=issuer
+        )
+    signed = SignedJWTParameters(
+        issuer=client, subject=client, signing_key=oauth["private_key"],
+        signing_algorithm=oauth.get("algorithm", "RS256"),
+    )  # fmt: skip
+    return PrivateKeyJWTOAuthProvider(
+        url, tokens, client, signed.create_assertion_provider(), scope=scope, issuer=issuer
+    )
+
+
 class _Kept(OAuthClientProvider):
     """Knows from an earlier process when the token ends and where it is renewed, which the package forgets."""
 
@@ -259,13 +293,15 @@ def openable(address: str) -> str:
     Raises:
         Unavailable: it is no web address, or holds characters that have no place in one.
     """
-    parts = urlsplit(address)
-    plain = address.isascii() and address.isprintable() and not any(c in address for c in " \"'<>\\^`{|}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
-        raise Unavailable(
-            f"the server names {clean(address)[:200]!r} for the login, which is no plain web address"
-        )
-    return address
+    try:
+        parts = urlsplit(plain_address(address))
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return address
+    except ValueError:
+        pass
+    raise Unavailable(
+        f"the server names {clean(address)[:200]!r} for the login, which is no plain web address"
+    )
 
 
 def _metadata(back: str, scope: str | None) -> OAuthClientMetadata:

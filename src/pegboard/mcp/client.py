@@ -158,7 +158,8 @@ class MCPServer:
     ) -> dict[str, Any]:
         """One request of the protocol, under the deadline of its tool; the raw result.
 
-        A lost connection is opened again; the request is repeated once, and only where it is idempotent.
+        A lost connection is opened again; the request is repeated once, and only where it is idempotent or the
+        server has certainly not run it.
 
         Raises:
             TimedOut, Unavailable, Interrupted, ToolError: each names the server.
@@ -166,8 +167,8 @@ class MCPServer:
         connection = await self._connected()
         try:
             return await connection.request(method, params, what=what)
-        except Interrupted:
-            if not idempotent:
+        except Interrupted as error:
+            if not (idempotent or error.retryable):
                 raise
         connection = await self._connected()
         return await connection.request(method, params, what=what)

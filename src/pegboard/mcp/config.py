@@ -15,6 +15,9 @@ Transport: TypeAlias = Literal["stdio", "streamable_http", "sse", "http_sse"]
 PASSED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables of ours that a server process gets; everything else only where its config says so."""
 
+OAUTH: Final = ("client_id", "scope", "client_secret", "private_key", "algorithm", "issuer")
+"""Keys under `oauth`. A secret or key makes it the client's own login, with no person (client credentials)."""
+
 _TRANSPORTS: Final[Mapping[str, Transport]] = {
     "stdio": "stdio",
     "http": "streamable_http",
@@ -45,7 +48,7 @@ class ServerConfig:
         naming: how its tools are called here: mcp, double_underscore or raw (ledger X-39).
         protocol: auto, or the revision to speak.
         parallel: calls of one turn may run side by side (decisions 13).
-        oauth: client id and scope for authorisation, empty = discovered.
+        oauth: what authorisation needs beyond discovery, by the names of OAUTH; empty = a person logs in.
         disabled: it is listed and not started.
         env_file: a file of further `NAME=VALUE` lines, read by whoever reads the settings; `env` wins.
         source: where it was configured, for messages.
@@ -248,7 +251,7 @@ def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
         allow=None if found.get("allow") is None else _texts(found["allow"]),
         deny=_texts(found.get("deny")),
         protocol=_text(found.get("protocol")) or "auto",
-        oauth=_table(found.get("oauth"), "oauth"),
+        oauth=_oauth(found.get("oauth")),
         naming=_style(found.get("naming")),
         env_file=_text(found.get("env_file")),
         disabled=_flag(found.get("disabled", False), "disabled")
@@ -327,6 +330,22 @@ def _table(value: Any, key: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise TypeError(f"{key} must be a table, got {value!r:.60}")
     return {str(k): str(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+
+
+def _oauth(value: Any) -> dict[str, str]:
+    known = {_fold(key): key for key in OAUTH}
+    out: dict[str, str] = {}
+    for key, given in _table(value, "oauth").items():
+        name = known.get(_fold(key))
+        if name is None:
+            raise ValueError(f"oauth has the unknown key {key!r}; known are {', '.join(OAUTH)}")
+        out[name] = given
+    if "client_secret" in out and "private_key" in out:
+        raise ValueError("oauth has both client_secret and private_key; give one")
+    if ("client_secret" in out or "private_key" in out) and not ("client_id" in out and "issuer" in out):
+        # Without the issuer the server itself would name who gets the secret.
+        raise ValueError("oauth with a client_secret or private_key needs client_id and issuer as well")
+    return out
 
 
 def _flag(value: Any, key: str) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -23,6 +22,7 @@ from pegboard.mcp.catalogue import Catalogue
 from pegboard.mcp.config import Transport
 from pegboard.mcp.lists import listed
 from pegboard.mcp.pipe import piped
+from pegboard.mcp.posting import SessionGone
 from pegboard.mcp.process import ServerProcess
 from pegboard.mcp.session import Session
 from pegboard.mcp.visible import clean
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pegboard.mcp.client import MCPServer
 
 _CLOSE_S: Final = 10.0
+_RELIST_S: Final = 0.25
 
 
 class Connection:
@@ -172,8 +173,10 @@ class Connection:
         while True:
             await self._stale.wait()
             self._stale.clear()
-            with contextlib.suppress(PegboardError, MCPError):
+            with contextlib.suppress(PegboardError, MCPError, httpx2.HTTPError):
                 await self._server.refresh()
+            # A server that says this without end would have us listing without end.
+            await asyncio.sleep(_RELIST_S)
 
     async def _listen(self, session: Session) -> None:
         from mcp.client.subscriptions import SubscriptionLost, listen
@@ -199,15 +202,18 @@ class Connection:
             async with piped(self._process) as dispatcher:
                 yield dispatcher
             return
-        from pegboard.mcp.http import http_transport
-
-        config = replace(self.config, transport=transport)
+        from pegboard.mcp.http import sse_streams
+        from pegboard.mcp.posting import posting
 
         def answered(status: int) -> None:
             self._status = status
 
-        async with http_transport(config, self._server.auth, answered=answered) as (read, write):
-            yield JSONRPCDispatcher(read, write)
+        if transport == "sse":
+            async with sse_streams(self.config, self._server.auth, answered) as (read, write):
+                yield JSONRPCDispatcher(read, write)
+            return
+        async with posting(self.config, self._server.auth, answered) as dispatcher:
+            yield dispatcher
 
     def _new_session(self, dispatcher: Any) -> Session:
         return Session(
@@ -301,9 +307,18 @@ class Connection:
     ) -> dict[str, Any]:
         try:
             return await session.ask(method, params, progress=progress)
+        except (SessionGone, httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self.alive = False
+            raise Interrupted(
+                f"MCP server {self.config.name!r} was lost before {what}, which it has not run: {_told(error)}",
+                retryable=True,
+                details={"server": self.config.name},
+            ) from None
+        except httpx2.HTTPError as error:
+            raise await self._lost(what, _told(error)) from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise await self._lost(what) from None
+                raise await self._lost(what, _told(error)) from None
             raise ToolError(
                 f"MCP server {self.config.name!r} refused {what}: {clean(error.message)[:1000]} (code {error.code})",
                 code="mcp_error",
@@ -312,10 +327,10 @@ class Connection:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError):
             raise await self._lost(what) from None
 
-    async def _lost(self, what: str) -> Interrupted:
+    async def _lost(self, what: str, why: str = "") -> Interrupted:
         self.alive = False
         process = self._process
-        how = ""
+        how = f": {why}" if process is None and why else ""
         if process is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(2.0):
@@ -352,8 +367,8 @@ class Connection:
         """
         try:
             return await listed(cast(Session, self._session), self.config, self._server.style)
-        except MCPError:
-            raise await self._lost("listing") from None
+        except (MCPError, httpx2.HTTPError) as error:
+            raise await self._lost("listing", _told(error)) from None
 
 
 def _first(error: BaseException) -> BaseException:

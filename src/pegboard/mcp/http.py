@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
@@ -18,43 +17,40 @@ MAX_BODY: Final = 16 * 1024 * 1024
 _SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")
 
 
-def _nobody(status: int) -> None:
-    """Where statuses go that nobody asks for."""
-
-
-@asynccontextmanager
-async def http_transport(
-    config: ServerConfig, auth: httpx2.Auth | None = None, *, answered: Callable[[int], None] = _nobody
-) -> AsyncGenerator[tuple[Any, Any]]:
-    """The stream pair of an HTTP server.
+def http_client(
+    config: ServerConfig, auth: httpx2.Auth | None, answered: Callable[[int], None]
+) -> httpx2.AsyncClient:
+    """A client for the server's address, with its credentials.
 
     Args:
         config, auth: whose settings and credentials hold.
-        answered: told the status of each answer: what package `mcp` makes of a refusal does not say which it was.
+        answered: told the status of each answer: what becomes of a refusal does not say which it was.
 
     Raises:
         ConfigError: credentials would go unencrypted to another machine.
     """
     refuse_clear_credentials(config.url, config.headers, has_auth=auth is not None)
-    if config.transport == "sse":
+    return _client(config.headers, auth, httpx2.Timeout(30.0, read=None), answered)
 
-        def factory(
-            headers: dict[str, str] | None = None,
-            timeout: httpx2.Timeout | None = None,
-            auth: httpx2.Auth | None = None,
-        ) -> httpx2.AsyncClient:
-            return _client(headers or {}, auth, timeout, answered)
 
-        async with sse_client(
-            config.url, headers=dict(config.headers), httpx_client_factory=factory, auth=auth
-        ) as streams:
-            yield streams
-        return
-    async with _client(config.headers, auth, httpx2.Timeout(30.0, read=None), answered) as client:
-        async with streamable_http_client(
-            config.url, http_client=client, max_sse_event_size=MAX_BODY
-        ) as streams:
-            yield streams
+@asynccontextmanager
+async def sse_streams(
+    config: ServerConfig, auth: httpx2.Auth | None, answered: Callable[[int], None]
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """The stream pair of a server that speaks the transport of 2024-11-05. Arguments and errors as `http_client`."""
+    refuse_clear_credentials(config.url, config.headers, has_auth=auth is not None)
+
+    def factory(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return _client(headers or {}, auth, timeout, answered)
+
+    async with sse_client(
+        config.url, headers=dict(config.headers), httpx_client_factory=factory, auth=auth
+    ) as streams:
+        yield streams
 
 
 def refuse_clear_credentials(url: str, headers: Mapping[str, str], *, has_auth: bool) -> None:

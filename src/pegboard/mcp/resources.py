@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -85,7 +86,7 @@ class ArtifactResources:
                 "uri": f"artifact:///{quote(one.id)}",
                 "name": one.id,
                 "title": one.title,
-                "mimeType": _TYPES.get(one.content_type, "text/plain"),
+                "mimeType": _media_type(one),
             }
             for one in await self._artifacts.list()
         ]
@@ -107,8 +108,10 @@ class ArtifactResources:
         if parts.scheme != "artifact" or parts.netloc or (version and not version.isdecimal()):
             raise _unknown(uri)
         found = await self._artifacts.read(unquote(parts.path).lstrip("/"), int(version) if version else None)
-        text = self._redact(found.content)
-        return [{"uri": uri, "mimeType": _TYPES.get(found.content_type, "text/plain"), "text": text}]
+        if found.data is not None:
+            blob = base64.b64encode(found.data).decode("ascii")
+            return [{"uri": uri, "mimeType": _media_type(found), "blob": blob}]
+        return [{"uri": uri, "mimeType": _media_type(found), "text": self._redact(found.content)}]
 
 
 class SchemeResources:
@@ -131,6 +134,13 @@ class SchemeResources:
         if kind is None:
             raise _unknown(uri)
         return await kind.read(uri)
+
+
+def _media_type(version: Version) -> str:
+    """The media type of an artifact, whose own type may be a plain word."""
+    if version.data is not None:
+        return version.content_type
+    return _TYPES.get(version.content_type, "text/plain")
 
 
 def workspace_path(uri: str) -> str:

@@ -33,14 +33,17 @@ class Session(ClientSession):
         """Agree on a protocol revision.
 
         `auto` probes for the stateless era and falls back to the handshake (2025-11-25 and older); a
-        handshake revision skips the probe.
+        handshake revision skips the probe, and a stateless one is insisted on, however slow the server is.
 
         Raises:
             Unavailable: the server speaks no revision that we know.
             MCPError: it refused.
         """
         try:
-            if protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
+            if protocol in MODERN_PROTOCOL_VERSIONS:
+                if not await self._probed(None):
+                    raise Unavailable(f"the server does not speak {protocol}")
+            elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
                 await self.initialize()
         except RuntimeError as error:
             raise Unavailable(f"no common protocol revision: {error}") from None
@@ -49,12 +52,16 @@ class Session(ClientSession):
                 f"the server's introduction is malformed ({error.error_count()} faults)"
             ) from None
 
-    async def _probed(self) -> bool:
-        """Whether the server answered as one of the stateless era."""
+    async def _probed(self, patience_s: float | None = _PROBE_S) -> bool:
+        """Whether the server answered as one of the stateless era.
+
+        Args:
+            patience_s: seconds for each answer; old servers fall silent at what they do not know. None = no limit.
+        """
         version = LATEST_MODERN_VERSION
         for _ in range(2):
             try:
-                async with asyncio.timeout(_PROBE_S):
+                async with asyncio.timeout(patience_s):
                     raw = await self.send_discover(version)
             except TimeoutError:
                 return False

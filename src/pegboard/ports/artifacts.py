@@ -1,4 +1,4 @@
-"""Artifacts: versioned texts that a session makes, apart from the workspace (ledger A-49..A-53)."""
+"""Artifacts: versioned texts and pictures that a session makes, apart from the workspace (ledger A-49..A-53, K-76)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class Version:
         id: the artifact's id, unique in its session.
         version: 1 for the first, one more for each write (ledger U-05).
         title: for people.
-        content_type: `markdown`, `python`, `text/html` …
-        content: the whole text.
+        content_type: `markdown`, `python`, `text/html`, `image/png` …
+        content: the whole text, empty where the artifact is bytes.
+        data: the bytes of a picture or another file that is no text, else None.
         update_type: how this version came about.
         created_at: seconds since the epoch.
     """
@@ -30,6 +31,12 @@ class Version:
     content: str
     update_type: UpdateType
     created_at: float
+    data: bytes | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """What stands in a file of this artifact."""
+        return self.content.encode("utf-8") if self.data is None else self.data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +66,10 @@ class Hit:
 class Artifacts(Protocol):
     """The artifacts of the session that the current call runs in."""
 
-    async def create(self, id: str, *, title: str, content: str, content_type: str = "markdown") -> Version:
-        """A new artifact, version 1.
+    async def create(
+        self, id: str, *, title: str, content: str | bytes, content_type: str = "markdown"
+    ) -> Version:
+        """A new artifact, version 1; bytes are a picture or another file.
 
         Raises:
             Conflict: the id is taken (ledger U-01).
@@ -82,13 +91,14 @@ class Artifacts(Protocol):
 
         Raises:
             NotFound: no such artifact, or nothing near enough; the closest text is shown.
+            Unsupported: it is no text.
             NotUnique: several places fit.
             Conflict: `expected_version` is not the newest (ledger U-06); what changed is shown.
         """
         ...
 
     async def rewrite(
-        self, id: str, *, content: str, title: str | None = None, expected_version: int | None = None
+        self, id: str, *, content: str | bytes, title: str | None = None, expected_version: int | None = None
     ) -> Version:
         """A new version with other content.
 
@@ -104,7 +114,7 @@ class Artifacts(Protocol):
     async def grep(
         self, pattern: str, *, id: str | None = None, ignore_case: bool = False, limit: int = 100
     ) -> Sequence[Hit]:
-        """Lines of the newest versions that hold a plain text, at most `limit`."""
+        """Lines of the newest versions that hold a plain text, at most `limit`; pictures have none."""
         ...
 
     async def diff(self, id: str, old: int, new: int) -> str:

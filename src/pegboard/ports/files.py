@@ -92,7 +92,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """What grep looks for; see the tool for the meaning of each field."""
+    """What grep looks for; see the tool for the meaning of each field.
+
+    Attributes:
+        text: searched instead of any file; `path` then is only its name, and opens nothing.
+    """
 
     pattern: str
     path: str = "."
@@ -107,6 +111,7 @@ class SearchQuery:
     limit: int = 200
     hidden: bool = False
     no_ignore: bool = False
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +148,8 @@ class Write:
     expected_sha256: str | None = None
     #: The content that it must have now, instead of its hash: no copy and no hashing of a large file.
     expected: bytes | None = None
+    #: A file whose permission bits a new one takes, as a copy has them; None = the default ones.
+    like: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

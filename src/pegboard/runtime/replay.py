@@ -37,6 +37,7 @@ from pegboard.ports.model import ModelEvent, Replied
 from pegboard.runtime.budget import WALL
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import MISFIT_NOTE
+from pegboard.runtime.replanning import Replanner, results_in
 from pegboard.runtime.run import Loop, RunState
 from pegboard.runtime.transcripts import fold
 
@@ -77,19 +78,23 @@ class Replayed:
     finished: RunFinished | None
 
 
-async def replay(events: Sequence[Event], run: str) -> Replayed:
+async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None = None) -> Replayed:
     """Run the loop again from the events of a session.
 
     Args:
         events: of the session, up to the run's last one; earlier runs are its history.
         run: which run.
+        planner: decodes, plans and decides the calls again by the tools and rules of now; None = calls are
+            told as they were.
 
     Raises:
-        Divergence: the loop does something else now; the message shows where.
+        Divergence: the loop, or a call's arguments, effects or decision, are others now; the message shows where.
         PegboardError: the record holds no such run.
     """
     before, mine = split(events, run)
-    script = _Script([e for e in mine if e.type not in TRANSIENT])
+    script = _Script([e for e in mine if e.type not in TRANSIENT], planner)
+    if planner is not None:
+        _remember(planner, before)
     known = list(before)
     finished: RunFinished | None = None
     for segment in script.segments():
@@ -119,8 +124,11 @@ def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
 class _Script:
     """The recorded events of one run and how far the replay has come; also the replay's recorder."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event], planner: Replanner | None = None) -> None:
         self.events = tuple(events)
+        self.planner = planner
+        self.session = next((e.session for e in events if isinstance(e, RunStarted)), "")
+        self.results = {} if planner is None else results_in(events)
         self.texts = [text_of_event(e) for e in events]
         self.place = 0
         self.end = 0
@@ -170,6 +178,24 @@ class _Script:
         if self.fault is not None or text != self.texts[self.place]:
             raise self.differs(text)
         self.place += 1
+        if self.planner is not None:
+            if isinstance(recorded, UserSaid) and recorded.by == "user":
+                self.planner.heard(recorded, self.session)
+            if not isinstance(recorded, _CALL_EVENTS):
+                self.planner.now.append(recorded)
+
+    async def called(self, recorded: Event, context: Context) -> None:
+        """An event of a call: as it would be now, or as it was where nobody plans again."""
+        planner, now = self.planner, recorded
+        if planner is not None:
+            if isinstance(recorded, CallStarted):
+                now = await planner.started(recorded, context)
+            elif isinstance(recorded, CallFinished):
+                now = await planner.finished(recorded, context)
+            if now.type == recorded.type or isinstance(now, CallStarted):
+                # A call that would not start now is told with its result.
+                planner.now.append(now)
+        self.record(recorded if planner is not None and planner.lenient else now)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """Nothing is kept."""
@@ -220,8 +246,9 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
     detail: Mapping[str, Any] = first.detail if isinstance(first, RunStarted | RunResumed) else {}
     script.begin(len(segment), detail)
     history = fold(known) if known else None
+    model = first.model if isinstance(first, RunStarted | RunResumed) else ""
     loop = Loop(
-        model=_RecordedModel(script, first.model if isinstance(first, RunStarted | RunResumed) else ""),
+        model=_RecordedModel(script, model),
         executor=cast(TurnExecutor, _RecordedExecutor(script)),
         instructions="",
         recorder=script,
@@ -231,12 +258,13 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=_Answers(script),
         unpaid=script.unpaid,
+        policy=detail.get("policy", {}),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
     )
     state.inbox = _Inbox(script)
-    context = Context(agent=started.agent, session=started.session, workspace=None)
+    context = Context(agent=started.agent, session=started.session, model=model, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""
     try:
         finished = await loop.run(task, state=state, context=_At(context, detail), history=history)
@@ -252,6 +280,16 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
         if isinstance(last, RunFinished) and last.error == "cancelled":
             return last
         raise
+
+
+def _remember(planner: Replanner, before: Sequence[Event]) -> None:
+    """What the session had heard before the run."""
+    session = ""
+    for event in before:
+        if isinstance(event, RunStarted):
+            session = event.session
+        elif isinstance(event, UserSaid):
+            planner.heard(event, session)
 
 
 def _is_run(started: RunStarted, segment: Sequence[Event], known: Sequence[Event]) -> bool:
@@ -372,6 +410,8 @@ class _RecordedExecutor:
     async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}
+        if self._script.planner is not None:
+            self._script.planner.turn(wanted, self._script.results)
         done: dict[str, ToolResult] = {}
         while len(done) < len(wanted):
             event = self._script.next
@@ -386,7 +426,7 @@ class _RecordedExecutor:
                 if event.result.call_id not in wanted:
                     raise self._script.differs(f"the calls {', '.join(wanted)}")
                 done[event.result.call_id] = event.result
-            self._script.record(event)
+            await self._script.called(event, context)
         after = self._script.next
         if isinstance(after, RunFinished) and after.error == "cancelled":
             raise asyncio.CancelledError

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pegboard.core.call import ToolCall
@@ -13,6 +14,7 @@ from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
     TRANSIENT,
     CallFinished,
+    CallStarted,
     Event,
     MemoryRecorder,
     ModelReplied,
@@ -25,7 +27,8 @@ from pegboard.core.limits import Limits
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.model import Model
-from pegboard.runtime.replay import split
+from pegboard.runtime.replanning import Replanner
+from pegboard.runtime.replay import Divergence, replay, split
 from pegboard.runtime.run import Loop, RunState
 from pegboard.runtime.transcripts import History, fold
 
@@ -103,10 +106,16 @@ async def replay_live(
     return [e for e in recorder.events if e.type not in TRANSIENT]
 
 
-def behaviour(events: Sequence[Event]) -> list[str]:
-    """What a run did, one line each: what was said, each call with its outcome, the end (for comparing runs)."""
+def behaviour(events: Sequence[Event], *, plans: bool = False) -> list[str]:
+    """What a run did, one line each: what was said, each call with its outcome, the end (for comparing runs).
+
+    Args:
+        events: of the run.
+        plans: with what each call was going to do and what was decided of it.
+    """
     lines: list[str] = []
     calls: dict[str, ToolCall] = {}
+    told: set[str] = set()
     for event in events:
         match event:
             case UserSaid(message):
@@ -114,16 +123,70 @@ def behaviour(events: Sequence[Event]) -> list[str]:
             case ModelReplied(message):
                 calls |= {c.id or "": c for c in message.calls}
                 lines += [f"model: {line}" for line in message.text.splitlines()]
+            case CallStarted() if plans:
+                told.add(event.call_id)
+                arguments = json.dumps(dict(event.arguments), ensure_ascii=False, sort_keys=True, default=str)
+                lines.append(f"call: {event.tool} {arguments}")
+                lines += [f"  effect: {effect}" for effect in event.effects]
+                why = f" ({event.reason})" if event.reason else ""
+                lines.append(f"  decision: {event.decision}, {event.rule or 'no rule'}{why}")
             case CallFinished(result):
                 call = calls.get(result.call_id)
-                told = "ok" if result.error is None else result.error.code
-                lines.append(f"call: {result.tool} {'' if call is None else _arguments(call)} -> {told}")
+                ended = "ok" if result.error is None else result.error.code
+                if result.call_id in told:
+                    lines.append(f"  {result.tool} -> {ended}")
+                else:
+                    lines.append(f"call: {result.tool} {'' if call is None else _arguments(call)} -> {ended}")
                 lines += [f"  {line}" for line in result.text.splitlines()[:20]]
             case RunFinished():
                 lines.append(f"{event.status}: {event.error}".rstrip(": "))
             case _:
                 pass
     return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A recorded run beside what it would be by the code, tools and rules of now.
+
+    Attributes:
+        run: the run.
+        diff: the difference in behaviour as a unified diff, empty where there is none.
+        checked: how many calls were decoded, planned and decided again.
+        untold: calls that cannot be compared, one sentence each.
+    """
+
+    run: str
+    diff: tuple[str, ...]
+    checked: int
+    untold: tuple[str, ...]
+
+
+async def compare_now(events: Sequence[Event], run: str, planner: Replanner) -> Compared:
+    """Run the loop again over the model's recorded turns, with the calls as the tools and rules of now take them.
+
+    The model cannot be asked what it would have said to another result: what follows a difference is as recorded.
+    Functions do not run, but for those that touch nothing (`effects=PURE`, nothing injected).
+
+    Args:
+        events: of the session.
+        run: which run.
+        planner: a `lenient` one.
+
+    Raises:
+        PegboardError: the record holds no such run.
+    """
+    mine = [e for e in split(events, run)[1] if e.type not in TRANSIENT]
+    then = behaviour(mine, plans=True)
+    try:
+        await replay(events, run, planner=planner)
+        now = behaviour(planner.now, plans=True)
+    except Divergence as other_way:
+        then = behaviour(mine[: other_way.place + 1], plans=True)
+        now = behaviour(planner.now, plans=True)
+        now += [f"the loop goes another way from here: {line}" for line in str(other_way).splitlines()]
+    diff = tuple(difflib.unified_diff(then, now, f"{run} as recorded", f"{run} now", lineterm=""))
+    return Compared(run=run, diff=diff, checked=planner.checked, untold=tuple(planner.untold))
 
 
 def _key(call: ToolCall) -> str:

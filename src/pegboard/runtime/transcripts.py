@@ -82,22 +82,25 @@ def fold(events: Iterable[Event]) -> History:
             case ModelReplied(message):
                 _close(history, calls)
                 calls = message.calls
-                waits = {c.id for c in calls}
-                history.call_ids.update([c.id for c in calls if c.id])
+                ids = [c.id for c in calls]
+                waits = set(ids)
+                history.call_ids.update([i for i in ids if i])
                 history.messages.append(message)
                 spent.append(message.usage)
                 history.turns += 1
             case CallStarted():
                 if event.decision != "deny":
                     history.started.add(event.call_id)
-            case CallFinished(result) if result.error is not None and result.error.code == "suspended":
-                history.waiting[result.call_id] = result
             case CallFinished(result):
+                error = result.error
+                if error is not None and error.code == "suspended":
+                    history.waiting[result.call_id] = result
+                    continue
                 history.done[result.call_id] = result
                 if result.notes.labels:
                     history.labels.update(result.notes.labels)
                 waits.discard(result.call_id)
-                if result.error is None or BEYOND not in result.error.details:
+                if error is None or BEYOND not in error.details:
                     history.made[result.tool] = history.made.get(result.tool, 0) + 1
                 if calls and not waits:
                     _close(history, calls)
@@ -151,9 +154,10 @@ def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
     """Append the results of `calls`; one that has none is interrupted: nobody knows what it did."""
     if calls:
         history.messages.append(_results(history, calls))
-    for held in (history.started, history.done, history.waiting, history.requests):
-        if held:
-            held.clear()
+    history.started.clear()
+    history.done.clear()
+    history.waiting.clear()
+    history.requests.clear()
 
 
 def interrupted(

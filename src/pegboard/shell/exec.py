@@ -24,6 +24,7 @@ from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, Job, Prepared
 from pegboard.shell.sandbox.none import Unconfined
+from pegboard.shell.sandbox.repository import repositories_told
 
 SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
@@ -202,6 +203,7 @@ class CommandShell:
             return await self._leave(running, snapshot)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else Captured()
+        running.notes += repositories_told(captured)
         if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
             running.notes.append(
                 "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
@@ -359,6 +361,7 @@ class CommandShell:
         """The command has ended, children of it have not."""
         running.child.drain_now()
         captured = await snapshot.changes() if snapshot is not None else Captured()
+        running.notes += repositories_told(captured)
         if self.adopter is None:
             await running.end()
             running.notes.append("processes that the command left running were ended")

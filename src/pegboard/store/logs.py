@@ -18,7 +18,17 @@ from typing import Any, Final, TypeAlias, cast
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.errors import ToolError
-from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
+from pegboard.core.events import (
+    TRANSIENT,
+    CallFinished,
+    Event,
+    ModelReplied,
+    Notice,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    UserSaid,
+)
 from pegboard.ports.store import Draft, Entry, RunRow, Store
 
 DAMAGED: Final = "damaged"
@@ -283,6 +293,43 @@ def history(
 ) -> list[Event]:
     """The events of a session, or of one of its runs, oldest first; `types`: only those."""
     return read_back(store.bodies(stream, run=run, after=after, types=types))
+
+
+_FOLDED: Final = (
+    "run.started", "run.resumed", "message.user", "model.replied", "call.finished", "notice",
+    "context.compacted", "run.finished",
+)  # fmt: skip
+"""Types of events that a fold uses of turns which have all their results."""
+
+
+def history_to_go_on(store: Store, stream: str) -> list[Event]:
+    """A session's events as far as going on with it needs them, oldest first; their fold is that of the whole.
+
+    What each call was going to do is left out where its turn has all its results: a third of a long history.
+    """
+    bodies = store.bodies(stream, types=_FOLDED)
+    events = read_back(bodies)
+    last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
+    if last is None or len(events) != len(bodies) or not _answered(events[: last + 1]):
+        # Of a turn that was left open the fold tells which calls had begun.
+        return history(store, stream)
+    return events[: last + 1] + history(store, stream, after=bodies[last][0])
+
+
+def _answered(events: Sequence[Event]) -> bool:
+    """Whether each turn but the last has the results of all its calls before anything else is said."""
+    waits: set[str | None] = set()
+    for event in events:
+        if isinstance(event, CallFinished):
+            if event.result.error is None or event.result.error.code != "suspended":
+                waits.discard(event.result.call_id)
+        elif isinstance(event, ModelReplied):
+            if waits:
+                return False
+            waits = {c.id for c in event.message.calls}
+        elif waits and isinstance(event, UserSaid | RunStarted):
+            return False
+    return True
 
 
 def active_s(entries: Iterable[Entry]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError
 from pegboard.textedit import view
@@ -21,9 +22,12 @@ from pegboard.textedit.match import (
     newline_in,
     search,
     without_numbers,
+    without_prefixes,
 )  # fmt: skip
 from pegboard.textedit.merge import merge_lines, transfer
 from pegboard.textedit.miss import place_or_error
+
+_MARK: Final = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +64,11 @@ def apply_edit(data: bytes, edit: Edit, *, path: str) -> Edited:
         NotUnique: it is there several times; the message names the lines.
         AlreadyApplied: only the new text is there.
     """
-    edit = _checked(edit, path)
     encoding = detect(data)
+    if encoding.bom and edit.old.startswith(_MARK):
+        # The mark is no text: it stays where it is, whoever sends it along.
+        edit = replace(edit, old=edit.old.removeprefix(_MARK), new=edit.new.removeprefix(_MARK))
+    edit = _checked(edit, path)
     if encoding == UTF8 or encoding.codec == "utf-8":
         return _apply_utf8(data, edit, path, len(encoding.bom))
     return _apply_legacy(data, edit, path, encoding)
@@ -267,6 +274,8 @@ def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
     text = data[skip:].decode("utf-8")
     source = Source(text)
     found = search(source, edit.old) or place_or_error(source, edit, path)
+    if found.strategy == "numbered":
+        edit = replace(edit, new=without_prefixes(edit.new))
     by_start = {span.start: span for span in found.spans}
     lines = {start: text.count("\n", 0, start) + 1 for start in by_start}
     chosen = [by_start[start] for start in _choose(list(by_start), list(lines.values()), edit, path)]

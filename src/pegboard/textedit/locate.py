@@ -94,7 +94,8 @@ class Locator:
                 # The text behind `@@ -l,c +l,c @@` is decoration that diff wrote, not an instruction.
                 return self._cursor, False
             if at is None:
-                raise self._missing(f"hunk {number}: no line {seek!r} after line {cursor}", seek)
+                after = f" after line {cursor}" if cursor else ""
+                raise self._missing(f"hunk {number}: no line {seek!r}{after}", seek)
             cursor = at + 1
         return cursor, bool(hunk.seeks) and hunk.start is None
 

@@ -159,6 +159,17 @@ def without_numbers(text: str) -> tuple[str, int] | None:
     return plain + ("\n" if text.endswith("\n") else ""), numbers[0]
 
 
+def without_prefixes(text: str) -> str:
+    """A new text without the line numbers that came with the old one: those with the arrow, or where
+    every line has one (a number and a tab may be the file's own)."""
+    lines = text.split("\n")
+    all_of_them = all(NUMBERED.match(line) for line in lines if line.strip())
+    return "\n".join(
+        line[found.end() :] if (found := NUMBERED.match(line)) and (all_of_them or "→" in found[0]) else line
+        for line in lines
+    )
+
+
 def _numbered(source: Source, old: str) -> Spans | None:
     stripped = without_numbers(old)
     if stripped is None or not stripped[0].strip():

@@ -13,10 +13,16 @@ Sign: TypeAlias = Literal[" ", "+", "-"]
 
 @dataclass(frozen=True, slots=True)
 class PatchLine:
-    """One line of a hunk: kept (` `), added (`+`) or removed (`-`)."""
+    """One line of a hunk: kept (` `), added (`+`) or removed (`-`).
+
+    Attributes:
+        text: without its ending.
+        newline: the ending that an added line has, empty where it takes that of its place.
+    """
 
     sign: Sign
     text: str
+    newline: Literal["", "\n", "\r\n"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +62,15 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFile:
-    """A file that goes; where `hunks` are given the file must hold exactly their old lines."""
+    """A file that goes; where `hunks` are given the file must hold exactly their old lines.
+
+    Attributes:
+        others: as in UpdateFile.
+    """
 
     path: str
     hunks: tuple[Hunk, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +82,9 @@ class UpdateFile:
         hunks: may be empty only for a move or a change of mode.
         mode: permission bits, None = unchanged.
         numbered: unified form: hunks carry line numbers, and say themselves how the file ends.
+        from_start: the file is meant as it was before the patch, whatever other parts of the patch do to
+            it; git's renames are, so that two files can change names.
+        others: further names that the file may have where `path` is not there (`--- f.orig`, `+++ f`).
     """
 
     path: str
@@ -78,9 +92,21 @@ class UpdateFile:
     moved_to: str | None = None
     mode: int | None = None
     numbered: bool = False
+    from_start: bool = False
+    others: tuple[str, ...] = ()
 
 
-FilePatch: TypeAlias = AddFile | DeleteFile | UpdateFile
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFile:
+    """A new file `to` that is `path` as it was before the patch, with `hunks` applied; unified form only."""
+
+    path: str
+    to: str
+    hunks: tuple[Hunk, ...] = ()
+    mode: int | None = None
+
+
+FilePatch: TypeAlias = AddFile | DeleteFile | UpdateFile | CopyFile
 
 BEGIN: Final = "*** Begin Patch"
 END: Final = "*** End Patch"
@@ -109,12 +135,15 @@ def read_patch(text: str) -> tuple[FilePatch, ...]:
     from pegboard.textedit.patch_envelope import read_envelope
     from pegboard.textedit.patch_unified import read_unified
 
-    rows = [row.removesuffix("\r") for row in text.split("\n")]
+    rows = text.split("\n")
     begin = next((i for i, row in enumerate(rows) if row.strip() == BEGIN), None)
     if begin is None and re.search(r"(?m)^(diff --git |--- |rename from )", text):
+        if any(row.startswith(("diff --git ", "--- ", "+++ ", "@@")) and row.endswith("\r") for row in rows):
+            # The whole text came with CRLF, which then says nothing of the files.
+            rows = [row.removesuffix("\r") for row in rows]
         patches = read_unified(rows)
     else:
-        patches = read_envelope(rows, begin)
+        patches = read_envelope([row.removesuffix("\r") for row in rows], begin)
     if not patches:
         raise BadPatch(
             "the patch changes no file",
@@ -128,6 +157,15 @@ def paths_of(patches: tuple[FilePatch, ...]) -> list[str]:
     paths: dict[str, None] = {}
     for patch in patches:
         paths[patch.path] = None
-        if isinstance(patch, UpdateFile) and patch.moved_to is not None:
-            paths[patch.moved_to] = None
+        match patch:
+            case UpdateFile():
+                paths.update(dict.fromkeys(patch.others))
+                if patch.moved_to is not None:
+                    paths[patch.moved_to] = None
+            case DeleteFile():
+                paths.update(dict.fromkeys(patch.others))
+            case CopyFile():
+                paths[patch.to] = None
+            case AddFile():
+                pass
     return list(paths)

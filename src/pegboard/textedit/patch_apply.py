@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, ToolError
 from pegboard.ports.files import Delete, Move, Wanted, Write
@@ -16,7 +16,16 @@ from pegboard.textedit.indent import Reindent
 from pegboard.textedit.locate import Locator, Place
 from pegboard.textedit.marks import around_line, marks_in, refuse_marks
 from pegboard.textedit.merge import rewrite
-from pegboard.textedit.patch import AddFile, DeleteFile, FilePatch, Hunk, PatchLine, UpdateFile, read_patch
+from pegboard.textedit.patch import (
+    AddFile,
+    CopyFile,
+    DeleteFile,
+    FilePatch,
+    Hunk,
+    PatchLine,
+    UpdateFile,
+    read_patch,
+)
 
 Read = Callable[[str], bytes | None]
 
@@ -49,14 +58,17 @@ class Patched:
 
     Attributes:
         wanted: the changes, for `Files.propose`.
-        summary: one line a file as git names it: `A path`, `M path`, `D path`, `R path -> path`.
+        summary: one line a file as git names it: `A path`, `M path`, `D path`, `R path -> path`,
+            `C path -> path`.
         notes: what did not fit exactly, one sentence each.
+        replaced: files that the patch adds or moves something onto; only with `PatchRules.overwrite`.
         error: only with `PatchRules.partial`: why the rest was not done.
     """
 
     wanted: tuple[Wanted, ...]
     summary: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     error: ToolError | None = None
 
 
@@ -80,7 +92,7 @@ def apply_patch(text: str, read: Read, *, rules: PatchRules = STRICT) -> Patched
 
 def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules = STRICT) -> Patched:
     """As `apply_patch`, from a patch that was read already."""
-    tree = _Tree(read, rules)
+    tree = _Tree(read, rules, _leaving(patches))
     error: ToolError | None = None
     for patch in patches:
         try:
@@ -90,19 +102,35 @@ def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules =
                 raise
             error = failed
             break
-    return Patched(wanted=tree.wanted(), summary=tuple(tree.summary), notes=tuple(tree.notes), error=error)
+    return Patched(
+        wanted=tree.wanted(), summary=tuple(dict.fromkeys(tree.summary)), notes=tuple(tree.notes),
+        replaced=tuple(tree.replaced), error=error,
+    )  # fmt: skip
+
+
+def _leaving(patches: Sequence[FilePatch]) -> frozenset[str]:
+    """Files that git's renames take away, and so make room at their names for others."""
+    return frozenset(
+        posixpath.normpath(patch.path)
+        for patch in patches
+        if isinstance(patch, UpdateFile) and patch.from_start and patch.moved_to is not None
+    )
 
 
 class _Tree:
     """The files as the patch leaves them so far; nothing outside is touched."""
 
-    def __init__(self, read: Read, rules: PatchRules) -> None:
+    def __init__(self, read: Read, rules: PatchRules, leaving: frozenset[str]) -> None:
         self._read = read
         self._rules = rules
+        self._leaving = leaving
         self._before: dict[str, bytes | None] = {}
         self._after: dict[str, bytes | None] = {}
         self._modes: dict[str, int] = {}
         self._moves: dict[str, str] = {}
+        self._copies: dict[str, str] = {}
+        self._arrived: set[str] = set()
+        self.replaced: list[str] = []
         self.summary: list[str] = []
         self.notes: list[str] = []
 
@@ -115,6 +143,8 @@ class _Tree:
                 self._delete(patch)
             case UpdateFile():
                 self._update(patch)
+            case CopyFile():
+                self._copy(patch)
 
     def wanted(self) -> tuple[Wanted, ...]:
         """What differs from before: moves that are only that as moves, the rest as writes and deletes."""
@@ -137,7 +167,12 @@ class _Tree:
                     out.append(Delete(path=path))
             elif after != before or path in self._modes:
                 digest = None if before is None else hashlib.sha256(before).hexdigest()
-                out.append(Write(path=path, data=after, mode=self._modes.get(path), expected_sha256=digest))
+                out.append(
+                    Write(
+                        path=path, data=after, mode=self._modes.get(path), expected_sha256=digest,
+                        like=self._copies.get(path),
+                    )
+                )  # fmt: skip
         return tuple(out)
 
     def _get(self, path: str) -> tuple[str, bytes | None]:
@@ -146,8 +181,14 @@ class _Tree:
             self._before[key] = self._after[key] = self._read(path)
         return key, self._after[key]
 
-    def _existing(self, path: str, verb: str) -> tuple[str, bytes]:
+    def _there(self, path: str, others: Sequence[str]) -> str:
+        """The first of a file's possible names that is there, else `path`."""
+        return next((one for one in (path, *others) if self._get(one)[1] is not None), path)
+
+    def _existing(self, path: str, verb: str, *, from_start: bool = False) -> tuple[str, bytes]:
         key, data = self._get(path)
+        if from_start:
+            data = self._before[key]
         if data is None:
             raise NotFound(
                 f"File not found: {path}, which the patch would {verb}. Nothing was changed.",
@@ -158,13 +199,24 @@ class _Tree:
 
     def _free(self, path: str, verb: str) -> str:
         key, data = self._get(path)
-        if data is not None and not self._rules.overwrite:
+        if data is None or (key in self._leaving and key not in self._arrived):
+            return key
+        if not self._rules.overwrite:
             raise Conflict(
                 f"{path} exists already, so the patch cannot {verb} it. Nothing was changed.",
                 hint="Update it, delete it first in the same patch, or set overwrite.",
                 details={"path": path},
             )
+        if self._before[key] is not None:
+            self.replaced.append(path)
         return key
+
+    def _said(self, line: str, target: str) -> None:
+        """Note one line of the summary; what is replaced is never left unsaid."""
+        was = self._before[posixpath.normpath(target)]
+        if was is not None and target in self.replaced:
+            line += f" (replacing the file that was there, {len(was)} bytes)"
+        self.summary.append(line)
 
     def _add(self, patch: AddFile) -> None:
         refuse_marks(patch.text, "", patch.path)
@@ -172,10 +224,10 @@ class _Tree:
         self._after[key] = patch.text.encode("utf-8")
         if patch.mode is not None:
             self._modes[key] = patch.mode
-        self.summary.append(f"A {patch.path}")
+        self._said(f"A {patch.path}", patch.path)
 
     def _delete(self, patch: DeleteFile) -> None:
-        key, data = self._existing(patch.path, "delete")
+        key, data = self._existing(self._there(patch.path, patch.others), "delete")
         if patch.hunks and _old_text(patch.hunks) != decode(data).text.replace("\r\n", "\n").rstrip("\n"):
             raise Conflict(
                 f"{patch.path} is not what the patch deletes: its content differs. Nothing was changed.",
@@ -186,7 +238,8 @@ class _Tree:
         self.summary.append(f"D {patch.path}")
 
     def _update(self, patch: UpdateFile) -> None:
-        key, data = self._existing(patch.path, "update")
+        path = self._there(patch.path, patch.others)
+        key, data = self._existing(path, "update", from_start=patch.from_start)
         after = data
         if patch.hunks:
             after, notes = update(data, patch, first_match=self._rules.first_match)
@@ -194,14 +247,31 @@ class _Tree:
         target = key
         if patch.moved_to is not None and posixpath.normpath(patch.moved_to) != key:
             target = self._free(patch.moved_to, "move a file onto")
-            self._after[key] = None
+            if not (patch.from_start and key in self._arrived):
+                self._after[key] = None
             self._moves[key] = target
-            self.summary.append(f"R {patch.path} -> {patch.moved_to}")
+            self._arrived.add(target)
+            self._said(f"R {path} -> {patch.moved_to}", patch.moved_to)
         else:
-            self.summary.append(f"M {patch.path}")
+            self.summary.append(f"M {path}")
         self._after[target] = after
         if patch.mode is not None:
             self._modes[target] = patch.mode
+
+    def _copy(self, patch: CopyFile) -> None:
+        key, data = self._existing(patch.path, "copy", from_start=True)
+        target = self._free(patch.to, "copy a file onto")
+        if patch.hunks:
+            change = UpdateFile(path=patch.path, hunks=patch.hunks, numbered=True)
+            data, notes = update(data, change, first_match=self._rules.first_match)
+            self.notes += notes
+        self._after[target] = data
+        self._arrived.add(target)
+        if patch.mode is not None:
+            self._modes[target] = patch.mode
+        elif self._before[target] is None:
+            self._copies[target] = key
+        self._said(f"C {patch.path} -> {patch.to}", patch.to)
 
 
 def _old_text(hunks: Sequence[Hunk]) -> str:
@@ -219,7 +289,8 @@ def update(data: bytes, patch: UpdateFile, *, first_match: bool = False) -> tupl
         NotFound, NotUnique, InvalidArguments: see `apply_patch`.
     """
     decoded = decode(data)
-    mac = decoded.newline == "\r"
+    # A patch that shows a CR within a line takes it for a character, as git does.
+    mac = decoded.newline == "\r" and not any("\r" in line for hunk in patch.hunks for line in hunk.old)
     text = decoded.text.replace("\r", "\n") if mac else decoded.text
     lines = _split(text)
     locator = Locator([body for body, _ in lines], patch.path, first_match=first_match)
@@ -281,7 +352,7 @@ def _changed(
     reindent = Reindent(old, bodies) if place.level in ("trimmed", "normalized") else None
     out: list[tuple[str, str]] = []
     index = 0
-    for removed, added, line in _runs(kept):
+    for removed, added, added_ends, line in _runs(kept):
         newline = found[index][1] or newline if index < len(found) else newline
         if line is not None:
             out.append(found[index])
@@ -290,31 +361,42 @@ def _changed(
         new = added
         if reindent is not None:
             new = rewrite(bodies[index : index + len(removed)], removed, added, reindent, view.loose)
-        out += [(_unhidden(body, hidden, text, patch.path), newline) for body in new]
+        ends = added_ends if len(added_ends) == len(new) else [""] * len(new)
+        out += [
+            (_unhidden(body, hidden, text, patch.path), end or newline)
+            for body, end in zip(new, ends, strict=True)
+        ]
         index += len(removed)
     if patch.numbered and hunk.bare_end and not place.tail and out:
-        out[-1] = (out[-1][0], "")
+        # A CR that no LF follows is a character of the last line.
+        shown = next((line.newline for line in reversed(kept) if line.sign != "-"), "")
+        out[-1] = (out[-1][0].removesuffix("\r") + ("\r" if shown == "\r\n" else ""), "")
     return out
 
 
-def _runs(lines: Sequence[PatchLine]) -> list[tuple[list[str], list[str], PatchLine | None]]:
-    """The hunk as kept lines and as runs of removed and added ones."""
-    runs: list[tuple[list[str], list[str], PatchLine | None]] = []
+_Run: TypeAlias = tuple[list[str], list[str], list[str], PatchLine | None]
+
+
+def _runs(lines: Sequence[PatchLine]) -> list[_Run]:
+    """The hunk as kept lines and as runs of removed and added ones, these with their endings."""
+    runs: list[_Run] = []
     removed: list[str] = []
     added: list[str] = []
+    ends: list[str] = []
     for line in lines:
         # A removal after an addition begins a new run, else lines would change places.
         if (line.sign == " " or (line.sign == "-" and added)) and (removed or added):
-            runs.append((removed, added, None))
-            removed, added = [], []
+            runs.append((removed, added, ends, None))
+            removed, added, ends = [], [], []
         match line.sign:
             case " ":
-                runs.append(([], [], line))
+                runs.append(([], [], [], line))
             case "-":
                 removed.append(line.text)
             case "+":
                 added.append(line.text)
-    return [*runs, (removed, added, None)] if removed or added else runs
+                ends.append(line.newline)
+    return [*runs, (removed, added, ends, None)] if removed or added else runs
 
 
 def _hidden_texts(old: Sequence[str], bodies: Sequence[str]) -> dict[str, str]:

@@ -27,7 +27,10 @@ _EOF: Final = "*** End of File"
 _HEADERS: Final = (_ADD, _DELETE, _UPDATE)
 
 #: What models put before and after a patch: blank lines, a code fence, a here-document.
-_BEFORE: Final = re.compile(r"\s*(```\w*|(apply_?patch)?\s*(<<-?\s*['\"]?\w+['\"]?|['\"])?|patch:?)\s*\Z")
+_BEFORE: Final = re.compile(
+    r"\s*(```\w*|(apply_?patch)?\s*(<<-?\s*['\"]?\w+['\"]?|['\"])?|patch:?"
+    r"|cat\s*<<-?\s*['\"]?\w+['\"]?\s*\|\s*apply_?patch)\s*\Z"
+)
 _AFTER: Final = re.compile(r"\s*(```|['\"`)]*|[A-Z_]{2,20})\s*\Z")
 _NUMBERS: Final = re.compile(r"-(\d+)(?:,\d+)? \+\d+(?:,\d+)?(?: @@(.*))?\Z")
 _NO_NEWLINE: Final = re.compile(r"\\ No newline", re.IGNORECASE)
@@ -63,7 +66,19 @@ def read_envelope(rows: Sequence[str], begin: int | None) -> tuple[FilePatch, ..
     for index in range(end + 1, len(rows)):
         if not _AFTER.match(rows[index]):
             raise bad(index + 1, f"{rows[index][:60]!r} stands after '{END}'", "Send the patch alone.")
-    return _Reader(rows[:end], begin + 1).files()
+    return _Reader(_outdented(rows[:end], begin), begin + 1).files()
+
+
+def _outdented(rows: Sequence[str], begin: int) -> Sequence[str]:
+    """The rows without the indentation of the first mark, where the whole patch is sent with it."""
+    indent = rows[begin][: len(rows[begin]) - len(rows[begin].lstrip())]
+    inside = [row for row in rows[begin + 1 :] if row.strip()]
+    if not indent or not all(row.startswith(indent) for row in inside):
+        return rows
+    # A patch whose marks alone are indented has a first header without.
+    if not any(row.startswith(indent + kind) for row in inside for kind in _HEADERS):
+        return rows
+    return [row.removeprefix(indent) for row in rows]
 
 
 class _Reader:
@@ -92,7 +107,7 @@ class _Reader:
                 f"{header[:60]!r} is no file header",
                 f"Use '{_ADD} path', '{_UPDATE} path' or '{_DELETE} path'.",
             )
-        path = header[len(kind) :].strip()
+        path = _bare(header[len(kind) :].strip())
         if not path:
             raise bad(self._at + 1, "the header names no file")
         self._at += 1
@@ -133,7 +148,7 @@ class _Reader:
         row = self._at
         moved_to = None
         if not self._header_here() and self._rows[self._at].strip().startswith(_MOVE):
-            moved_to = self._rows[self._at].strip()[len(_MOVE) :].strip()
+            moved_to = _bare(self._rows[self._at].strip()[len(_MOVE) :].strip())
             if not moved_to:
                 raise bad(self._at + 1, f"'{_MOVE}' names no file")
             self._at += 1
@@ -192,6 +207,11 @@ class _Reader:
                 "Begin every line of a hunk with a space (kept), '+' (added) or '-' (removed).",
             )
         return PatchLine(sign, text if text[0] == "\t" else text[1:])
+
+
+def _bare(path: str) -> str:
+    """A path without the quotes that some models put around one with spaces."""
+    return path[1:-1] if len(path) > 2 and path[0] == path[-1] and path[0] in "\"'`" else path
 
 
 def _seek(row: str) -> tuple[str, int | None]:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pegboard.core.errors import Unsupported
-from pegboard.textedit.patch import AddFile, DeleteFile, FilePatch, Hunk, PatchLine, Sign, UpdateFile, bad
+from pegboard.textedit.patch import (
+    AddFile,
+    CopyFile,
+    DeleteFile,
+    FilePatch,
+    Hunk,
+    PatchLine,
+    Sign,
+    UpdateFile,
+    bad,
+)
 
 _HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@| ?\.\.\. ?@@|\s*\Z| )(.*)\Z")
 _VERSION: Final = re.compile(r"\d+\.\d+[\w.() -]*\Z")
@@ -33,9 +43,12 @@ class _Section:
 
     old: str | None = None
     new: str | None = None
+    raw: str = ""
     renamed_from: str | None = None
     renamed_to: str | None = None
-    copied: bool = False
+    copied_from: str | None = None
+    copied_to: str | None = None
+    git: bool = False
     mode: int | None = None
     created: bool = False
     deleted: bool = False
@@ -48,9 +61,29 @@ def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
 
     Raises:
         BadPatch: a hunk that cannot be read, or one without a file.
-        Unsupported: a binary patch, a copy, a symbolic link or a submodule.
+        Unsupported: a binary patch, a symbolic link or a submodule.
     """
-    return tuple(_as_patch(section) for section in _Reader(rows).sections())
+    sections = _Reader(rows).sections()
+    for section in sections:
+        section.hunks = _with_endings(section.hunks)
+    return tuple(map(_as_patch, sections))
+
+
+def _with_endings(hunks: list[Hunk]) -> list[Hunk]:
+    """The hunks of one file with the CR of their lines as line endings.
+
+    A diff that shows a CR was made of the bytes, so each of its lines has the ending that it shows; one
+    without any may be of a file in CRLF whose CRs its author never saw.
+    """
+    if not any(line.text.endswith("\r") for hunk in hunks for line in hunk.lines):
+        return hunks
+    return [replace(hunk, lines=tuple(map(_with_ending, hunk.lines))) for hunk in hunks]
+
+
+def _with_ending(line: PatchLine) -> PatchLine:
+    if line.text.endswith("\r"):
+        return PatchLine(line.sign, line.text[:-1], "\r\n")
+    return PatchLine(line.sign, line.text, "\n")
 
 
 class _Reader:
@@ -65,7 +98,7 @@ class _Reader:
         while self._at < len(self._rows):
             row = self._rows[self._at]
             if row.startswith("diff --git "):
-                current = _Section(row=self._at + 1)
+                current = _Section(row=self._at + 1, git=True)
                 current.old, current.new = _git_names(row[len("diff --git ") :])
                 done.append(current)
             elif self._file_header():
@@ -77,6 +110,7 @@ class _Reader:
                     current = _Section(row=self._at + 1)
                     done.append(current)
                 current.old, current.new = _names(row[4:], self._rows[self._at + 1][4:])
+                current.raw = _header_name(row[4:])
                 self._at += 1
             elif row.startswith("@@"):
                 if current is None:
@@ -168,8 +202,10 @@ def _extended(row: str, section: _Section, number: int) -> None:
         section.renamed_from = _unquoted(row[12:])
     elif row.startswith("rename to "):
         section.renamed_to = _unquoted(row[10:])
-    elif row.startswith(("copy from ", "copy to ")):
-        section.copied = True
+    elif row.startswith("copy from "):
+        section.copied_from = _unquoted(row[10:])
+    elif row.startswith("copy to "):
+        section.copied_to = _unquoted(row[8:])
     elif row.startswith(("new file mode ", "new mode ")):
         section.created = section.created or row.startswith("new file")
         section.mode = _file_mode(row.rsplit(" ", 1)[1], number)
@@ -193,8 +229,8 @@ def _file_mode(text: str, number: int) -> int:
 
 
 def _as_patch(section: _Section) -> FilePatch:
-    if section.copied:
-        raise Unsupported("the patch copies a file; send it as a new file with its whole content")
+    if section.copied_from is not None or section.copied_to is not None:
+        return _as_copy(section)
     old, new = section.renamed_from or section.old, section.renamed_to or section.new
     if section.created or old == _NULL:
         if new is None or new == _NULL:
@@ -203,41 +239,75 @@ def _as_patch(section: _Section) -> FilePatch:
     if old is None:
         raise bad(section.row, "no file is named", "Begin with '--- a/path' and '+++ b/path'.")
     if section.deleted or new == _NULL:
-        return DeleteFile(path=old, hunks=tuple(section.hunks))
+        # Beside /dev/null one name alone does not tell whether `b/` is a prefix or a folder.
+        others = tuple(prefix + old for prefix in ("a/", "b/") if section.raw == prefix + old)
+        return DeleteFile(path=old, hunks=tuple(section.hunks), others=others)
     moved_to = new if new is not None and new != old else None
     if not section.hunks and moved_to is None and section.mode is None:
         raise bad(section.row, f"the change of {old} has no hunk")
-    for hunk in section.hunks:
-        if all(line.sign == " " for line in hunk.lines):
-            raise bad(hunk.row, "the hunk changes nothing")
+    _check_hunks(section.hunks)
+    hunks = tuple(section.hunks)
+    if moved_to is not None and not section.git:
+        # Two names in a plain diff are two versions of one file (`f.orig` and `f`, `old/f` and `new/f`).
+        inner = moved_to.partition("/")[2]
+        same = inner and inner == old.partition("/")[2]
+        others = (inner, old) if same else (old,)
+        # A version that lies elsewhere (`--- /tmp/f`) is not what is to be changed.
+        others = tuple(name for name in others if not name.startswith(("/", "../")))
+        return UpdateFile(path=moved_to, hunks=hunks, mode=section.mode, numbered=True, others=others)
     return UpdateFile(
-        path=old, hunks=tuple(section.hunks), moved_to=moved_to, mode=section.mode, numbered=True
+        path=old, hunks=hunks, moved_to=moved_to, mode=section.mode, numbered=True,
+        from_start=section.renamed_from is not None,
+    )  # fmt: skip
+
+
+def _as_copy(section: _Section) -> CopyFile:
+    if section.copied_from is None or section.copied_to is None:
+        raise bad(section.row, "a copy needs both 'copy from' and 'copy to'")
+    _check_hunks(section.hunks)
+    return CopyFile(
+        path=section.copied_from, to=section.copied_to, hunks=tuple(section.hunks), mode=section.mode
     )
 
 
+def _check_hunks(hunks: Sequence[Hunk]) -> None:
+    for hunk in hunks:
+        if all(line.sign == " " for line in hunk.lines):
+            raise bad(hunk.row, "the hunk changes nothing")
+
+
 def _new_text(hunks: Sequence[Hunk]) -> str:
-    lines = [line.text for hunk in hunks for line in hunk.lines if line.sign != "-"]
-    text = "".join(line + "\n" for line in lines)
+    lines = [line for hunk in hunks for line in hunk.lines if line.sign != "-"]
+    text = "".join(line.text + (line.newline or "\n") for line in lines)
     return text[:-1] if hunks and hunks[-1].bare_end and text else text
 
 
 def _names(old: str, new: str) -> tuple[str, str]:
     """The two paths of `---` and `+++`, without git's prefixes where both have them."""
-    left, right = _unquoted(old.split("\t")[0].rstrip()), _unquoted(new.split("\t")[0].rstrip())
+    return _without_prefixes(_header_name(old), _header_name(new))
+
+
+def _without_prefixes(left: str, right: str) -> tuple[str, str]:
     for one, two in _PREFIXES:
         if (left == _NULL or left.startswith(one)) and (right == _NULL or right.startswith(two)):
             return (left if left == _NULL else left[2:]), (right if right == _NULL else right[2:])
     return left, right
 
 
+def _header_name(text: str) -> str:
+    """The name of a `---` or `+++` line; git puts a tab behind one that holds spaces, diff one and a date."""
+    name, tab, _ = text.partition("\t")
+    return _unquoted(name if tab else name.rstrip())
+
+
 def _git_names(rest: str) -> tuple[str | None, str | None]:
     """The paths of a `diff --git` line, where they can be told apart (equal but for the prefix)."""
     quoted = re.match(r'("(?:[^"\\]|\\.)*")\s+("(?:[^"\\]|\\.)*")\Z', rest)
     if quoted:
-        return _names(quoted.group(1), quoted.group(2))
+        return _without_prefixes(_unquoted(quoted.group(1)), _unquoted(quoted.group(2)))
     half = len(rest) // 2
     if len(rest) % 2 and rest[half] == " " and rest[2:half] == rest[half + 3 :]:
-        return _names(rest[:half], rest[half + 1 :])
+        return _without_prefixes(rest[:half], rest[half + 1 :])
     return None, None
 
 

@@ -23,6 +23,7 @@ TOOLS: Final[dict[str, str]] = {
     "list_artifacts": "pegboard.tools.list_artifacts:list_artifacts",
     "grep_artifact": "pegboard.tools.grep_artifact:grep_artifact",
     "export_artifact": "pegboard.tools.export_artifact:export_artifact",
+    "import_artifact": "pegboard.tools.import_artifact:import_artifact",
     "search_tools": "pegboard.tools.search_tools:search_tools",
 }
 """Built-in tools by name; loaded at first use."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
-from pegboard.core.effects import Plan
+from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import NotFound
 from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files
 from pegboard.textedit.patch import paths_of, read_patch
 from pegboard.textedit.patch_apply import STRICT, apply_files
 
 
-async def _plan(files: Files, patch: str, overwrite: bool) -> Plan:
+async def _plan(files: Files, patch: str, overwrite: bool | None) -> Plan:
     patches = read_patch(patch)
     before: dict[str, bytes | None] = {}
     for path in paths_of(patches):
@@ -26,12 +28,33 @@ async def _plan(files: Files, patch: str, overwrite: bool) -> Plan:
             before[path] = await files.read_bytes(path)
         except NotFound:
             before[path] = None
-    rules = replace(STRICT, overwrite=overwrite)
+    rules = replace(STRICT, overwrite=overwrite is not False)
     # Placing hunks may take a while in a large file; the event loop must not wait for it.
     patched = await asyncio.to_thread(apply_files, patches, before.__getitem__, rules=rules)
     changes = await files.propose(patched.wanted)
     notes = [note for note in (changes.note, *patched.notes) if note]
-    return Plan(changes.effects(), replace(changes, note="\n".join(notes)), patched.summary)
+    effects = changes.effects()
+    if overwrite is None and patched.replaced:
+        effects = await _asking(files, effects, patched.replaced)
+    return Plan(effects, replace(changes, note="\n".join(notes)), patched.summary)
+
+
+async def _asking(files: Files, effects: Sequence[Effect], replaced: Sequence[str]) -> tuple[Effect, ...]:
+    """The effects, those asking that put a file in place of one which the patch does not speak of.
+
+    `Add File` on a file that exists may be a slip as well as a wish (docs/decisions/0030).
+    """
+    targets = {(await files.resolve(path, write=True)).target: path for path in replaced}
+    return tuple(
+        replace(
+            effect,
+            at_least="ask",
+            reason=f"{visible(targets[effect.target])} exists, and the patch replaces it; overwrite=true says that this is meant",
+        )
+        if effect.kind == "write" and effect.target in targets
+        else effect
+        for effect in effects
+    )
 
 
 async def plan_patch(call: ValidCall, context: Context) -> Plan:
@@ -46,7 +69,7 @@ async def plan_patch(call: ValidCall, context: Context) -> Plan:
 )
 async def apply_patch(
     patch: Annotated[str, Alias("input", "patch_text", "patchText", "diff")],
-    overwrite: bool = False,
+    overwrite: bool | None = None,
     *,
     files: Inject[Files],
     planned: Inject[Plan | None] = None,
@@ -69,18 +92,18 @@ async def apply_patch(
 
     Args:
         patch: The patch.
-        overwrite: Let added and moved files replace files that exist.
+        overwrite: Whether added and moved files may replace files that exist; the person is asked by default.
 
     Raises:
         InvalidArguments: the patch cannot be read; its line is named.
         NotFound: a file or the lines of a hunk are not there; the closest lines are shown.
         NotUnique: a hunk fits in several places.
-        Conflict: an added file exists, or a file changed since it was last read.
+        Conflict: an added file exists and overwrite is false, or a file changed since it was last read.
     """
     plan = planned or await _plan(files, patch, overwrite)
     changes = await files.commit(plan.changes) if plan.changes else plan.changes
     summary: tuple[str, ...] = plan.private or ()
-    lines = [f"Successfully applied the patch to {_files(len(summary))}:", *summary]
+    lines = [f"Successfully applied the patch to {_files(len(summary))}:", *map(visible, summary)]
     if changes.note:
         lines += ["Note: " + changes.note]
     return ToolResult.from_text(

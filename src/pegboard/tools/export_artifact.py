@@ -18,7 +18,7 @@ from pegboard.ports.files import Files, Write
 
 async def _plan(artifacts: Artifacts, files: Files, id: str, path: str, version: int | None) -> Plan:
     found = await artifacts.read(id, version)
-    data = found.content.encode("utf-8")
+    data = found.raw
     changes = await files.propose([Write(path=path, data=data)])
     return Plan(changes.effects(), changes, (found.version, len(data)))
 

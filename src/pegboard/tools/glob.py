@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pegboard.core.params import Alias, EffectMarker, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files
 
@@ -45,10 +46,10 @@ async def glob(
     found = await files.glob(pattern, path, limit=limit, hidden=hidden, no_ignore=no_ignore)
     shown = "" if path in ("", ".") else path.removesuffix("/") + "/"
     paths = [shown + entry.path for entry in found.entries]
-    lines = paths or [f"No file matches {pattern!r} in {path}"]
+    lines = [visible(one) for one in paths] or [f"No file matches {pattern!r} in {path}"]
     if found.truncated:
         lines = [*lines, f"[only the {limit} newest; raise limit or narrow the pattern]"]
-    lines = [*lines, *(f"[{sentence}]" for sentence in found.skipped)]
+    lines = [*lines, *(f"[{visible(sentence)}]" for sentence in found.skipped)]
     data = {
         "paths": paths,
         "entries": [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from pegboard.core.errors import InvalidArguments, Unavailable
+from pegboard.core.errors import Unavailable
 from pegboard.core.params import Alias, EffectMarker, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.sanitise import visible
 from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Found, Match, SearchQuery
@@ -62,19 +62,19 @@ async def grep(
         hidden: Search hidden files too.
         no_ignore: Search what .gitignore and .ignore leave out too.
     """
+    text = None
     if path.startswith("spill:"):
         if spills is None:
             raise Unavailable(
                 "no spilled results are kept here", hint="Run the call again with a narrower question."
             )
-        found = _in_text(path, spills.read(path), pattern, fixed_strings, ignore_case, offset, limit)
-    else:
-        query = SearchQuery(
-            pattern=pattern, path=path, glob=glob, type=type, fixed_strings=fixed_strings,
-            ignore_case=ignore_case, multiline=multiline, context=context, mode=mode, offset=offset,
-            limit=limit, hidden=hidden, no_ignore=no_ignore,
-        )  # fmt: skip
-        found = await files.search(query)
+        text = spills.read(path)
+    query = SearchQuery(
+        pattern=pattern, path=path, glob=glob, type=type, fixed_strings=fixed_strings,
+        ignore_case=ignore_case, multiline=multiline, context=context, mode=mode, offset=offset,
+        limit=limit, hidden=hidden, no_ignore=no_ignore, text=text,
+    )  # fmt: skip
+    found = await files.search(query)
     return ToolResult.from_text(
         "\n".join(_text(found, pattern, path, mode, offset, limit)), data=_data(found)
     )
@@ -88,11 +88,14 @@ def _text(found: Found, pattern: str, path: str, mode: str, offset: int, limit: 
             # Groups are divided only where context makes them groups.
             lines += ["--"] if any(not m.is_match for m in found.matches) else []
         mark = ":" if match.is_match else "-"
-        lines.append(f"{match.path}{mark}{match.line}{mark}{match.text}")
+        lines.append(f"{visible(match.path)}{mark}{match.line}{mark}{match.text}")
         before = match
-    lines += [path if mode == "files" else f"{path}:{count}" for path, count in found.counts]
+    lines += [
+        visible(path) if mode == "files" else f"{visible(path)}:{count}" for path, count in found.counts
+    ]
     if not lines:
-        looked = f" ({found.searched} files searched)" if found.searched else ""
+        files = "1 file" if found.searched == 1 else f"{found.searched} files"
+        looked = f" ({files} searched)" if found.searched else ""
         lines.append(
             f"Nothing beyond {offset}." if offset else f"No matches for {pattern!r} in {path}{looked}"
         )
@@ -103,7 +106,7 @@ def _text(found: Found, pattern: str, path: str, mode: str, offset: int, limit: 
         lines.append(
             f"[{'matches' if mode == 'content' else 'files'} {shown}; more exist: offset={offset + limit} goes on]"
         )
-    return [*lines, *(f"[{sentence}]" for sentence in found.skipped)]
+    return [*lines, *(f"[{visible(sentence)}]" for sentence in found.skipped)]
 
 
 def _data(found: Found) -> dict[str, object]:
@@ -118,27 +121,3 @@ def _data(found: Found) -> dict[str, object]:
         "searched": found.searched,
         "note": found.note,
     }
-
-
-def _in_text(
-    name: str, text: str, pattern: str, fixed: bool, ignore_case: bool, offset: int, limit: int
-) -> Found:
-    """The same in a spilled result, which is text in our own hands and no file of the workspace."""
-    try:
-        regex = re.compile(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else 0)
-    except re.error as error:
-        raise InvalidArguments(
-            f"the pattern {pattern!r} is no valid regular expression: {error}",
-            hint="Set fixed_strings=true to search for it as it stands.",
-        ) from None
-    hits = [
-        Match(path=name, line=number, text=line[:500])
-        for number, line in enumerate(text.split("\n"), 1)
-        if regex.search(line)
-    ]
-    return Found(
-        matches=tuple(hits[offset : offset + limit]),
-        total=len(hits),
-        truncated=len(hits) > offset + limit,
-        searched=1,
-    )

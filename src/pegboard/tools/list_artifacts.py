@@ -17,7 +17,13 @@ async def list_artifacts(*, artifacts: Inject[Artifacts]) -> ToolResult:
     return ToolResult.from_text(
         "\n".join(lines) or "There are no artifacts.",
         data=[
-            {"id": a.id, "version": a.version, "title": a.title, "content_type": a.content_type}
+            {
+                "id": a.id,
+                "version": a.version,
+                "title": a.title,
+                "content_type": a.content_type,
+                "bytes": len(a.raw),
+            }
             for a in found
         ],
     )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pegboard.core.params import Alias, EffectMarker, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Entry, Files, Listing
 
@@ -52,15 +53,15 @@ async def list_dir(
     lines = [_line(entry, style) for entry in entries] or [f"[{path} is empty]"]
     if found.truncated:
         lines.append(f"[only the first {max_entries} entries; raise max_entries or list a subfolder]")
-    lines += [f"[{sentence}]" for sentence in found.skipped]
+    lines += [f"[{visible(sentence)}]" for sentence in found.skipped]
     return ToolResult.from_text("\n".join(lines), data=_data(path, found))
 
 
 def _line(entry: Entry, style: str) -> str:
-    folder = entry.kind == "dir"
+    folder, path = entry.kind == "dir", visible(entry.path)
     if style == "emoji":
-        return f"{'📁' if folder else '📄'} {entry.path}"
-    name = f"{entry.path}/" if folder else entry.path
+        return f"{'📁' if folder else '📄'} {path}"
+    name = f"{path}/" if folder else path
     if style == "plain":
         return name
     word = {"dir": "DIR", "file": "FILE", "link": "LINK", "other": "OTHER"}[entry.kind]
