@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pegboard.app.wiring import Wiring
-from pegboard.core.approval import Approver
+from pegboard.core.approval import ApprovalRequest, Approver, approver_of
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
@@ -36,8 +36,9 @@ class Executor:
         workspace: the folder that file tools and commands work in; None = the current folder, taken
             only when a tool needs one.
         mode: read-only, ask, workspace (default) or full; None = the policy's.
-        policy: a Policy, or rule lines; None = the shipped rules.
-        approver: answers where the policy asks; None = everything that asks is denied.
+        policy: a Policy, rule lines, or the path of a file with rules; None = the shipped rules.
+        approver: answers where the policy asks: an object with `decide(request)`, or a function; None =
+            everything that asks is denied.
         provide: objects that fill `Inject[T]`, by their type.
         middleware: around every authorised run, outermost first.
         hooks: see all calls of a turn before any runs.
@@ -48,6 +49,11 @@ class Executor:
         safeguards: taint, secrets and budgets; None = taint alone, with the shipped rules.
         defer_beyond: with more tools than this a model is shown some, and finds the others by
             `search_tools` (ledger K-84); None = it is shown all.
+
+    Attributes:
+        toolkit: the tools that are offered now.
+        context: what calls here see as theirs.
+        tell: is given a sentence where a tool source could not be opened; as it is made, a warning to `logging`.
 
     Raises:
         BuildError: a tool cannot be built, or needs something that nothing provides.
@@ -60,8 +66,8 @@ class Executor:
         *,
         workspace: str | Path | None = None,
         mode: str | None = None,
-        policy: Policy | Iterable[str | Rule] | None = None,
-        approver: Approver | None = None,
+        policy: Policy | str | Path | Iterable[str | Rule] | None = None,
+        approver: Approver | Callable[[ApprovalRequest], Any] | None = None,
         provide: Iterable[Any] = (),
         middleware: Sequence[Middleware] = (),
         hooks: Sequence[TurnHook] = (),
@@ -89,7 +95,7 @@ class Executor:
         self.pipeline = Pipeline(
             kit,
             policy=self.wiring.policy,
-            approver=approver,
+            approver=None if approver is None else approver_of(approver),
             recorder=recorder or MemoryRecorder(),
             shaper=self.wiring.shaper,
             provide=self.wiring.provided,
@@ -104,6 +110,7 @@ class Executor:
         self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
+        self.tell: Callable[[str], None] = _logged
         self._hooks = tuple(hooks)
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
@@ -124,7 +131,7 @@ class Executor:
             seen = tuple(s.revision for s in self._sources)
             if self._seen is not None and self._seen == seen and 0 not in seen:
                 return
-            found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
+            found = await asyncio.gather(*(self._tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
             kit = joined(self._own, found, self._sources)
             if self._defer_beyond is not None:
@@ -138,6 +145,14 @@ class Executor:
                 self.pipeline.provide[Catalogue] = ToolIndex(kit)
             self.toolkit = kit
             self.pipeline.offer(kit)
+
+    async def _tools_of(self, source: ToolSource) -> list[Tool]:
+        try:
+            return await source.tools()
+        except PegboardError as error:
+            # The other sources and tools must not wait for it; a person must not miss its tools without a word.
+            self.tell(f"its tools are missing: {error}")
+            return []
 
     @property
     def policy(self) -> Policy:
@@ -230,12 +245,10 @@ class Executor:
         await self.aclose()
 
 
-async def _tools_of(source: ToolSource) -> list[Tool]:
-    try:
-        return await source.tools()
-    except PegboardError:
-        # Its own name and reason stand in its status; the other sources and tools must not wait for it.
-        return []
+def _logged(text: str) -> None:
+    import logging
+
+    logging.getLogger("pegboard.sources").warning("%s", text)
 
 
 def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pegboard.cli.boundary import Commands
+from pegboard.cli.boundary import Commands, complete_streams
 
 app = typer.Typer(
     name="pegboard",
@@ -395,6 +395,7 @@ def main() -> None:
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    complete_streams()
     app(prog_name="pegboard")  # However it was started: `python -m pegboard` is the same command.
 
 

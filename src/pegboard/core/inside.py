@@ -33,6 +33,7 @@ def within(line: Pipeline, context: Context, call_id: str, tool: Tool) -> Contex
     inner.emit = Updates(line, context.emit, call_id, tool.name)
     inner.labels = context.labels
     inner.ports = line.provide
+    inner.tool = tool.name
     return inner
 
 
