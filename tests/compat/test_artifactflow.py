@@ -83,6 +83,7 @@ def test_parameters_results_and_config_as_the_document_has_them() -> None:
     }  # fmt: skip
     with raises(TypeError):
         BaseTool("a", "b")  # type: ignore[abstract]
+    assert BaseTool.__abstractmethods__ == {"get_parameters", "execute"}
 
 
 @owes("A-14", "U-12")
