@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pegboard.core.context import Context, enter, leave
 from pegboard.core.errors import Conflict, NotFound, Unavailable
 from pegboard.files.journal import Journal
-from pegboard.files.undo import Last, OfCall, OfId, OfRun, UndoReport
+from pegboard.files.selection import Last, OfCall, OfId, OfRun
+from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from tests.files.test_commit import tree

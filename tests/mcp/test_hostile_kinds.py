@@ -544,3 +544,16 @@ def test_catalogues_of_equal_offers_are_equal_whatever_the_order_of_keys() -> No
 
     assert isinstance(one, Catalogue) and one.offers == two.offers
     assert one.offers[0].definition.digest == two.offers[0].definition.digest
+
+
+async def test_a_form_of_endless_words_is_judged_at_once() -> None:
+    asking, person = Asking("s"), Person()
+    asking.people = person
+    words = "auth" * 300_000
+    fields = {f"{words}{n}": {"type": "string", "title": words, "description": words} for n in range(30)}
+    started = time.monotonic()
+
+    await asking.elicit(None, form(f"enter {words}", **fields))
+
+    assert time.monotonic() - started < 2
+    assert len(person.asked) <= 20

@@ -24,7 +24,8 @@ from pegboard.files.openat import Opener
 from pegboard.files.permits import Access
 from pegboard.files.readstate import KEEP_BYTES, ReadState
 from pegboard.files.recovery import recover
-from pegboard.files.undo import UndoReport, UndoWhat, undo
+from pegboard.files.selection import UndoWhat
+from pegboard.files.undo import UndoReport, undo
 from pegboard.ports.files import EntryKind, Found, Listing, Resolved, SearchQuery, Slice, Wanted
 
 if TYPE_CHECKING:

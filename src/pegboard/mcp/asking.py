@@ -19,7 +19,7 @@ MAX_QUESTIONS: Final = 20
 _SECRET: Final = re.compile(
     r"pass(?:word|wd|phrase|code|wort)|\bpwd\b|secret|api.?key|access.?key|private.?key|token|credential|\bpin\b"
     r"|\bcv[vc]2?\b|security.?code|card.?number|\bssn\b|social.?security|\botp\b|\b2fa\b|one.?time.?(?:code|pass)"
-    r"|(?:verification|auth\w*|recovery|backup).?code|(?:seed|recovery).?phrase|mnemonic|\bcookie\b|session.?id"
+    r"|(?:verification|auth\w{0,20}|recovery|backup).?code|(?:seed|recovery).?phrase|mnemonic|\bcookie\b|session.?id"
     r"|contrase[ñn]a|mot.?de.?passe|\bsenha\b|parola|пароль|密码|密碼|口令|密钥|令牌|验证码|パスワード|暗証|비밀번호|암호",
     re.IGNORECASE,
 )
@@ -29,6 +29,9 @@ _ASKED_FOR: Final = re.compile(
     re.IGNORECASE,
 )
 """A message that asks for a secret, whatever it then calls the field."""
+
+_LOOKED_AT: Final = 2_000
+"""Characters of each text that are looked at, and more than a person is shown."""
 
 _SPELT: Final = re.compile(r"(?<![^\W_])([^\W_])[ ._-](?=[^\W_](?![^\W_]))")
 """The gap after a letter that stands alone, as in `p a s s`."""
@@ -85,7 +88,7 @@ class Asking:
         given: Any = schema.get("properties") or {}
         if not isinstance(given, Mapping) or not all(isinstance(f, Mapping) for f in given.values()):  # pyright: ignore
             return types.ElicitResult(action="decline")
-        fields = cast("Mapping[str, Mapping[str, Any]]", given)
+        fields = dict(list(cast("Mapping[str, Mapping[str, Any]]", given).items())[:MAX_QUESTIONS])
         if asks_for_secrets(params.message, fields):
             # A form shows what is typed to the server and to the model's history: no place for a secret.
             return types.ElicitResult(action="decline")
@@ -101,7 +104,7 @@ class Asking:
                 action="accept" if agreed else "decline", content={} if agreed else None
             )
         content: dict[str, Any] = {}
-        for key, field in list(fields.items())[:MAX_QUESTIONS]:
+        for key, field in fields.items():
             answers = await self._ask([_question(head, key, field, key in required, self._timeout_s)])
             if answers is None:
                 return types.ElicitResult(action="cancel")
@@ -130,7 +133,10 @@ def asks_for_secrets(message: str, fields: Mapping[str, Mapping[str, Any]]) -> b
     for key, field in fields.items():
         if field.get("format") == "password" or field.get("writeOnly") is True:
             return True
-        if _SECRET.search(_plain(f"{key} {field.get('title', '')} {field.get('description', '')}")):
+        if any(
+            _SECRET.search(_plain(str(t)))
+            for t in (key, field.get("title", ""), field.get("description", ""))
+        ):
             return True
     typed = [
         f
@@ -142,8 +148,8 @@ def asks_for_secrets(message: str, fields: Mapping[str, Mapping[str, Any]]) -> b
 
 
 def _plain(text: str) -> str:
-    seen = as_read(text)
-    return seen + "\n" + _SPELT.sub(r"\1", seen)
+    seen = as_read(text[:_LOOKED_AT])
+    return "\n".join((seen, _SPELT.sub(r"\1", seen)))
 
 
 def _question(head: str, key: str, field: Mapping[str, Any], required: bool, timeout_s: float) -> Question:
