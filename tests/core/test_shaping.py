@@ -299,3 +299,19 @@ def test_notes_and_labels_of_a_result_are_kept_and_joined() -> None:
 def test_to_data_of_a_sound_is_its_fields() -> None:
     assert to_data(Audio(data=b"s", mime_type="audio/wav")) == {"data": "s", "mime_type": "audio/wav"}
     assert to_data(File(name="f", mime_type="m"))["name"] == "f"
+
+
+async def test_a_result_that_is_made_field_by_field_has_every_field() -> None:
+    from dataclasses import fields
+
+    from pegboard import PURE, Executor, tool
+
+    @tool(effects=PURE)
+    def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    result = await Executor([hello]).call("hello", {})
+
+    for whole in (result, result.notes):
+        assert all(hasattr(whole, f.name) for f in fields(whole))
