@@ -122,7 +122,7 @@ def test_a_000_tool_is_four_members_and_its_schema_is_the_openai_form_unchanged(
         Tool()  # type: ignore[abstract]
 
 
-@owes("N-10", "N-11", "N-12", "N-13")
+@owes("N-10", "N-11", "N-12", "N-13", "K-03")
 @pytest.mark.parametrize(
     ("params", "path"),
     [

@@ -212,7 +212,9 @@ def _parse(text: str, path: Path) -> Any:
                 return read.value
     except (ValueError, Unrepairable) as error:
         raise ConfigError(f"{path}: {error}") from None
-    except Exception as error:
+    except (
+        Exception
+    ) as error:  # yaml's errors cannot be named without importing yaml for every file that needs none.
         if type(error).__module__.startswith("yaml"):
             raise ConfigError(f"{path}: {error}") from None
         raise
