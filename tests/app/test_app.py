@@ -30,7 +30,7 @@ from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
 from pegboard.config.paths import Paths
 from pegboard.core.approval import AllowOnce
-from pegboard.core.errors import ConfigError
+from pegboard.core.errors import ConfigError, Unavailable
 from pegboard.core.events import RunFinished
 from pegboard.core.toolkit import Toolkit
 from pegboard.models import ScriptedModel
@@ -308,7 +308,7 @@ async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> No
         assert len(app.session_events("cli")) == len(app.events(row))
         assert app.verify("cli") == []
         assert app.verify("never") == []
-        with pytest.raises(ConfigError, match="no run called"):
+        with pytest.raises(ConfigError, match="no run is called"):
             app.run_row("nope")
         json.dumps(out)
 
@@ -366,3 +366,29 @@ async def test_a_home_rule_of_the_user_holds_in_the_app(folder: Path, own_home: 
     assert not result.ok
     assert "private" not in str(result)
     assert os.environ["HOME"] == str(own_home)
+
+
+class Broken:
+    """A tool source that cannot be opened."""
+
+    revision = 0
+
+    async def tools(self) -> list[Any]:
+        raise Unavailable("server 'weather' could not be started", hint="Install it.")
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def test_tools_that_are_missing_because_a_source_is_down_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said: list[str] = []
+    async with Executor([Broken()]) as door:
+        await door.call("weather", {})
+        door.tell = said.append
+        result = await door.call("weather", {})
+
+    assert result.error is not None and result.error.code == "unknown_tool"
+    assert said == ["its tools are missing: server 'weather' could not be started. Install it."]
+    assert [r.message for r in caplog.records if r.name == "pegboard.sources"] == said

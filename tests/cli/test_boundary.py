@@ -307,3 +307,59 @@ def _wait_for(true: object) -> None:
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline, "it did not come true in time"
         threading.Event().wait(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["tools"], ["--help"], ["tools", "--help"], ["call", "list_dir"]])
+def test_a_full_disk_behind_the_output_is_one_line_and_a_failure(workspace: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            argv(*words), cwd=workspace, stdout=full, stderr=subprocess.PIPE, env=environment(None), timeout=60,
+            check=False,
+        )  # fmt: skip
+
+    said = [line for line in done.stderr.decode().splitlines() if not line.startswith("▸")]
+    assert (done.returncode, said) == (1, ["pegboard: No space left on device"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_lead_nowhere_and_harm_no_file(workspace: Path, closed: str) -> None:
+    words = argv("call", "write_file", "path=b.txt", "content=hi")
+
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *words], cwd=workspace, env=environment(None), timeout=60,
+        capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr and b"unexpected" not in done.stderr
+    assert (workspace / "b.txt").read_text() == "hi"
+    # Had the history got number 1 or 2, what was printed would stand in it.
+    assert json.loads(
+        subprocess.run(
+            argv("audit", "verify", "--json"), cwd=workspace, env=environment(None), timeout=60,
+            capture_output=True, check=True,
+        ).stdout
+    ) == {"cli": []}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_current_folder_that_is_gone_is_named_with_the_way_out(workspace: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+
+    def there(*words: str) -> subprocess.CompletedProcess[bytes]:
+        inside = 'cd "$1" && { [ -d "$1" ] && rmdir "$1"; shift; "$@"; }'
+        gone.mkdir(exist_ok=True)
+        return subprocess.run(
+            ["sh", "-c", inside, "sh", str(gone), *argv(*words)], env=environment(None), timeout=60,
+            capture_output=True, check=False,
+        )  # fmt: skip
+
+    for words in (["tools"], ["call", "list_dir"], ["trust"], ["mcp", "list"]):
+        done = there(*words)
+        assert done.returncode == 2, (words, done.stderr)
+        assert b"the current folder does not exist any more" in done.stderr, words
+        assert b"--workspace DIR" in done.stderr
+    assert there("call", "list_dir", "--workspace", str(workspace)).returncode == 0

@@ -16,6 +16,7 @@ from prompt_toolkit.output import DummyOutput
 from pegboard.app.home import App
 from pegboard.cli.chat import Chat, _Commands, chat
 from pegboard.cli.options import Options
+from pegboard.core.errors import ConfigError
 from pegboard.core.events import ContextCompacted
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
@@ -134,3 +135,22 @@ def test_commands_values_and_files_are_completed(work: Path) -> None:
         assert found("look at @../") == []
         assert found("plain") == []
     assert Chat is not None
+
+
+@pytest.mark.slow
+def test_for_a_program_a_chat_is_events_a_line_as_those_of_a_run(talk: Talk) -> None:
+    said = talk(["hello", "again"], [{"text": "One."}, {"text": "Two."}], json=True)
+
+    events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert [e["answer"] for e in events if e["type"] == "run.finished"] == ["One.", "Two."]
+    assert "Enter sends" not in said
+
+
+@pytest.mark.slow
+def test_a_wrong_model_is_told_before_the_chat_greets(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match="no model family 'bogus'"):
+        chat(model="bogus", session=None, last=True, options=Options(workspace=work))
+
+    read = capsys.readouterr()
+    assert read.out == ""
+    assert "there is no earlier chat; a new one begins" in read.err

@@ -96,3 +96,23 @@ def test_the_report_is_readable(module: Path, capsys: Any) -> None:
 def test_what_cannot_be_checked_is_named(module: Path, target: str, message: str) -> None:
     with raises(ConfigError, match=message):
         check(target, seed=1, options=Options())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = 1\nimport no_such_module_of_anybody\n", r"\(line 2\): ModuleNotFoundError: No module named"),
+        ("\n\nraise RuntimeError('not today')\n", r"\(line 3\): RuntimeError: not today"),
+        ("def f(:\n", "SyntaxError"),
+    ],
+)
+def test_a_module_that_fails_is_told_as_the_fault_of_the_module(
+    module: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
+) -> None:
+    (module.parent / "broken_for_check.py").write_text(source)
+    try:
+        for target in ("broken_for_check.py", "broken_for_check"):
+            with raises(ConfigError, match=rf"{target} cannot be imported.*{said}"):
+                check(target, seed=1, options=Options())
+    finally:
+        sys.modules.pop("broken_for_check", None)

@@ -165,7 +165,7 @@ def test_each_client_has_its_own_session_record_and_artifacts(place: Path) -> No
         stolen = bob.post(url, json=request(5, "tools/list"), headers={"mcp-session-id": session})
         own = ann.post(url, json=request(5, "tools/list"), headers={"mcp-session-id": session})
 
-        # The stateless era has no sessions: the token, and the client's own name within it, stand for one.
+        # The stateless era has no sessions: the token stands for one, and nothing that a client calls itself.
         make = modern(
             6, "tools/call", "x", name="create_artifact", arguments={"id": "a", "title": "A", "content": "c"}
         )
@@ -173,14 +173,14 @@ def test_each_client_has_its_own_session_record_and_artifacts(place: Path) -> No
         read = modern(7, "resources/read", "x", uri="artifact:///a")
         mine = ann.post(url, json=read, headers=headers(read, "artifact:///a")).json()
         theirs = bob.post(url, json=read, headers=headers(read, "artifact:///a")).json()
-        other = modern(8, "resources/read", "y", uri="artifact:///a")
-        another = ann.post(url, json=other, headers=headers(other, "artifact:///a")).json()
+        imitated = modern(8, "resources/read", "x", uri="artifact:///a")
+        another = bob.post(url, json=imitated, headers=headers(imitated, "artifact:///a")).json()
 
     assert (stolen.status_code, own.status_code) == (404, 200)
     assert mine["result"]["contents"][0]["text"] == "c"
     assert "error" in theirs and "error" in another
     rows = [json.loads(line) for line in run(place, "runs", "list", "--json").stdout.splitlines()]
-    assert any(r["session"].startswith("mcp:http:ann:") for r in rows)
+    assert any(r["session"] == "mcp:http:ann" for r in rows)
     assert not any(r["session"].startswith("mcp:http:bob") for r in rows)
 
 

@@ -217,8 +217,8 @@ def test_a_record_holds_request_effects_decision_rule_approver_and_result(projec
     assert finished["digest"] == hashlib.sha256(base64.b64decode(finished["body"])).hexdigest()
 
 
-def test_audit_knows_two_verbs(project: Path) -> None:
-    assert "audit verify" in pegboard("audit", "burn", status=2)
+def test_audit_names_its_verbs(project: Path) -> None:
+    assert "'burn': use verify, export or destinations" in pegboard("audit", "burn", status=2)
 
 
 # -- budgets and secrets by the settings ------------------------------------------------------

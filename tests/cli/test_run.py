@@ -159,11 +159,11 @@ def test_runs_are_listed_shown_and_exported_by_id_or_its_start(pegboard: Run, sc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["runs", "show", "nope"], "no run called 'nope'"),
+        (["runs", "show", "nope"], "no run is called 'nope'"),
         (["runs", "show"], "needs a run's id"),
         (["runs", "dance"], "use list, show, resume, export or import"),
         (["undo"], "use --last"),
-        (["audit", "dance"], "pegboard audit verify"),
+        (["audit", "dance"], "use verify, export or destinations"),
         (["audit", "verify", "nope"], "no session 'nope'"),
     ],
 )
@@ -302,3 +302,18 @@ def test_a_call_that_could_not_be_planned_is_not_told_as_denied(pegboard: Run, w
     assert done.status == 1
     assert "deny" not in done.err
     assert "Text not found in a.txt" in done.err
+
+
+@pytest.mark.parametrize("task", ["", "  \n"])
+def test_an_empty_task_is_wrong_usage(pegboard: Run, task: str) -> None:
+    done = pegboard("run", task, "--model", "local")
+
+    assert done.status == 2
+    assert "the task is empty" in done.err
+
+
+def test_a_question_that_nobody_can_answer_says_where_to_ask_it(pegboard: Run) -> None:
+    done = pegboard("call", "ask_user", "question=Which one?")
+
+    assert done.status == 3
+    assert "Nobody is here to answer. Run it in a terminal." in done.err

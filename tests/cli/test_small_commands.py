@@ -137,7 +137,9 @@ def test_trust_shows_a_file_without_its_escapes_and_needs_one(pegboard: Run, wor
 def test_grants_are_listed_and_revoked(pegboard: Run) -> None:
     assert pegboard("grants").out == "no grants\n"
     assert pegboard("grants", "--json").out == "[]\n"
-    assert pegboard("grants", "revoke", "x").status == 1
+    gone = pegboard("grants", "revoke", "x")
+    assert (gone.status, gone.out) == (2, "")
+    assert "there is no grant 'x'" in gone.err
     assert pegboard("grants", "revoke").status == 2
 
 
@@ -181,7 +183,7 @@ def test_the_sandbox_keeps_the_home_folder_out_and_takes_only_known_backends(
 
     assert done.status != 0
     assert "s3cret" not in done.out
-    assert command("sandbox", "run", "--backend", "magic", "--", "true").status == 1
+    assert command("sandbox", "run", "--backend", "magic", "--", "true").status == 2
     assert command("sandbox", "run").status == 2
 
 
@@ -253,3 +255,44 @@ def test_the_list_of_tools_cuts_no_word_in_two(pegboard: Run) -> None:
     rows = [line for line in pegboard("tools").out.splitlines()[1:] if line]
 
     assert all(row.rstrip()[-1] in ".…)`" for row in rows)
+
+
+@pytest.mark.slow
+def test_a_refused_folder_is_told_by_doctor_and_no_reason_to_deny_the_sandbox(
+    pegboard: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = json.loads(pegboard("doctor", "--json").out)
+    monkeypatch.chdir("/")
+    root = json.loads(pegboard("doctor", "--json").out)
+
+    assert root["sandbox"]["backend"] == here["sandbox"]["backend"]
+    assert "system folder" in root["refused"] and not here["refused"]
+    assert "/ is a system folder: tools take it only when you name it" in pegboard("doctor").out
+    refused = pegboard("sandbox", "run", "--", "true")
+    assert refused.status == 2
+    assert "name a folder with --workspace DIR" in refused.err
+
+
+def test_an_empty_host_is_no_host(pegboard: Run) -> None:
+    done = pegboard("sandbox", "run", "--allow-host", "", "--", "true")
+
+    assert done.status == 2
+    assert "--allow-host takes a host" in done.err
+
+
+@pytest.mark.parametrize("since", ["", "x", "7", "²d", "7y", "-1d"])
+def test_a_time_span_is_a_number_with_a_unit(pegboard: Run, since: str) -> None:
+    for words in (["usage"], ["policy", "diff"]):
+        done = pegboard(*words, f"--since={since}")
+        assert done.status == 2
+        assert f"--since {since!r}: write a number and s, m, h or d" in done.err
+    assert pegboard("usage", "--since", "90s").status == 0
+
+
+def test_a_list_without_entries_says_so(pegboard: Run) -> None:
+    assert pegboard("audit", "destinations").out == "no confined command has tried to reach anything\n"
+    assert pegboard("audit", "destinations", "--json").out == ""
+
+
+def test_mcp_help_cuts_no_sentence(pegboard: Run) -> None:
+    assert "...\n" not in pegboard("mcp", "--help").out.partition("Commands:")[2]

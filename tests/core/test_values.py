@@ -117,7 +117,7 @@ def test_errors_tell_message_hint_and_facts() -> None:
     assert str(ToolError("m")) == "m"
     assert error.to_dict()["details"] == {"a": 1}
     failure = ModelError("m", hint="h", retryable=True, status=429)
-    assert (str(failure), failure.hint, failure.retryable, failure.status) == ("m h", "h", True, 429)
+    assert (str(failure), failure.hint, failure.retryable, failure.status) == ("m. h", "h", True, 429)
     assert str(ModelError("m")) == "m"
 
 

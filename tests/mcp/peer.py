@@ -207,6 +207,19 @@ def call(id: Any, params: dict[str, Any]) -> None:
             SETUP["tools"] = SETUP["then"]
             say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
             answer(id, text("changed"))
+        case ["changes"]:
+            for _ in range(int(words[1])):
+                say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            answer(id, text("changed without end"))
+        case ["late-progress"]:
+            token = params.get("_meta", {}).get("progressToken")
+            answer(id, text("done"))
+            for done in range(50):
+                say({"jsonrpc": "2.0", "method": "notifications/progress",
+                     "params": {"progressToken": token, "progress": done}})  # fmt: skip
+        case ["leave-child"]:
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            os._exit(3)
         case ["fork"]:
             for _ in range(20):
                 subprocess.Popen(
@@ -219,6 +232,17 @@ def call(id: Any, params: dict[str, Any]) -> None:
 
 
 def page(key: str, rows: list[Any], params: dict[str, Any]) -> dict[str, Any]:
+    match SETUP.get("endless_by") if key == "tools" else None:
+        case "repeats":
+            return {key: rows, "nextCursor": "again"}
+        case "fresh":
+            return {key: rows, "nextCursor": f"{params.get('cursor', '')}x"}
+        case "huge":
+            return {key: rows, "nextCursor": "x" * 100_000}
+        case "empty-pages":
+            return {key: [], "nextCursor": f"{params.get('cursor', '')}x"}
+        case _:
+            pass
     size = SETUP.get("page")
     if not size or key != "tools":
         return {key: rows}

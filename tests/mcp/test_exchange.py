@@ -253,7 +253,8 @@ async def test_a_task_asks_its_questions_where_it_is_looked_after() -> None:
     async with asyncio.timeout(5):
         while (await ask("tasks/get", taskId=id))["status"] != "completed":
             await asyncio.sleep(0.02)
-    broken_one = await ask("tasks/get", taskId=failing)
+        while (broken_one := await ask("tasks/get", taskId=failing))["status"] == "working":
+            await asyncio.sleep(0.02)
     listening.cancel()
 
     assert detail["status"] == "input_required" and set(detail["inputRequests"]) == {"a", "b"}

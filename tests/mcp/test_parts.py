@@ -142,7 +142,8 @@ def test_results_keep_what_can_be_kept_and_name_the_rest() -> None:
     assert resource({"uri": "x://a/b.bin", "blob": "AAAA"}) == File(
         name="b.bin", mime_type="application/octet-stream", data=b"\0\0\0", uri="x://a/b.bin"
     )
-    assert isinstance(resource({"uri": "x://i", "blob": "AAAA", "mimeType": "image/png"}), Image)
+    assert isinstance(resource({"uri": "x://i", "blob": "iVBORw0KGgo=", "mimeType": "image/png"}), Image)
+    assert "something else" in resource({"uri": "x://i", "blob": "AAAA", "mimeType": "image/png"}).text
     assert "damaged" in resource({"uri": "x://i", "blob": "!"}).text
     assert tool_result({"content": []}, server="s", tool="t").text == "(no output)"
     with pytest.raises(InternalError, match="number that JSON does not have"):

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pegboard.app.keeping import LateKeeper, artifacts_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import Config
-from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
 from pegboard.core.approval import Waiting
 from pegboard.core.artifact import KEEPER
 from pegboard.core.budgets import Meter
 from pegboard.core.effects import Effect
-from pegboard.core.errors import ConfigError
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
 from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
@@ -65,11 +64,8 @@ def assemble(
     """
     paths = paths or Paths.of()
     config = config or Config()
-    why = refused_workspace(root, paths) if implicit else None
-    if why is not None:
-        raise ConfigError(
-            f"{why}, which is not taken as workspace by itself; name a folder with --workspace DIR"
-        )
+    if implicit:
+        check_implicit(root, paths)
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
     redactor = redactor or Redactor(secrets_of(this_environment()))

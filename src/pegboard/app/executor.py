@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pegboard.app.wiring import Wiring
-from pegboard.core.approval import Approver
+from pegboard.core.approval import ApprovalRequest, Approver, approver_of
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError, ToolExecutionDenied
@@ -36,8 +36,9 @@ class Executor:
         workspace: the folder that file tools and commands work in; None = the current folder, taken
             only when a tool needs one.
         mode: read-only, ask, workspace (default) or full; None = the policy's.
-        policy: a Policy, or rule lines; None = the shipped rules.
-        approver: answers where the policy asks; None = everything that asks is denied.
+        policy: a Policy, rule lines, or the path of a file with rules; None = the shipped rules.
+        approver: answers where the policy asks: an object with `decide(request)`, or a function; None =
+            everything that asks is denied.
         provide: objects that fill `Inject[T]`, by their type.
         middleware: around every authorised run, outermost first.
         hooks: see all calls of a turn before any runs.
@@ -48,6 +49,11 @@ class Executor:
         safeguards: taint, secrets and budgets; None = taint alone, with the shipped rules.
         defer_beyond: with more tools than this a model is shown some, and finds the others by
             `search_tools` (ledger K-84); None = it is shown all.
+
+    Attributes:
+        toolkit: the tools that are offered now.
+        context: what calls here see as theirs.
+        tell: is given a sentence where a tool source could not be opened; as it is made, a warning to `logging`.
 
     Raises:
         BuildError: a tool cannot be built, or needs something that nothing provides.
@@ -60,8 +66,8 @@ class Executor:
         *,
         workspace: str | Path | None = None,
         mode: str | None = None,
-        policy: Policy | Iterable[str | Rule] | None = None,
-        approver: Approver | None = None,
+        policy: Policy | str | Path | Iterable[str | Rule] | None = None,
+        approver: Approver | Callable[[ApprovalRequest], Any] | None = None,
         provide: Iterable[Any] = (),
         middleware: Sequence[Middleware] = (),
         hooks: Sequence[TurnHook] = (),
@@ -89,7 +95,7 @@ class Executor:
         self.pipeline = Pipeline(
             kit,
             policy=self.wiring.policy,
-            approver=approver,
+            approver=None if approver is None else approver_of(approver),
             recorder=recorder or MemoryRecorder(),
             shaper=self.wiring.shaper,
             provide=self.wiring.provided,
@@ -104,6 +110,7 @@ class Executor:
         self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
+        self.tell: Callable[[str], None] = _logged
         self._hooks = tuple(hooks)
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
@@ -124,7 +131,7 @@ class Executor:
             seen = tuple(s.revision for s in self._sources)
             if self._seen is not None and self._seen == seen and 0 not in seen:
                 return
-            found = await asyncio.gather(*(_tools_of(s) for s in self._sources))
+            found = await asyncio.gather(*(self._tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
             kit = joined(self._own, found, self._sources)
             if self._defer_beyond is not None:
@@ -139,6 +146,14 @@ class Executor:
             self.toolkit = kit
             self.pipeline.offer(kit)
 
+    async def _tools_of(self, source: ToolSource) -> list[Tool]:
+        try:
+            return await source.tools()
+        except PegboardError as error:
+            # The other sources and tools must not wait for it; a person must not miss its tools without a word.
+            self.tell(f"its tools are missing: {error}")
+            return []
+
     @property
     def policy(self) -> Policy:
         """What decides."""
@@ -149,14 +164,14 @@ class Executor:
         """The last events, where the recorder keeps them."""
         return tuple(getattr(self.pipeline.recorder, "events", ()))
 
-    async def call(
+    def call(
         self,
         name: str,
         arguments: str | Mapping[str, Any] | None = None,
         *,
         id: str | None = None,
         raise_errors: bool = False,
-    ) -> ToolResult:
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call one tool; the result says whether it worked.
 
         Args:
@@ -165,9 +180,16 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
+        call = ToolCall(id, name, arguments)
+        if self._sources or raise_errors:
+            return self._call(call, raise_errors=raise_errors)
+        # The pipeline's own coroutine: one more around it would stand on the path of every call.
+        return self.pipeline.call(call, self.context)
+
+    async def _call(self, call: ToolCall, *, raise_errors: bool) -> ToolResult:
         if self._sources:
-            await self.ready(name)
-        result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
+            await self.ready(call.name)
+        result = await self.pipeline.call(call, self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
                 raise ToolExecutionDenied(str(result.error)) from result.error
@@ -223,12 +245,10 @@ class Executor:
         await self.aclose()
 
 
-async def _tools_of(source: ToolSource) -> list[Tool]:
-    try:
-        return await source.tools()
-    except PegboardError:
-        # Its own name and reason stand in its status; the other sources and tools must not wait for it.
-        return []
+def _logged(text: str) -> None:
+    import logging
+
+    logging.getLogger("pegboard.sources").warning("%s", text)
 
 
 def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:

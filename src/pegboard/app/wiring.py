@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.app.keeping import LateKeeper
 from pegboard.core.artifact import KEEPER
@@ -57,7 +57,7 @@ class Wiring:
         *,
         workspace: str | Path | None = None,
         mode: str | None = None,
-        policy: Policy | Iterable[str | Rule] | None = None,
+        policy: Policy | str | Path | Iterable[str | Rule] | None = None,
         provide: Iterable[Any] = (),
     ) -> Wiring:
         """The usual parts for a kit: only what its tools ask for is built or imported.
@@ -110,7 +110,9 @@ class Wiring:
     def _build(self, needs: set[str], workspace: str | Path | None) -> None:
         from pathlib import Path
 
-        root = Path.cwd() if workspace is None else Path(workspace).expanduser()
+        from pegboard.config.paths import here
+
+        root = here() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
             raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")
         from pegboard.app.assembly import assemble
@@ -118,14 +120,21 @@ class Wiring:
         assemble(self, needs, root.resolve(), implicit=workspace is None)
 
 
-def _policy(policy: Policy | Iterable[str | Rule] | None, mode: str | None) -> Policy:
+def _policy(policy: Policy | str | Path | Iterable[str | Rule] | None, mode: str | None) -> Policy:
     if mode is not None and mode not in MODES:
         raise ConfigError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
     if policy is None:
         return Policy(mode=mode or "workspace")
     if isinstance(policy, Policy):
         return policy if mode is None else replace(policy, mode=mode)
-    return Policy.of(policy, mode=mode or "workspace")
+    if isinstance(policy, str):
+        # One rule, or several lines as they stand in a file.
+        policy = [line for line in policy.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    elif hasattr(policy, "__fspath__"):
+        from pegboard.config.load import read_rules
+
+        policy = read_rules(cast("Path", policy))
+    return Policy.of(cast("Iterable[str | Rule]", policy), mode=mode or "workspace")
 
 
 def _at_home(policy: Policy) -> Policy:

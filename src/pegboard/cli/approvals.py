@@ -20,7 +20,7 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
             case "list":
                 return _list(book, options)
             case "approve" | "deny" | "answer" if not key:
-                raise BuildError(f"pegboard approvals {action} needs an id; see: pegboard approvals")
+                raise BuildError(f"approvals {action} needs an id; see: pegboard approvals")
             case "approve":
                 given = parse_answer(text or "y")
                 if not isinstance(given, Approved):
@@ -31,7 +31,9 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
             case "answer" if text:
                 call = book.answer(str(key), text)
             case _:
-                raise BuildError("use: pegboard approvals list, approve ID, deny ID [WHY], or answer ID TEXT")
+                raise BuildError(
+                    f"approvals {action!r}: use list, approve ID, deny ID [WHY], or answer ID TEXT"
+                )
     if options.json:
         print_json({**call.to_dict(), "answer": action})
     elif call.session.startswith("mcp:waiting:"):
@@ -51,6 +53,9 @@ def _list(book: Approvals, options: Options) -> int:
     else:
         for call in calls:
             _show(call)
+        ways = ["approve ID", "deny ID [WHY]"] if any(not c.question for c in calls) else []
+        ways += ["answer ID TEXT"] if any(c.question for c in calls) else []
+        note(f"answer with: pegboard approvals {', '.join(ways)}; then: pegboard runs resume")
     return 0
 
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-from pegboard.cli.options import Options
+from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import paint, print_changes, safe, say
 from pegboard.core.approval import (
@@ -124,8 +124,8 @@ def parse_answer(line: str) -> Approved | Refused | None:
         return None
     expires, uses = None, None
     for part in rest.split():
-        if part[:-1].isdigit() and part[-1:] in "smhd":
-            expires = int(part[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[part[-1]]
+        if part[:-1].isdigit() and part[-1:] in UNITS:
+            expires = int(part[:-1]) * UNITS[part[-1]]
         elif part[:-1].isdigit() and part[-1:] == "x":
             uses = int(part[:-1])
         else:

@@ -41,12 +41,14 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
                     )
             return 0
         if action == "destinations":
-            _destinations(app, sessions, as_json=options.json)
+            if not _destinations(app, sessions, as_json=options.json) and not options.json:
+                say("no confined command has tried to reach anything")
             return 0
         if action != "verify":
             raise BuildError(
-                "use: pegboard audit verify, export or destinations, each with an optional SESSION"
+                f"audit {action!r}: use verify, export or destinations, each with an optional SESSION"
             )
+        app.check_history()
         faults = {one: app.verify(one) for one in sessions}
         bad = {one: found for one, found in faults.items() if found}
         if options.json:
@@ -62,13 +64,15 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
         return 1 if bad else 0
 
 
-def _destinations(app: App, sessions: list[str], *, as_json: bool) -> None:
-    """Everything that confined commands tried to reach, oldest first in each session (G-18)."""
+def _destinations(app: App, sessions: list[str], *, as_json: bool) -> int:
+    """Print everything that confined commands tried to reach, oldest first in each session (G-18); how many."""
+    found = 0
     for one in sessions:
         for entry in app.store.read(one):
             event = next(iter(decode([entry])), None) if entry.type == DestinationTried.type else None
             if not isinstance(event, DestinationTried):
                 continue
+            found += 1
             row = {
                 "session": one, "run": entry.run, "call": event.call_id, "tool": event.tool, "at": entry.at,
                 "host": event.host, "port": event.port, "allowed": event.allowed, "reason": event.reason,
@@ -83,3 +87,4 @@ def _destinations(app: App, sessions: list[str], *, as_json: bool) -> None:
             say(
                 f"{when}  {one}  {safe(event.tool)}  {verdict} {safe(event.host)}:{event.port}{used}  {safe(event.reason)}"
             )
+    return found

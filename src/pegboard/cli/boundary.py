@@ -27,6 +27,13 @@ class Commands(TyperGroup):
     Exit status: 0 ok, 1 failed, 2 usage or settings, 3 denied, 4 suspended, 128 + signal where one ended it.
     """
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the options; the help is printed here already."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except OSError as error:
+            _end_system(error)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         with _ended_by() as signals:
@@ -38,8 +45,8 @@ class Commands(TyperGroup):
             except PegboardError as error:
                 _end(error, 1)
             except BrokenPipeError:
-                # Whoever read our output has gone: no failure of ours. What is buffered goes nowhere.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                # Whoever read our output has gone: no failure of ours.
+                _drop_output()
                 raise typer.Exit(0) from None
             except KeyboardInterrupt:
                 number = signals[0] if signals else signal.SIGINT
@@ -49,8 +56,7 @@ class Commands(TyperGroup):
                 _say("the input ended before an answer was given")
                 raise typer.Exit(1) from None
             except OSError as error:
-                _say(_system(error))
-                raise typer.Exit(1) from None
+                _end_system(error)
             except (typer.Exit, typer.Abort, _usage()):
                 raise
             except Exception as error:  # noqa: BLE001  The outermost boundary: people get a line, not a traceback.
@@ -81,6 +87,20 @@ def _end_unexpected(error: Exception) -> NoReturn:
     raise typer.Exit(1) from None
 
 
+def _end_system(error: OSError) -> NoReturn:
+    _say(_system(error))
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    raise typer.Exit(1) from None
+
+
+def _drop_output() -> None:
+    """What is buffered goes nowhere, else the interpreter would complain of it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def _system(error: OSError) -> str:
     named = f": {error.filename}" if error.filename else ""
     return f"{error.strerror or error}{named}"
@@ -94,6 +114,17 @@ def _line(text: str) -> None:
     from pegboard.cli.show import note, safe
 
     note(safe(text))
+
+
+def complete_streams() -> None:
+    """Let standard streams that were closed (`>&-`) lead nowhere: no file of ours may take their number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # Gets the lowest free number, which is this one.
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 @contextmanager

@@ -8,19 +8,22 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.app.home import REFUSALS, App, OneCall, details, told
+from pegboard.app.home import App
+from pegboard.app.one_call import REFUSALS, OneCall, details, told
+from pegboard.app.redacted import shown_preview
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
-from pegboard.cli.show import complain, effects_line, note, print_changes, print_json, safe, say
+from pegboard.cli.show import complain, effects_line, note, note_of, print_changes, print_json, safe, say
 from pegboard.cli.status import LINE
-from pegboard.core.errors import BuildError, ToolError
+from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.pipeline import Preview
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
 from pegboard.core.sanitise import visible
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
+from pegboard.store.logs import without_secrets
 
 _BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
@@ -36,7 +39,8 @@ def call(tool: str, values: list[str], *, args: str | None, preview: bool, optio
 
 async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
     async with app.executor(only=tool, recorded=False) as door:
-        preview = await door.preview(tool, arguments)
+        door.tell = note_of
+        preview = shown_preview(await door.preview(tool, arguments), app.redactor.redact)
     if options.json:
         print_json(preview_row(preview))
     elif preview.error is not None:
@@ -56,9 +60,13 @@ async def _call(app: App, tool: str, arguments: dict[str, Any] | str, options: O
         note(f"note: {line}")
     approver = approver_for(options, on_ask="deny")
     async with app.one_call(tool, approver=approver, provide=people_for(options)) as door:
+        door.tell(note_of)
         with LINE.showing(safe(tool)):
             await door.call(tool, arguments)
     outcome = door.outcome()
+    # What was done is shown as it is recorded; the text was made without secrets.
+    shown = without_secrets({k: outcome[k] for k in ("effects", "changes")}, app.redactor.redact)
+    outcome = {**outcome, **shown}
     if options.json:
         print_json(outcome)
     else:
@@ -181,6 +189,9 @@ def _show(door: OneCall, outcome: dict[str, Any]) -> None:
         note(call_line(outcome, door.approver))
     if result.error is None:
         say(safe(result.text))
+    elif result.error.code == SuspendedCall.default_code:
+        # A single call cannot be taken up again, so the answer would have nowhere to go.
+        complain(result.error.message, "Nobody is here to answer. Run it in a terminal.")
     else:
         complain(result.error.message, result.error.hint)
     for repair in result.notes.repairs:

@@ -22,7 +22,7 @@ from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
 from pegboard.cli.chat_desk import Asker, Desk, Questions
 from pegboard.cli.options import Options
 from pegboard.cli.progress import Progress
-from pegboard.cli.show import note, paint, safe, say
+from pegboard.cli.show import note, note_of, paint, print_event, safe, say
 from pegboard.core.approval import AllowOnce, Approver
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import RunFinished
@@ -33,7 +33,11 @@ from pegboard.store.logs import SessionLog
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
     with options.open() as app:
-        key = session or (_latest(app) if last else None) or new_id("chat")
+        key = session or (_latest(app) if last else None)
+        if key is None:
+            key = new_id("chat")
+            if last:
+                note("there is no earlier chat; a new one begins")
         with app.claim(key):
             return asyncio.run(Chat(app, key, model, options).run())
 
@@ -65,6 +69,8 @@ class Chat:
         self._line: PromptSession[str] = PromptSession(
             history=FileHistory(str(history)), completer=_Commands(app), key_bindings=_keys(),
             multiline=True, complete_while_typing=False, prompt_continuation="… ",
+            # Where nobody types, no menu opens, and its empty lines would only stand in the output.
+            reserve_space_for_menu=8 if sys.stdin.isatty() else 0,
         )  # fmt: skip
         self._desk = Desk(self._line, stop=self._stop, live=sys.stdin.isatty())
         self._work: asyncio.Task[None] | None = None
@@ -79,10 +85,12 @@ class Chat:
         async with app.executor(
             approver=approver, provide=[Questions(self._desk)], session=self._session
         ) as door:
-            self._greet(door)
+            door.tell = note_of
             log = app.log(self._session)
             try:
                 self._new_agent(door)
+                self._greet(door)
+                self._tell_model()
                 while (text := await self._desk.read()) is not None:
                     if text.startswith("/"):
                         if not await self._command(text, door, log):
@@ -105,19 +113,27 @@ class Chat:
             note(f"note: {line}")
         if door.wiring.banner:
             note(f"note: {door.wiring.banner}")
+        if self._options.json:
+            return
         say(paint(f"session {self._session}, mode {door.policy.mode}, {self._app.workspace}", "dim"))
-        say(paint("Enter sends, Alt+Enter or a \\ at the end begins a new line, /help lists commands", "dim"))
+        if self._desk.live:
+            keys = "Enter sends, Alt+Enter or a \\ at the end begins a new line, /help lists commands"
+            say(paint(keys, "dim"))
 
     def _new_agent(self, door: Executor) -> None:
         """An agent with the room's model, which knows the session so far."""
         agent = self._app.agent(door, model=self.room.model)
-        opened = agent.model()
+        agent.model()  # Now, so that a wrong name is told before anything else.
         events = self._app.events_to_go_on(self._session)
         agent.remember(self._session, events)
         self.room.agent = agent
-        to = opened.destination
+
+    def _tell_model(self) -> None:
+        """Who answers, where the data goes, and what is known of before (decisions 11)."""
+        agent = self.room.need_agent()
+        opened, to = agent.model(), agent.model().destination
         note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
-        if events:
+        if events := agent.session(self._session):
             note(f"{sum(e.type == 'message.user' for e in events)} messages of this session are remembered")
 
     async def _command(self, text: str, door: Executor, log: SessionLog) -> bool:
@@ -139,6 +155,7 @@ class Chat:
                 say(paint(safe(str(error)), "red"))
                 self.room.agent = before
             else:
+                self._tell_model()
                 if before is not None:
                     await before.model().aclose()
         return done != "exit"
@@ -184,18 +201,23 @@ class Chat:
             self._desk.busy(False)
 
     async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
-        progress = Progress(self._desk.partial if self._desk.live else None)
+        show = print_event
+        if not self._options.json:
+            partial = self._desk.partial if self._desk.live else None
+            show = Progress(partial, redact=self._app.redactor.redact).show
         async with aclosing(agent.stream(text, session=self._session, recorder=log)) as events:
             async for event in events:
                 while self._ahead and agent.tell(self._ahead[0], session=self._session):
                     del self._ahead[0]
-                progress.show(event)
+                show(event)
                 if isinstance(event, RunFinished):
                     self._end(event)
         await log.flush()
 
     def _end(self, finished: RunFinished) -> None:
         self.room.usage += finished.usage
+        if self._options.json:
+            return
         if finished.status != "done":
             say(paint(f"{finished.status}: {safe(finished.error)}", "red"))
         for pending in finished.pending:

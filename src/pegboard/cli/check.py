@@ -8,6 +8,8 @@ import importlib.util
 import random
 import sys
 import tempfile
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -57,12 +59,12 @@ async def _checked(kit: Toolkit, seed: int, options: Options) -> Report:
 
 async def _server(target: str, seed: int, options: Options) -> Report:
     from pegboard.app.servers import opened
-    from pegboard.config.paths import Paths
+    from pegboard.config.paths import Paths, here
     from pegboard.config.servers import Configured, load_servers
     from pegboard.mcp.client import start_all
 
     paths = Paths.of()
-    configured = load_servers(paths, options.workspace or Path.cwd(), file=options.config)
+    configured = load_servers(paths, options.workspace or here(), file=options.config)
     known = [s.name for s in configured.servers]
     if target not in known:
         raise ConfigError(
@@ -106,20 +108,34 @@ def _module(place: str) -> ModuleType | None:
             raise ConfigError(f"there is no file {place}")
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None
-        assert spec.loader is not None
+        loader = spec.loader
+        assert loader is not None
         module = importlib.util.module_from_spec(spec)
         # Annotations of its functions are resolved through the table of modules.
         sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
+        _run(place, lambda: loader.exec_module(module))
         return module
     if not all(part.isidentifier() for part in place.split(".")):
         return None
+    return _run(place, lambda: importlib.import_module(place))
+
+
+def _run(place: str, load: Callable[[], ModuleType | None]) -> ModuleType | None:
+    """Import the user's own module; None where there is none of that name.
+
+    Raises:
+        ConfigError: it fails, with the line of it that does.
+    """
     try:
-        return importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        if error.name is not None and place.startswith(error.name):
+        return load()
+    except Exception as error:  # Foreign code: what it raises is its fault and not ours.
+        if isinstance(error, ModuleNotFoundError) and error.name is not None and place.startswith(error.name):
             return None
-        raise ConfigError(f"{place} cannot be imported: {error}") from error
+        sys.modules.pop(place.removesuffix(".py").rpartition("/")[2], None)  # It is half there.
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if Path(f.filename).stem == place.removesuffix(".py").rpartition("/")[2]]
+        where = f" (line {own[-1].lineno})" if own else ""
+        raise ConfigError(f"{place} cannot be imported{where}: {type(error).__name__}: {error}") from error
 
 
 def _tools_of(module: ModuleType) -> list[Any]:

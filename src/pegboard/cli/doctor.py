@@ -6,7 +6,9 @@ import dataclasses
 import platform
 import shutil
 import sys
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pegboard import __version__
@@ -16,6 +18,7 @@ from pegboard.app.wiring import Wiring
 from pegboard.cli.options import Options
 from pegboard.cli.show import paint, print_json, say
 from pegboard.config.models import available_models
+from pegboard.config.paths import refused_workspace
 from pegboard.core.errors import ToolError
 from pegboard.core.provide import Provided
 from pegboard.core.shaping import Shaper
@@ -46,33 +49,44 @@ def doctor(*, options: Options) -> int:
 
 
 def _report(app: App) -> dict[str, Any]:
-    wiring = Wiring(workspace=app.workspace, policy=app.policy, provided=Provided(), shaper=Shaper())
-    try:
-        choice = choose_backend(wiring, app.workspace, app.paths, app.config)
-        sandbox: dict[str, Any] = {
-            "backend": choice.backend.name,
-            "enforced": dict(choice.enforced()),
-            "rejected": dict(choice.rejected),
-            "limits": dataclasses.asdict(app.config.confinement.limits),
-        }
-    except ToolError as error:
-        sandbox = {"backend": "none", "enforced": {}, "rejected": {}, "error": str(error)}
+    refused = refused_workspace(app.workspace, app.paths) if app.named_workspace is None else None
+    with tempfile.TemporaryDirectory(prefix="pegboard-doctor-") as scratch:
+        # What can be enforced is found by running something, and nothing may run over a refused folder.
+        sandbox = _sandbox(app, Path(scratch).resolve() if refused else app.workspace)
     return {
         "pegboard": __version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "workspace": str(app.workspace),
+        "refused": refused or "",
         "mode": app.policy.mode,
         "config": [str(p) for p in app.config.files],
         "sandbox": sandbox,
         "programs": {name: shutil.which(name) for name in PROGRAMS},
         "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
         "models": available_models(app.paths),
+        "history": {
+            "damaged": app.check_history(), "kept": [str(p) for p in app.damaged_histories()],
+        },
         "folders": {
             "config": str(app.paths.config), "state": str(app.paths.state), "data": str(app.paths.data),
             "cache": str(app.paths.cache),
         },
     }  # fmt: skip
+
+
+def _sandbox(app: App, folder: Path) -> dict[str, Any]:
+    wiring = Wiring(workspace=folder, policy=app.policy, provided=Provided(), shaper=Shaper())
+    try:
+        choice = choose_backend(wiring, folder, app.paths, app.config)
+        return {
+            "backend": choice.backend.name,
+            "enforced": dict(choice.enforced()),
+            "rejected": dict(choice.rejected),
+            "limits": dataclasses.asdict(app.config.confinement.limits),
+        }
+    except ToolError as error:
+        return {"backend": "none", "enforced": {}, "rejected": {}, "error": str(error)}
 
 
 def _amount(name: str, value: int) -> str:
@@ -93,6 +107,8 @@ def _has(module: str) -> bool:
 def _print(report: dict[str, Any]) -> None:
     say(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
     say(f"workspace {report['workspace']}, mode {report['mode']}")
+    if report["refused"]:
+        say(f"  {report['refused']}: tools take it only when you name it, with --workspace")
     sandbox = report["sandbox"]
     colour = "red" if sandbox["backend"] == "none" else "green"
     say(paint(f"\nsandbox: {sandbox['backend']}", colour))
@@ -118,6 +134,10 @@ def _print(report: dict[str, Any]) -> None:
         say(
             f"  {name}: {'installed' if there else f'missing; pip install {chr(39)}pegboard[{name}]{chr(39)}'}"
         )
+    if report["history"]["damaged"]:
+        say(paint(f"\nhistory: damaged ({report['history']['damaged']})", "red"))
+    for kept in report["history"]["kept"]:
+        say(f"\nhistory: found damaged and kept as it was: {kept}")
     say("\nmodels")
     for row in report["models"]:
         say(f"  {row['name']}: {row['status']}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, safe, say, table
 from pegboard.config.paths import Paths
-from pegboard.core.errors import BuildError
+from pegboard.core.errors import BuildError, ConfigError
 from pegboard.store.grants import GrantFile
 
 
@@ -36,7 +36,9 @@ def grants(action: str, grant: str | None, *, options: Options) -> int:
             return 0
         case "revoke" if grant:
             gone = book.revoke(grant)
-            say(f"{grant} is revoked" if gone else f"there is no grant {grant}")
-            return 0 if gone else 1
+            if not gone:
+                raise ConfigError(f"there is no grant {grant!r}; see: pegboard grants")
+            say(f"{grant} is revoked")
+            return 0
         case _:
-            raise BuildError("use: pegboard grants list, or pegboard grants revoke ID")
+            raise BuildError(f"grants {action!r}: use list, or revoke ID")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pegboard.cli.boundary import Commands
+from pegboard.cli.boundary import Commands, complete_streams
 
 app = typer.Typer(
     name="pegboard",
@@ -222,7 +222,7 @@ def trust_command(
 
 @app.command("policy", context_settings={"ignore_unknown_options": False})
 def policy_command(
-    action: Annotated[str, typer.Argument(help="explain, test or diff.")],
+    action: Annotated[str, typer.Argument(help="explain, test, diff or lint.")],
     subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
     args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
@@ -233,7 +233,7 @@ def policy_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Explain the policy's answer to a call; test or compare rules."""
+    """Explain the policy's answer to a call; test, compare or check rules."""
     from pegboard.cli.options import Options
     from pegboard.cli.policy import policy as act
 
@@ -395,6 +395,7 @@ def main() -> None:
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    complete_streams()
     app(prog_name="pegboard")  # However it was started: `python -m pegboard` is the same command.
 
 

@@ -17,7 +17,7 @@ from pegboard.app.home import App
 from pegboard.app.servers import opened, token_file
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, safe, say, table
-from pegboard.config.paths import Paths
+from pegboard.config.paths import Paths, here
 from pegboard.config.servers import Configured, load_servers, own_file, save_server
 from pegboard.core.errors import ConfigError, PegboardError
 from pegboard.core.tool import Tool
@@ -243,7 +243,7 @@ def list_servers(*, options: Options) -> int:
 
 
 def _configured(options: Options) -> Configured:
-    return load_servers(Paths.of(), options.workspace or Path.cwd(), file=options.config)
+    return load_servers(Paths.of(), options.workspace or here(), file=options.config)
 
 
 # -- test and login ---------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def config_for(host: str, patterns: Sequence[str], *, options: Options) -> int:
     import shutil
 
     program = shutil.which("pegboard") or "pegboard"
-    words = ["mcp", "serve", "--workspace", str((options.workspace or Path.cwd()).resolve())]
+    words = ["mcp", "serve", "--workspace", str((options.workspace or here()).resolve())]
     for pattern in patterns:
         words += ["--tools", pattern]
     row = {"command": program, "args": words}

@@ -56,7 +56,7 @@ def serve_command(
         bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
     ] = False,
 ) -> None:
-    """Offer our tools to an MCP host; read-only ones unless --tools names more."""
+    """Offer our tools to an MCP host: the read-only ones, and --tools."""
     from pegboard.cli.mcp import Serving, serve
     from pegboard.cli.options import Options
 
@@ -80,7 +80,7 @@ def add_command(
     header: Annotated[list[str] | None, typer.Option("--header", help="NAME=VALUE.")] = None,
     transport: Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.")] = None,
 ) -> None:
-    """Remember a server: pegboard mcp add files -- npx -y @modelcontextprotocol/server-filesystem ."""
+    """Remember a server: pegboard mcp add NAME -- COMMAND …"""
     from pegboard.cli.mcp import add
     from pegboard.cli.options import Options
 
@@ -124,7 +124,7 @@ def try_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Start servers and show what they offer, what is suspicious and what has changed."""
+    """Start servers; show what they offer and what has changed."""
     from pegboard.cli.mcp import test
     from pegboard.cli.options import Options
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pegboard.app.home import App
+from pegboard.cli.show import note
+from pegboard.core.errors import BuildError
+
+UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds by the letter behind a number, as `--since 7d` and `always 2h` write them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,4 +31,19 @@ class Options:
         Raises:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
-        return App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app.tell = note
+        return app
+
+
+def seconds_of(since: str) -> float:
+    """The seconds of a `--since`.
+
+    Raises:
+        BuildError: it is no number with a unit behind it.
+    """
+    unit = UNITS.get(since[-1:])
+    # Only the digits of ASCII: other scripts' digits pass isdigit and some of them are no number.
+    if unit is None or not since[:-1].isdecimal() or not since.isascii():
+        raise BuildError(f"--since {since!r}: write a number and s, m, h or d, for example 7d")
+    return float(since[:-1]) * unit

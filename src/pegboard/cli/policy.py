@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from pegboard.app.home import App
+from pegboard.app.lint import lint
 from pegboard.cli.call import read_arguments
-from pegboard.cli.options import Options
-from pegboard.cli.show import complain, counted, paint, print_json, safe, say
+from pegboard.cli.options import Options, seconds_of
+from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.sanitise import visible
 
@@ -28,14 +29,17 @@ def policy(
                 return asyncio.run(_test(app, Path(subject), options))
             case "diff":
                 return asyncio.run(_diff(app, since, options))
+            case "lint":
+                return _lint(app, options)
             case "explain" | "test":
                 raise BuildError(f"policy {action} needs a {'tool' if action == 'explain' else 'file'}")
             case _:
-                raise BuildError(f"policy {action!r}: use explain, test or diff")
+                raise BuildError(f"policy {action!r}: use explain, test, diff or lint")
 
 
 async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
     async with app.executor() as door:
+        door.tell = note_of
         shown = await door.explain(tool, arguments)
     if options.json:
         print_json(shown)
@@ -77,7 +81,8 @@ async def _test(app: App, file: Path, options: Options) -> int:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read the policy test {file}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"cannot read the policy test {file}: {why}") from None
     cases = cast("list[dict[str, Any]]", table.get("case", []))
     if not cases:
         raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
@@ -105,7 +110,7 @@ async def _test(app: App, file: Path, options: Options) -> int:
 
 async def _diff(app: App, since: str, options: Options) -> int:
     """What the policy of now would have decided differently on recorded calls."""
-    rows = await app.policy_diff(_seconds(since))
+    rows = await app.policy_diff(seconds_of(since))
     if options.json:
         print_json(rows)
     else:
@@ -115,8 +120,15 @@ async def _diff(app: App, since: str, options: Options) -> int:
     return 0
 
 
-def _seconds(text: str) -> float:
-    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
-    if unit is None or not text[:-1].isdigit():
-        raise BuildError(f"--since {text!r}: write a number and s, m, h or d, for example 7d")
-    return float(text[:-1]) * unit
+def _lint(app: App, options: Options) -> int:
+    """Rules that decide nothing or more than they seem to; 1 where there are any."""
+    found = lint(app.policy.rules)
+    if options.json:
+        print_json([one.to_dict() for one in found])
+    else:
+        for one in found:
+            say(f"{one.kind}: {safe(str(one.rule))}   ({safe(one.rule.source)})")
+            other = "" if one.by is None else f": {safe(str(one.by))}   ({safe(one.by.source)})"
+            say(f"  {one.text}{other}")
+        say(f"{counted(len(app.policy.rules), 'rule')}, {counted(len(found), 'remark')}")
+    return 1 if found else 0

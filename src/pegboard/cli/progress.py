@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from pegboard.app.redacted import Redact, shown_event
 from pegboard.cli.show import effects_line, paint, print_changes, safe, say
 from pegboard.cli.status import LINE
 from pegboard.core.effects import Effect
@@ -31,9 +32,11 @@ class Progress:
 
     Args:
         partial: shows the unfinished line where a prompt stands below the output; None = it is printed as it comes.
+        redact: takes secrets out of what calls do; None = there are none to take out.
     """
 
-    def __init__(self, partial: Callable[[str], None] | None = None) -> None:
+    def __init__(self, partial: Callable[[str], None] | None = None, *, redact: Redact | None = None) -> None:
+        self._redact = redact
         self._streaming = False
         self._partial = partial
         self._line = ""
@@ -42,6 +45,8 @@ class Progress:
 
     def show(self, event: Event) -> None:
         """Print one event, if a person wants to see it."""
+        if self._redact is not None:
+            event = shown_event(event, self._redact)
         match event:
             case TextPiece(text) if self._partial is not None:
                 *whole, self._line = (self._line + safe(text)).split("\n")

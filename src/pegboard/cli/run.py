@@ -7,14 +7,15 @@ import sys
 
 from pegboard.app.agent import Agent
 from pegboard.app.home import App
+from pegboard.app.redacted import Redact
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
-from pegboard.cli.show import note, paint, print_json, safe
+from pegboard.cli.show import note, note_of, paint, print_event, safe
 from pegboard.cli.status import LINE
-from pegboard.core.codec import event_to_dict
-from pegboard.core.events import Event, RunFinished
+from pegboard.core.errors import BuildError
+from pegboard.core.events import RunFinished
 from pegboard.core.pipeline import new_id
 from pegboard.store.logs import SessionLog
 
@@ -25,6 +26,8 @@ def run(
     task: str, *, model: str | None, on_ask: str, session: str | None, turns: int | None, options: Options
 ) -> int:
     """Carry out the command; the exit status."""
+    if not task.strip():
+        raise BuildError('the task is empty; say what to do, for example: pegboard run "Read notes.txt"')
     with options.open() as app:
         return asyncio.run(_run(app, task, model, on_ask, session, turns, options))
 
@@ -41,6 +44,7 @@ async def _run(
     approver = approver_for(options, on_ask=on_ask)
     key = session or new_id("run-session")
     async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
+        door.tell = note_of
         log = app.log(key)  # First of all: a run whose history cannot be kept does not start.
         agent = app.agent(door, model=model, turns=turns)
         opened = agent.model()
@@ -55,16 +59,18 @@ async def _run(
             agent.remember(session, app.events_to_go_on(session))
         try:
             with app.claim(key):
-                finished = await watch(agent, task, key, log, options)
+                finished = await watch(agent, task, key, log, options, redact=app.redactor.redact)
         finally:
             log.close()
             await opened.aclose()
     return EXIT[finished.status]
 
 
-async def watch(agent: Agent, task: str, session: str, log: SessionLog, options: Options) -> RunFinished:
+async def watch(
+    agent: Agent, task: str, session: str, log: SessionLog, options: Options, *, redact: Redact
+) -> RunFinished:
     """Show a run's events as they happen and keep them; the last one."""
-    show = _print_event if options.json else Progress().show
+    show = print_event if options.json else Progress(redact=redact).show
     finished: RunFinished | None = None
     with LINE.showing("the model thinks"):
         async for event in agent.stream(task, session=session, recorder=log):
@@ -76,10 +82,6 @@ async def watch(agent: Agent, task: str, session: str, log: SessionLog, options:
     if not options.json:
         _print_end(finished)
     return finished
-
-
-def _print_event(event: Event) -> None:
-    print_json(event_to_dict(event))
 
 
 def _print_end(finished: RunFinished) -> None:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.app.imports import import_file
+from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
 from pegboard.cli.run import EXIT
-from pegboard.cli.show import note, paint, print_json, safe, say, table
+from pegboard.cli.show import note, note_of, paint, print_event, print_json, safe, say, table
 from pegboard.core.approval import DenyAll
-from pegboard.core.codec import event_to_dict
 from pegboard.core.errors import BuildError
-from pegboard.core.events import Event, ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
+from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.transcripts import IMPORTED, fold
 from pegboard.store.logs import active_s
 
 
@@ -42,11 +44,11 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
             case "import" if run:
                 return _import(app, Path(run), options)
             case "show" | "export":
-                raise BuildError(f"pegboard runs {action} needs a run's id; see: pegboard runs")
+                raise BuildError(f"runs {action} needs a run's id; see: pegboard runs")
             case "import":
-                raise BuildError("pegboard runs import needs a file, as pegboard runs export writes it")
+                raise BuildError("runs import needs a file, as pegboard runs export writes it")
             case _:
-                raise BuildError(f"pegboard runs {action!r}: use list, show, resume, export or import")
+                raise BuildError(f"runs {action!r}: use list, show, resume, export or import")
 
 
 def _list(app: App, options: Options) -> int:
@@ -80,7 +82,7 @@ def _show(app: App, run: str, options: Options) -> int:
     progress = Progress()
     for event in app.each_event(row):
         if options.json:
-            print_json(event_to_dict(event))
+            print_event(event)
             continue
         match event:
             case RunStarted():
@@ -123,9 +125,14 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
 
 async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
     events = app.events_to_go_on(row.stream)
-    where = next(
-        (e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), ""
-    )
+    starts = [e.detail for e in events if isinstance(e, RunStarted) and e.run == row.id]
+    detail: Mapping[str, Any] = starts[0] if starts else {}
+    if IMPORTED in detail:
+        raise BuildError(
+            f"it was imported from {detail[IMPORTED]}, so its calls are not carried out here; its conversation "
+            f"goes on with: pegboard run --session {row.stream} TASK"
+        )
+    where = detail.get("workspace")
     if where and where != str(app.workspace):
         raise BuildError(f"it worked in {where}; take it up there, or with --workspace {where}")
     approver = approver_for(options, on_ask="deny")
@@ -136,12 +143,13 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
             note(f"waits for {call.kind} {call.key}: pegboard approvals")
         return EXIT["suspended"]
     async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
+        door.tell = note_of
         agent = app.agent(door, model=model or row.model)
         opened = agent.model()
         if isinstance(opened, ScriptedModel):
             opened.skip(fold(events).turns)
         log = app.log(row.stream, run=row.id)
-        show = _print_event if options.json else Progress().show
+        show = print_event if options.json else Progress(redact=app.redactor.redact).show
         status = 0
         try:
             stream = agent.resume(
@@ -149,7 +157,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
                 events,
                 recorder=log,
                 answers=answers,
-                approver=None if nobody else approver,
+                approver=None if nobody else RedactingApprover(approver, app.redactor.redact),
                 spent_s=active_s(app.store.read(row.stream, run=row.id)),
             )
             async for event in stream:
@@ -166,16 +174,12 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
     return status
 
 
-def _print_event(event: Event) -> None:
-    print_json(event_to_dict(event))
-
-
 def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
     """The run's events as JSON lines, or as a test case that replays it."""
     row = app.run_row(run)
     if not pytest:
         for event in app.each_event(row):
-            print_json(event_to_dict(event))
+            print_event(event)
         return 0
     done = asyncio.run(export_pytest(app.session_events(row.stream), row.id))
     if options.json:

@@ -13,11 +13,13 @@ from pegboard.app.wiring import Wiring
 from pegboard.cli.options import Options
 from pegboard.cli.show import note
 from pegboard.config.environment import environment as this_environment
-from pegboard.core.errors import BuildError
+from pegboard.config.paths import check_implicit
+from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.provide import Provided
 from pegboard.core.shaping import Shaper
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
+from pegboard.shell.sandbox.choose import BACKENDS
 
 _MOST_OUTPUT_BYTES = 100_000_000
 
@@ -28,7 +30,13 @@ def sandbox(
     """Carry out the command; its own exit status."""
     if action != "run" or not command:
         raise BuildError("use: pegboard sandbox run [--backend B] [--allow-host H] -- COMMAND …")
+    if "" in hosts:
+        raise BuildError("--allow-host takes a host, such as pypi.org or *.example.com")
     with options.open() as app:
+        if options.workspace is None:
+            check_implicit(app.workspace, app.paths)
+        if backend is not None and backend not in BACKENDS:
+            raise ConfigError(f"there is no sandbox backend {backend!r}; there are: {', '.join(BACKENDS)}")
         return asyncio.run(_run(app, command, backend, hosts))
 
 
@@ -37,7 +45,10 @@ async def _run(app: App, command: list[str], backend: str | None, hosts: list[st
     # A person who asks for a sandbox wants one: without --backend none, never run bare.
     config = replace(app.config, require_sandbox=backend != "none")
     choice = choose_backend(wiring, app.workspace, app.paths, config, backend=backend)
-    shell = CommandShell(app.workspace, backend=choice.backend, environment=this_environment())
+    shell = CommandShell(
+        app.workspace, backend=choice.backend, environment=this_environment(),
+        egress_allow=config.network.allow_hosts, egress_cidrs=config.network.allow_cidrs,
+    )  # fmt: skip
     text = command[0] if len(command) == 1 else shlex.join(command)
     stdin = None if sys.stdin.isatty() else await asyncio.to_thread(sys.stdin.buffer.read)
     done = await shell.run(

@@ -11,7 +11,9 @@ from typing import Any, Final, TextIO
 
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
+from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
+from pegboard.core.events import Event
 from pegboard.core.sanitise import visible
 from pegboard.core.shaping import to_data
 
@@ -58,6 +60,11 @@ def print_json(value: Any) -> None:
     say(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
 
 
+def print_event(event: Event) -> None:
+    """One event of a run as a line of JSON."""
+    print_json(event_to_dict(event))
+
+
 def say(text: str = "") -> None:
     """A line on standard output."""
     LINE.clear()
@@ -68,6 +75,11 @@ def note(text: str) -> None:
     """A line on standard error: progress, hints."""
     LINE.clear()
     print(text, file=sys.stderr, flush=True)
+
+
+def note_of(text: str) -> None:
+    """A sentence on standard error that a person should know, whatever it is part of."""
+    note(f"note: {safe(text)}")
 
 
 def complain(message: str, hint: str = "") -> None:

@@ -43,6 +43,8 @@ def tools(dialect: str | None, *, name: str | None = None, options: Options) -> 
         else:
             rows = [(t.name, ", ".join(t.kinds()) or "none", _first_sentence(t.description)) for t in kit]
             table(rows, head=("tool", "effects", "what it does"))
+            if servers := [s.name for s in app.servers()]:
+                note(f"and those of the MCP servers {', '.join(servers)}: pegboard mcp test")
     return 0
 
 

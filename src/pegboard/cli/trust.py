@@ -7,7 +7,7 @@ from pathlib import Path
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, safe, say, table
 from pegboard.config.load import NAMES
-from pegboard.config.paths import Paths
+from pegboard.config.paths import Paths, here
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 
@@ -24,7 +24,7 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
         else:
             table([(path, digest[:16]) for path, digest in known.items()])
         return 0
-    path = file or _project_file(options.workspace or Path.cwd())
+    path = file or _project_file(options.workspace or here())
     if not path.is_file():
         raise ConfigError(f"{path} is no file")
     if remove:

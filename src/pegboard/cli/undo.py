@@ -6,7 +6,8 @@ import asyncio
 import sys
 from datetime import datetime
 
-from pegboard.app.home import App, told
+from pegboard.app.home import App
+from pegboard.app.one_call import told
 from pegboard.cli.options import Options
 from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say, table
 from pegboard.core.effects import ChangeSet

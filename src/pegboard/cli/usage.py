@@ -5,20 +5,16 @@ from __future__ import annotations
 import time
 
 from pegboard.app.usage import usage_of
-from pegboard.cli.options import Options
+from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import counted, print_json, safe, say, table
-from pegboard.core.errors import BuildError
 from pegboard.core.transcript import Usage
-
-UNITS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def usage(since: str, *, options: Options) -> int:
     """Carry out the command; the exit status."""
-    if not since[:-1].isdigit() or since[-1] not in UNITS:
-        raise BuildError(f"--since takes 7d, 12h or 30m, not {since!r}")
+    seconds = seconds_of(since)
     with options.open() as app:
-        report = usage_of(app.store, since=time.time() - int(since[:-1]) * UNITS[since[-1]], kit=app.toolkit)
+        report = usage_of(app.store, since=time.time() - seconds, kit=app.toolkit)
     if options.json:
         print_json(report.to_dict())
         return 0

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from pegboard.compat.searching import Search, search
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.policy import Mode
@@ -19,7 +20,7 @@ from pegboard.core.rules import Rule, Situation
 from pegboard.shell.guard import document_matches
 
 _INTERPRETERS: Final = frozenset(
-    {
+    (
         "bash",
         "sh",
         "zsh",
@@ -34,7 +35,7 @@ _INTERPRETERS: Final = frozenset(
         "make",
         "env",
         "xargs",
-    }
+    )
 )
 """Programs that run what their arguments say; as safe bins they are as good as no rule (ledger 1.8)."""
 
@@ -69,7 +70,7 @@ class PatternRule(Rule):
     """
 
     shown: str = ""
-    patterns: tuple[re.Pattern[str], ...] = ()
+    patterns: tuple[Search, ...] = ()
     full: bool = False
     negated: bool = False
     profile: str = ""
@@ -86,9 +87,11 @@ class PatternRule(Rule):
             return False
         return any(self._fits(p, effect.target) for p in self.patterns) is not self.negated
 
-    def _fits(self, pattern: re.Pattern[str], text: str) -> bool:
+    def _fits(self, pattern: Search, text: str) -> bool:
         text = text.strip()
-        return (pattern.fullmatch(text) if self.full else pattern.search(text)) is not None
+        found = pattern.whole(text) if self.full else pattern.within(text)
+        # Where a pattern gave up, a rule about what it names forbids and does not permit.
+        return (self.verdict != "allow" and not self.negated) if found is None else found
 
     def __str__(self) -> str:
         return f"{self.verdict} exec:{self.shown}"
@@ -312,14 +315,13 @@ def _searched(verdict: Verdict, patterns: Iterable[str], shown: Iterable[str] | 
     )  # fmt: skip
 
 
-def _regexes(patterns: Iterable[str], key: str) -> tuple[re.Pattern[str], ...]:
-    out: list[re.Pattern[str]] = []
+def _regexes(patterns: Iterable[str], key: str) -> tuple[Search, ...]:
+    out: list[Search] = []
     for pattern in patterns:
         try:
-            out.append(re.compile(pattern, re.IGNORECASE))
-        except re.error as error:
-            # A deny that never matches would be no deny.
-            raise ConfigError(f"{key}: {pattern!r} is no regular expression: {error}") from None
+            out.append(search(pattern))
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {pattern!r:.200}: {error}") from None
     return tuple(out)
 
 

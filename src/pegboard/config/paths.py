@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pegboard.config.environment import environment as this_environment
+from pegboard.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,33 @@ SYSTEM_TREES = tuple(
     Path(p) for p in ("/boot", "/dev/pts", "/etc", "/proc", "/sys", "/usr/bin", "/usr/lib", "/usr/sbin")
 )
 """Folders below which nobody works on a project."""
+
+
+def here() -> Path:
+    """The current folder.
+
+    Raises:
+        ConfigError: it has been removed meanwhile.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError(
+            "the current folder does not exist any more; go to another (cd), or name one with --workspace DIR"
+        ) from None
+
+
+def check_implicit(folder: Path, paths: Paths) -> None:
+    """Refuse a folder that nobody named as workspace (decisions 7).
+
+    Raises:
+        ConfigError: it is the home folder, a system folder or the like.
+    """
+    why = refused_workspace(folder, paths)
+    if why is not None:
+        raise ConfigError(
+            f"{why}, which is not taken as workspace by itself; name a folder with --workspace DIR"
+        )
 
 
 def refused_workspace(folder: Path, paths: Paths) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.effects import Change, Effect
+from pegboard.core.errors import BuildError
 from pegboard.core.values import record
 
 
@@ -114,6 +115,23 @@ def answer_of(value: object) -> Answer:
             return Refused()
         case _:
             return Refused(f"the approver answered {value!r}, which is none of allow, session, always, deny")
+
+
+def approver_of(given: object) -> Approver:
+    """An approver from what a developer gave: an object with `decide`, or a function, sync or async.
+
+    Raises:
+        BuildError: it is neither.
+    """
+    decide = None if isinstance(given, type) else getattr(given, "decide", None)
+    if inspect.iscoroutinefunction(decide):
+        return cast(Approver, given)
+    function = decide if callable(decide) else given
+    if isinstance(function, type) or not callable(function):
+        raise BuildError(
+            f"{given!r:.80} is no approver: give an object with `async def decide(request)`, or a function"
+        )
+    return CallbackApprover(function)
 
 
 class DenyAll:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any, TypeAlias, assert_never
 
@@ -120,8 +119,12 @@ def describe(block: Block) -> str:
 
 
 def _b64(data: bytes) -> str:
+    import base64
+
     return base64.b64encode(data).decode("ascii")
 
 
 def _raw(text: str) -> bytes:
+    import base64
+
     return base64.b64decode(text, validate=True)

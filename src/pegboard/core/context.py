@@ -30,6 +30,7 @@ class Context:
         agent: the agent's id.
         run: the run's id.
         call_id: the id of the call that is running, empty outside one.
+        tool: the name of its tool, empty outside one.
         model: the model that asked, empty where none did.
         origin: `{channel, chat_id, sender, account_id, message_id}` of the message that
             started the run, as far as known.
@@ -55,6 +56,7 @@ class Context:
     emit: Callable[[Any], None] = _discard
     labels: frozenset[str] = frozenset()
     ports: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+    tool: str = ""
 
     def port(self, wanted: type[T]) -> T:
         """The provided object for a port type.

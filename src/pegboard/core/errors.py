@@ -33,6 +33,13 @@ from typing import Any, ClassVar, Final
 _STOPS: Final = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "\n")
 
 
+def sentences(message: str, hint: str) -> str:
+    """Both as text: messages of other programs end as they like, and two sentences must not run together."""
+    if not hint:
+        return message
+    return f"{message}{'' if message.endswith(_STOPS) else '.'} {hint}"
+
+
 class PegboardError(Exception):
     """Any error that Pegboard raises on purpose."""
 
@@ -68,10 +75,7 @@ class ToolError(PegboardError):
         self.details: dict[str, Any] = dict(details or {})
 
     def __str__(self) -> str:
-        if not self.hint:
-            return self.message
-        # Messages of other programs and people's own words end as they like; two sentences must not run together.
-        return f"{self.message}{'' if self.message.endswith(_STOPS) else '.'} {self.hint}"
+        return sentences(self.message, self.hint)
 
     def to_dict(self) -> dict[str, Any]:
         """`{code, message, hint, retryable}` and `details` where there are any."""
@@ -212,7 +216,7 @@ class ModelError(PegboardError):
     def __init__(
         self, message: str, *, hint: str = "", retryable: bool = False, status: int | None = None
     ) -> None:
-        super().__init__(f"{message} {hint}" if hint else message)
+        super().__init__(sentences(message, hint))
         self.message = message
         self.hint = hint
         self.retryable = retryable

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-_Token: TypeAlias = re.Pattern[str] | None
-"""A compiled token; None = any number of tokens."""
+from pegboard.core.globs import Matcher, glob
+
+_Token: TypeAlias = Matcher | None
+"""A token as a predicate; None = any number of tokens."""
 
 SYSTEM_FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"}
@@ -81,9 +82,9 @@ def _covers(tokens: tuple[_Token, ...], argv: tuple[str, ...], forbids: bool) ->
 
 def _same(token: _Token, word: str, forbids: bool) -> bool:
     assert token is not None
-    if token.fullmatch(word):
+    if token(word):
         return True
-    return forbids and bool(_BUNDLE.fullmatch(word)) and bool(token.fullmatch(_sorted_bundle(word)))
+    return forbids and bool(_BUNDLE.fullmatch(word)) and token(_sorted_bundle(word))
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +98,7 @@ def _compiled(pattern: str, forbids: bool) -> tuple[_Token, ...]:
         else:
             if forbids and _BUNDLE.fullmatch(word):
                 word = _sorted_bundle(word)
-            out.append(_token(word))
+            out.append(glob(word))
     if out and out[-1] is not None and (forbids or (len(words) == 1 and _has_wildcard(words[0]))):
         out.append(None)
     return tuple(out)
@@ -106,17 +107,12 @@ def _compiled(pattern: str, forbids: bool) -> tuple[_Token, ...]:
 def pattern_words(pattern: str) -> list[str]:
     """The tokens of a pattern, quotes taken away."""
     try:
+        import shlex
+
         return shlex.split(pattern, posix=True)
     except ValueError:
         # An apostrophe that closes nowhere is meant as one.
         return pattern.split()
-
-
-def _token(word: str) -> re.Pattern[str]:
-    if word == "*":
-        return _ANY
-    out = re.escape(word).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.compile(out, re.DOTALL)
 
 
 def _has_wildcard(word: str) -> bool:
@@ -127,5 +123,4 @@ def _sorted_bundle(word: str) -> str:
     return "-" + "".join(sorted(word[1:]))
 
 
-_ANY: Final = re.compile(r".*", re.DOTALL)
 _BUNDLE: Final = re.compile(r"-[A-Za-z]{2,8}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pegboard.core.approval import Waiting
 from pegboard.core.errors import (
@@ -15,14 +15,29 @@ from pegboard.core.errors import (
     ToolError,
 )
 
-if TYPE_CHECKING:
-    pass
-
 
 def was_cancelled() -> bool:
     """Whether somebody cancelled the running task (or there is none, and nobody but the caller could)."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def log_failure(tool: str, error: BaseException, redacted: Callable[[str], str]) -> None:
+    """Give the traceback of what a tool raised to `logging`, where its developer finds it; no model sees it.
+
+    The logger is `pegboard.tools`. Without a handler of the program's own, nothing is shown.
+    """
+    if isinstance(error, ToolError | TimeoutError | PermissionError):
+        return  # Raised on purpose, or told as what it is.
+    import logging
+    import traceback
+
+    package = logging.getLogger("pegboard")
+    if not package.handlers:
+        # Else Python's handler of last resort would print it in every program that sets up no logging.
+        package.addHandler(logging.NullHandler())
+    text = redacted("".join(traceback.format_exception(error)))
+    package.getChild("tools").error("tool %s failed\n%s", tool, text.rstrip())
 
 
 def suspended(waiting: Waiting) -> SuspendedCall:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, Literal, cast
@@ -173,4 +172,8 @@ def target_of(effect: Effect) -> str:
 
     Quoted, so that a yes to `rm "a b"` is none to `rm a b`.
     """
-    return effect.target if effect.argv is None else shlex.join(effect.argv)
+    if effect.argv is None:
+        return effect.target
+    import shlex
+
+    return shlex.join(effect.argv)

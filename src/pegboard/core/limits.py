@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
+from pegboard.core.errors import BuildError
 from pegboard.core.values import record
 
 MAX_CHARS: Final = 10_000
@@ -37,3 +38,15 @@ class Limits:
     calls_per_turn: int | None = None
     context_tokens: int | None = None
     soft: float = 0.8
+
+    def __post_init__(self) -> None:
+        most = {
+            "turns": self.turns, "tokens": self.tokens, "money": self.money, "wall_s": self.wall_s,
+            "calls": self.calls, "calls_per_turn": self.calls_per_turn, "context_tokens": self.context_tokens,
+            **{f"tool_calls[{name!r}]": count for name, count in self.tool_calls.items()},
+        }  # fmt: skip
+        for name, value in most.items():
+            if value is not None and not value > 0:
+                raise BuildError(f"Limits({name}={value!r}): a limit is above 0; leave it out for none")
+        if not 0 <= self.soft <= 1:
+            raise BuildError(f"Limits(soft={self.soft!r}): a share is between 0 (no notice) and 1")

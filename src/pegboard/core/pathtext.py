@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import PurePath
 from typing import Any, Final, cast
 
 from pegboard.core.annotations import unwrap
@@ -21,7 +20,12 @@ def holds_paths(parameter: Parameter) -> bool:
     if parameter.marker is not None:
         return parameter.marker.kind in PATH_KINDS
     kind = unwrap(parameter.annotation)[0]
-    return isinstance(kind, type) and issubclass(kind, PurePath)
+    if not isinstance(kind, type) or kind.__module__ == "builtins":
+        return False
+    # Here and not above: most tools know no path type, and the module is slow to load.
+    from pathlib import PurePath
+
+    return issubclass(kind, PurePath)
 
 
 def control_characters(values: Mapping[str, Any], names: Iterable[str]) -> list[Problem]:
@@ -38,15 +42,13 @@ def control_characters(values: Mapping[str, Any], names: Iterable[str]) -> list[
 
 
 def _in(value: Any, path: str) -> list[Problem]:
-    if isinstance(value, str | PurePath):
-        return _in_text(str(value), path)
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         return [p for key, item in items for p in _in(item, f"{path}.{key}")]
     if isinstance(value, list | tuple | set | frozenset):
         several = cast("Iterable[Any]", value)
         return [p for index, item in enumerate(several) for p in _in(item, f"{path}[{index}]")]
-    return []
+    return [] if value is None else _in_text(str(value), path)
 
 
 def _in_text(text: str, path: str) -> list[Problem]:

@@ -28,7 +28,7 @@ from pegboard.core.events import (
     MemoryRecorder,
     Recorder,
 )
-from pegboard.core.failing import as_tool_error, suspended, was_cancelled
+from pegboard.core.failing import as_tool_error, log_failure, suspended, was_cancelled
 from pegboard.core.invocation import (
     PATH_RESOLVER,
     GrantBook,
@@ -182,6 +182,7 @@ class Pipeline:
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
+            log_failure(call.name, raised, self.shaper.redacted)
             result = failed(self, as_tool_error(raised), call, call_id, ready, started)
         if ready is not None:
             if result.error is not None and ready.recorded and ready.plan.effects:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import string
 from collections.abc import Iterable
 from typing import Final
@@ -58,6 +57,8 @@ class Placeholders:
                 f"secret {name!r} has {size} bytes; one that commands send to hosts needs {SHORTEST} or more",
                 hint="Ask the user to use a longer secret, or to bind it to the command itself.",
             )
+        import secrets
+
         made = "".join(secrets.choice(_ALPHABET) for _ in range(size))
         self._swaps[name] = Swap(name=name, placeholder=made, value=value, hosts=hosts)
         return made

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.context import Context, enter, leave
-from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
-from pegboard.core.errors import (
-    UnknownTool,
-)
+from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, Effect, Plan
+from pegboard.core.errors import BuildError, UnknownTool
 from pegboard.core.inside import within
 from pegboard.core.invocation import (
     PATH_RESOLVER,
@@ -25,6 +23,8 @@ from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
+
+_KINDS: Final = frozenset(EFFECT_KINDS)
 
 
 def decode(line: Pipeline, call: ToolCall, call_id: str) -> Planned:
@@ -57,17 +57,43 @@ async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
         token = enter(inner)
         try:
             made = tool.plan(ready.call, inner)
-            return await made if isinstance(made, Awaitable) else made
+            if isinstance(made, Awaitable):
+                made = await made
         finally:
             leave(token)
+        if not isinstance(made, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuildError(f"the plan of tool {tool.name!r} gave {made!r:.80}, which is no Plan")
+        _check(tool, made.effects)
+        return made
     declared = tool.effects
     effects: tuple[Effect, ...] = ()
     if callable(declared):
-        effects = tuple(declared(ready.call.arguments))
+        effects = _effects_of(tool, declared(ready.call.arguments))
     elif declared:
         effects = tuple(declared)
     marked = await _marked(line, tool, ready.call.arguments, context)
     return Plan(effects + marked) if effects or marked else EMPTY_PLAN
+
+
+def _effects_of(tool: Tool, made: object) -> tuple[Effect, ...]:
+    """What an `effects` function gave."""
+    if not isinstance(made, Iterable) or isinstance(made, str):
+        raise BuildError(
+            f"the effects of tool {tool.name!r} gave {made!r:.80}; return a list of Effect(kind, target)"
+        )
+    effects = tuple(cast("Iterable[Effect]", made))
+    _check(tool, effects)
+    return effects
+
+
+def _check(tool: Tool, effects: Iterable[Effect]) -> None:
+    """A kind that no rule can name would pass every deny, so a slip must not get through (decisions 2)."""
+    for effect in effects:
+        if not isinstance(effect, Effect) or effect.kind not in _KINDS or not isinstance(effect.target, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuildError(
+                f"tool {tool.name!r}: {effect!r:.120} is no effect; write Effect(kind, target) with a text as "
+                f"target and a kind of {', '.join(EFFECT_KINDS)}"
+            )
 
 
 async def _marked(

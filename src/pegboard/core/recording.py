@@ -26,6 +26,7 @@ from pegboard.core.planning import situation
 from pegboard.core.result import ToolResult
 from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.tool import Tool
+from pegboard.core.values import blank
 
 if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
@@ -115,21 +116,19 @@ def book(
 def record_start(line: Pipeline, ready: Planned) -> None:
     decision = ready.decision
     ready.recorded = True
-    line.recorder.record(
-        CallStarted(
-            call_id=ready.call.id,
-            tool=ready.tool.name,
-            arguments=Sent(ready.call),
-            effects=ready.plan.effects,
-            changes=ready.plan.changes.changes,
-            decision=decision.verdict,
-            rule=decision.rule,
-            reason=decision.reason,
-            approver=ready.approver,
-            digest=ready.digest,
-            observed=decision.observed,
-        )
-    )
+    started = blank(CallStarted)
+    started.call_id = ready.call.id
+    started.tool = ready.tool.name
+    started.arguments = Sent(ready.call)
+    started.effects = ready.plan.effects
+    started.changes = ready.plan.changes.changes
+    started.decision = decision.verdict
+    started.rule = decision.rule
+    started.reason = decision.reason
+    started.approver = ready.approver
+    started.digest = ready.digest
+    started.observed = decision.observed
+    line.recorder.record(started)
 
 
 def failed(

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
 from pegboard.core import secretforms
@@ -20,6 +20,9 @@ _MIN_KNOWN: Final = 6
 _MIN_PART: Final = 12
 TAIL_CHARS: Final = 16_384
 """How much a stream holds back at most: the longest secret that is found across pieces."""
+
+MARK: Final = re.compile(r"\[redacted:[0-9a-f]{8}\]")
+"""What `mark` makes."""
 
 _UNWRAP: Final = re.compile(r"\r?\n[ \t>|]{0,8}")
 _FORMS: Final = (
@@ -31,6 +34,16 @@ _FORMS: Final = (
 def mark(value: str) -> str:
     """The mark that stands for a value: `[redacted:` and eight hex digits of its SHA-256."""
     return f"[redacted:{hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
+
+
+def holds_mark(value: object) -> bool:
+    """Whether a mark stands anywhere in a JSON-able value, or in a JSON text."""
+    if isinstance(value, str):
+        return MARK.search(value) is not None
+    if isinstance(value, Mapping):
+        rows = cast("Mapping[object, object]", value)
+        return any(holds_mark(k) or holds_mark(v) for k, v in rows.items())
+    return isinstance(value, list | tuple) and any(map(holds_mark, cast("list[object]", value)))
 
 
 class Redactor:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
-from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.globs import glob, path_glob
 from pegboard.core.values import record
 from pegboard.core.wildmatch import NEVER, wildmatch
 
@@ -241,6 +240,8 @@ def _check_options(head: str, options: Mapping[str, str], line: str) -> None:
 
 def _meant(word: str, known: Iterable[str], after: str = "") -> str:
     """`; did you mean 'X'?`, empty where nothing is near."""
+    import difflib
+
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.7)
     return f"; did you mean '{near[0]}{after}'?" if near else ""
 
@@ -313,19 +314,8 @@ def _joined(workspace: str, target: str) -> str:
     return workspace if target == "." else f"{workspace.rstrip('/')}/{target}"
 
 
-@lru_cache(maxsize=4096)
-def path_glob(pattern: str) -> Callable[[str], bool]:
-    """A gitignore glob as a predicate on paths with `/`; a match of a folder covers all below it.
-
-    Raises:
-        re.error: brackets that can match nothing, such as `[z-a]`.
-    """
-    match = re.compile(path_regex(pattern), re.DOTALL).fullmatch
-    return lambda path: match(path) is not None
-
-
 def path_regex(pattern: str) -> str:
-    """The regular expression of `path_glob`, for a full match.
+    """The regular expression of `path_glob`, for a full match; for patterns of our own alone, see `globs`.
 
     Raises:
         re.error: see `path_glob`.
@@ -336,14 +326,6 @@ def path_regex(pattern: str) -> str:
     if NEVER in regex:
         raise re.error("its brackets match nothing", pattern)
     return f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?"
-
-
-@lru_cache(maxsize=4096)
-def glob(pattern: str) -> Callable[[str], bool]:
-    """A `*` and `?` glob over a whole text as a predicate."""
-    regex = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
-    match = re.compile(regex, re.DOTALL).fullmatch
-    return lambda text: match(text) is not None
 
 
 def host_matches(pattern: str, target: str) -> bool:

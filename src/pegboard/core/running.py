@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +15,7 @@ from pegboard.core.context import Context, enter, leave
 from pegboard.core.effects import Plan
 from pegboard.core.errors import (
     BuildError,
+    InternalError,
     TimedOut,
     ToolError,
 )
@@ -30,6 +30,8 @@ from pegboard.core.placing import placed
 from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from pegboard.core.pipeline import Pipeline
 
 
@@ -110,13 +112,23 @@ async def _threaded(line: Pipeline, tool: Tool, arguments: Mapping[str, Any], co
     run = contextvars.copy_context().run
     try:
         value = await asyncio.get_running_loop().run_in_executor(
-            line.threads.open(), lambda: run(tool.function, **arguments)
+            line.threads.open(), lambda: run(_to_its_end, tool.function, arguments)
         )
     except asyncio.CancelledError:
         # A thread cannot be ended from outside; it can look at its context (ledger K-15).
         cast(asyncio.Event, context.cancelled).set()
         raise
     return await value if inspect.isawaitable(value) else value
+
+
+def _to_its_end(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a function in its thread, where sys.exit can only be its own (a command line's parser does that)."""
+    try:
+        return function(**arguments)
+    except SystemExit as ended:
+        raise InternalError(
+            f"the tool tried to end the whole program with sys.exit({ended.code!r})"
+        ) from None
 
 
 def _with_secrets(line: Pipeline, arguments: dict[str, Any], ready: Planned) -> dict[str, Any]:
@@ -185,6 +197,8 @@ class Threads:
     def open(self) -> ThreadPoolExecutor:
         """The pool."""
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = ThreadPoolExecutor(self._count, "pegboard-tool")
         return self._pool
 

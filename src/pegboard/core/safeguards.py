@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pegboard.core.budgets import Meter
-from pegboard.core.novelty import Novelty
-from pegboard.core.placeholders import Placeholders
-from pegboard.core.secrets import SecretHandles
-from pegboard.core.taint import Taints
 from pegboard.core.values import record
+
+if TYPE_CHECKING:
+    from pegboard.core.budgets import Meter
+    from pegboard.core.novelty import Novelty
+    from pegboard.core.placeholders import Placeholders
+    from pegboard.core.secrets import SecretHandles
+    from pegboard.core.taint import Taints
 
 
 @record(kw_only=True)

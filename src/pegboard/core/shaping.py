@@ -13,7 +13,7 @@ from pegboard.core.content import Block, File, Text
 from pegboard.core.errors import ToolError
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
-from pegboard.core.values import record
+from pegboard.core.values import blank, record
 
 EMPTY: Final = "(no output)"
 """What a model reads where a tool returned nothing, so that it does not wait for more."""
@@ -79,12 +79,7 @@ class Shaper:
             # Most results are a short text: nothing to wrap, cut or spill.
             text = self._safe(value)
             if len(text) <= (self.max_chars if max_chars is None else max_chars):
-                return ToolResult(
-                    content=(Text(text),),
-                    notes=Notes(duration_s=duration_s, repairs=repairs),
-                    call_id=call_id,
-                    tool=tool,
-                )
+                return _short(text, call_id, tool, repairs, duration_s)
         result = wrap(value)
         limit = self.max_chars if max_chars is None else max_chars
         content, truncated, spill = self._text(result.content, limit, call_id, labels)
@@ -160,6 +155,17 @@ class Shaper:
                 return [self._data(v) for v in cast(list[Any], value)]
             case _:
                 return value
+
+
+def _short(text: str, call_id: str, tool: str, repairs: tuple[str, ...], duration_s: float) -> ToolResult:
+    """The result of most calls, field by field as `inside.within` does it."""
+    notes = blank(Notes)
+    notes.duration_s, notes.truncated, notes.spill = duration_s, False, None
+    notes.labels, notes.repairs, notes.extra = (), repairs, {}
+    result = blank(ToolResult)
+    result.content, result.data, result.error = (Text(text),), None, None
+    result.notes, result.call_id, result.tool = notes, call_id, tool
+    return result
 
 
 def cut(text: str, limit: int, spill: str | None) -> str:

@@ -284,8 +284,12 @@ class Signature:
         for word in self._slow_only:
             if word in text:
                 return self._decode_slowly(arguments)
-        if (self._open_ended and has_huge(text)) or (self._seems_repeated(text) and is_repeated(text)):
+        if self._open_ended and has_huge(text):
             return self._decode_slowly(arguments)
+        for key in self._quoted:
+            # It may stand twice in one object, of which pydantic would take the last.
+            if text.count(key) > 1 and is_repeated(text):
+                return self._decode_slowly(arguments)
         try:
             values = validate(text, strict=True)
         except ValueError:
@@ -301,21 +305,12 @@ class Signature:
         and of a caller's own values those that are changed. What is only read may have any name."""
         return [name for name, read in self._paths.items() if not read or isinstance(arguments, str)]
 
-    def _seems_repeated(self, text: str) -> bool:
-        """Whether a key may stand twice in one object; pydantic would take the last."""
-        for name in self._quoted:
-            if text.count(name) > 1:
-                break
-        else:
-            return False
-        return True
-
     def _decode_slowly(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """Aliases, unknown names, repair and coercion; then the same strict validation."""
         from pydantic import ValidationError
 
         from pegboard.core.coerce import Coercion
-        from pegboard.core.typed import problems_of
+        from pegboard.core.explaining import problems_of
 
         schema = self.shape
         given, notes = read_object(arguments, name=self.name, infinite=self._infinite)

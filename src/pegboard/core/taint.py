@@ -31,7 +31,6 @@ SECRET_FILES: Final = (
 )  # fmt: skip
 """gitignore globs of files that hold secrets by custom; what is read from them is private."""
 
-_SECRET: Final = re.compile("|".join(f"(?:{path_regex(p)})" for p in SECRET_FILES), re.IGNORECASE)
 _HARMLESS: Final = re.compile(r"(?:.*[./])?(?:example|sample|template|dist|pub)$", re.IGNORECASE)
 _OUTWARD: Final = frozenset({"connect", "send", "spawn", "schedule", "spend", "control", "call"})
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
@@ -62,9 +61,15 @@ class TaintRules:
     trusted: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=1)
+def _secret_files() -> re.Pattern[str]:
+    # Made by the first path that is looked at: a process that reads no file never needs it.
+    return re.compile("|".join(f"(?:{path_regex(p)})" for p in SECRET_FILES), re.IGNORECASE)
+
+
 @lru_cache(maxsize=4096)
 def _is_secret(path: str) -> bool:
-    return _SECRET.fullmatch(path.lstrip("/")) is not None and not _HARMLESS.match(path)
+    return _secret_files().fullmatch(path.lstrip("/")) is not None and not _HARMLESS.match(path)
 
 
 class Provenance(Protocol):

@@ -165,6 +165,11 @@ class Tool:
                 f"{self.name!r} is no tool name: use letters, digits, _, - and ., starting with a letter; "
                 "a lambda needs name=…"
             )
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise BuildError(
+                f"tool {self.name!r} is a generator, and a call has one result: return a list, and give parts "
+                "of it to current_context().emit as they come"
+            )
         if self.level not in _LEVELS:
             raise BuildError(f"tool {self.name!r}: level {self.level!r} is none of auto, confirm, deny")
         self.function = function

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
-from pegboard.core.adapters import adapt, looks_like_tool
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import BuildError, ToolNotFoundError
 from pegboard.core.families import load
-from pegboard.core.profiles import TOOL_ALIASES
 from pegboard.core.tool import Tool
 
 _NOISE: Final = re.compile(r"^(?:functions|function|tools|tool|default_api)[.:/]")
@@ -170,6 +168,8 @@ class Toolkit:
         folded: dict[str, list[str]] = {}
         for name in self._tools:
             folded.setdefault(_fold(name), []).append(name)
+        from pegboard.core.profiles import TOOL_ALIASES
+
         aliases = {_fold(a): t for a, t in TOOL_ALIASES.items() if t in self._tools}
         for one in self:
             aliases.update({_fold(a): one.name for a in one.aliases})
@@ -196,6 +196,8 @@ def as_tool(thing: Any) -> Tool:
     to_tool = getattr(other, "to_tool", None)
     if to_tool is not None and not isinstance(thing, type):
         return as_tool(to_tool())
+    from pegboard.core.adapters import looks_like_tool
+
     if to_tool is not None or looks_like_tool(other):
         return _foreign(other)
     if callable(other) and not isinstance(thing, type):
@@ -207,6 +209,8 @@ def as_tool(thing: Any) -> Tool:
 
 
 def _foreign(thing: Any) -> Tool:
+    from pegboard.core.adapters import adapt
+
     made = adapt(thing) if not isinstance(thing, type) else _instance(cast("type[Any]", thing))
     return made if isinstance(made, Tool) else as_tool(made)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.errors import BuildError
 from pegboard.core.schema import inline_refs
 from pegboard.dialects.schemas import sendable
 from pegboard.dialects.wire import record, records, to_json
@@ -37,7 +38,13 @@ def gemini_schema(schema: Mapping[str, Any], tool: str) -> tuple[dict[str, Any],
     schema, which the executor checks.
     """
     notes: list[str] = []
-    root = _node(sendable(inline_refs(schema, max_depth=RECURSION)), tool, "", notes)
+    try:
+        plain = inline_refs(schema, max_depth=RECURSION)
+    except BuildError as error:
+        # One schema that cannot be written out must not cost the request all its other tools.
+        notes.append(f"gemini: tool {tool!r} is sent with free arguments: {error}")
+        plain = {"type": "object", "description": "Any arguments; they are checked when the tool is called."}
+    root = _node(sendable(plain), tool, "", notes)
     root.setdefault("properties", {})
     root.setdefault("required", [])
     return root, tuple(notes)

@@ -380,7 +380,7 @@ def _origin() -> Origin:
         context = current_context()
     except LookupError:
         return Origin()
-    return Origin(call_id=context.call_id, run=context.run, session=context.session)
+    return Origin(call_id=context.call_id, run=context.run, session=context.session, tool=context.tool)
 
 
 async def _in_thread(function: Callable[[], T]) -> T:

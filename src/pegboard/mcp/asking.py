@@ -10,17 +10,31 @@ from urllib.parse import urlsplit
 import mcp_types as types
 
 from pegboard.core.approval import Waiting
-from pegboard.mcp.visible import clean
+from pegboard.mcp.visible import as_read, clean, plain_address
 from pegboard.ports.people import People, Question
 
 MAX_QUESTIONS: Final = 20
 """Questions that one call of a server may put to a person."""
 
 _SECRET: Final = re.compile(
-    r"pass(?:word|wd|phrase|code)|\bpwd\b|secret|api.?key|access.?key|private.?key|token|credential|\bpin\b|\bcvv\b"
-    r"|card.?number|ssn|social.?security|密码|密钥|令牌",
+    r"pass(?:word|wd|phrase|code|wort)|\bpwd\b|secret|api.?key|access.?key|private.?key|token|credential|\bpin\b"
+    r"|\bcv[vc]2?\b|security.?code|card.?number|\bssn\b|social.?security|\botp\b|\b2fa\b|one.?time.?(?:code|pass)"
+    r"|(?:verification|auth\w{0,20}|recovery|backup).?code|(?:seed|recovery).?phrase|mnemonic|\bcookie\b|session.?id"
+    r"|contrase[ñn]a|mot.?de.?passe|\bsenha\b|parola|пароль|密码|密碼|口令|密钥|令牌|验证码|パスワード|暗証|비밀번호|암호",
     re.IGNORECASE,
 )
+_ASKED_FOR: Final = re.compile(
+    rf"(?:\b(?:enter|type|provide|paste|supply|give|input|send|share|submit|confirm|verify|need|repeat)\b\W+(?:\w+\W+){{0,3}}?"
+    rf"|\byour\W+(?:\w+\W+){{0,2}}?|(?:请|請)?(?:输入|輸入|提供))(?:\w*?)(?:{_SECRET.pattern})",
+    re.IGNORECASE,
+)
+"""A message that asks for a secret, whatever it then calls the field."""
+
+_LOOKED_AT: Final = 2_000
+"""Characters of each text that are looked at, and more than a person is shown."""
+
+_SPELT: Final = re.compile(r"(?<![^\W_])([^\W_])[ ._-](?=[^\W_](?![^\W_]))")
+"""The gap after a letter that stands alone, as in `p a s s`."""
 
 
 class Asking:
@@ -49,11 +63,15 @@ class Asking:
         return await self._form(params)
 
     async def _url(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
-        parts = urlsplit(params.url)
+        try:
+            parts = urlsplit(plain_address(params.url))
+        except ValueError:
+            return types.ElicitResult(action="decline")
         loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        if clean(params.url) != params.url or (
-            parts.scheme != "https" and not (parts.scheme == "http" and loopback)
-        ):
+        if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
+            return types.ElicitResult(action="decline")
+        if parts.username is not None or not parts.hostname:
+            # `https://bank.example@evil.example/` is made to be misread, whatever stands below it.
             return types.ElicitResult(action="decline")
         text = (
             f"[MCP server {self._server}] {clean(params.message)[:1000]}\n"
@@ -67,16 +85,15 @@ class Asking:
 
     async def _form(self, params: types.ElicitRequestFormParams) -> types.ElicitResult:
         schema = cast("Mapping[str, Any]", params.requested_schema)
-        fields = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
-        wanted = " ".join([params.message, *fields, *(str(f.get("title", "")) for f in fields.values())])
-        if any(
-            _SECRET.search(f"{k} {f.get('title', '')} {f.get('description', '')}") for k, f in fields.items()
-        ):
+        given: Any = schema.get("properties") or {}
+        if not isinstance(given, Mapping) or not all(isinstance(f, Mapping) for f in given.values()):  # pyright: ignore
+            return types.ElicitResult(action="decline")
+        fields = dict(list(cast("Mapping[str, Mapping[str, Any]]", given).items())[:MAX_QUESTIONS])
+        if asks_for_secrets(params.message, fields):
             # A form shows what is typed to the server and to the model's history: no place for a secret.
             return types.ElicitResult(action="decline")
-        if _SECRET.search(wanted) and not fields:
-            return types.ElicitResult(action="decline")
-        required = cast("Sequence[str]", schema.get("required") or ())
+        listed: Any = schema.get("required")
+        required = cast("Sequence[str]", listed) if isinstance(listed, list) else ()
         head = f"[MCP server {self._server} asks] {clean(params.message)[:1000]}"
         if not fields:
             answers = await self._ask([Question(text=head, options=("yes", "no"), timeout_s=self._timeout_s)])
@@ -87,7 +104,7 @@ class Asking:
                 action="accept" if agreed else "decline", content={} if agreed else None
             )
         content: dict[str, Any] = {}
-        for key, field in list(fields.items())[:MAX_QUESTIONS]:
+        for key, field in fields.items():
             answers = await self._ask([_question(head, key, field, key in required, self._timeout_s)])
             if answers is None:
                 return types.ElicitResult(action="cancel")
@@ -109,6 +126,30 @@ class Asking:
             return None
         answers = await self.people.ask(questions)
         return None if isinstance(answers, Waiting) else answers
+
+
+def asks_for_secrets(message: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a form is about a secret: by the names and texts of its fields, or by what its message asks for."""
+    for key, field in fields.items():
+        if field.get("format") == "password" or field.get("writeOnly") is True:
+            return True
+        if any(
+            _SECRET.search(_plain(str(t)))
+            for t in (key, field.get("title", ""), field.get("description", ""))
+        ):
+            return True
+    typed = [
+        f
+        for f in fields.values()
+        if f.get("type", "string") in ("string", "number", "integer") and "enum" not in f
+    ]
+    said = _plain(message)
+    return bool(_ASKED_FOR.search(said) if typed else not fields and _SECRET.search(said))
+
+
+def _plain(text: str) -> str:
+    seen = as_read(text[:_LOOKED_AT])
+    return "\n".join((seen, _SPELT.sub(r"\1", seen)))
 
 
 def _question(head: str, key: str, field: Mapping[str, Any], required: bool, timeout_s: float) -> Question:

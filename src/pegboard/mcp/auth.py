@@ -30,7 +30,7 @@ from pydantic import AnyUrl, ValidationError
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.pinning import write_private
-from pegboard.mcp.visible import clean
+from pegboard.mcp.visible import clean, plain_address
 
 LOGIN_S: Final = 300.0
 _HEAD_LIMIT: Final = 16_384
@@ -293,13 +293,15 @@ def openable(address: str) -> str:
     Raises:
         Unavailable: it is no web address, or holds characters that have no place in one.
     """
-    parts = urlsplit(address)
-    plain = address.isascii() and address.isprintable() and not any(c in address for c in " \"'<>\\^`{|}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
-        raise Unavailable(
-            f"the server names {clean(address)[:200]!r} for the login, which is no plain web address"
-        )
-    return address
+    try:
+        parts = urlsplit(plain_address(address))
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return address
+    except ValueError:
+        pass
+    raise Unavailable(
+        f"the server names {clean(address)[:200]!r} for the login, which is no plain web address"
+    )
 
 
 def _metadata(back: str, scope: str | None) -> OAuthClientMetadata:

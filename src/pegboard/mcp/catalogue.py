@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import unquote
 
 from pegboard.mcp.definitions import MAX_TOOLS, definition_of, output_of
 from pegboard.mcp.naming import Style, exposed_name, name_all, tailed
@@ -128,8 +130,28 @@ def permitted(name: str, allow: tuple[str, ...] | None, deny: tuple[str, ...]) -
     return allow is None or any(fnmatchcase(name, p) for p in allow)
 
 
+def addressed(uri: str) -> tuple[str, ...]:
+    """The ways in which a server may read an address: as it stands, and in the normal form of RFC 3986 §6.2.
+
+    `FILE:///a/../etc/%70asswd` is `file:///etc/passwd` to whoever opens it: a pattern that denies one denies both.
+    """
+    scheme, colon, rest = uri.partition(":")
+    head, slashes, tail = unquote(unquote(rest)).replace("\\", "/").partition("//")
+    if not colon or head or not slashes:
+        return (uri,)
+    host, _, steps = tail.partition("/")
+    # Schemes of a server's own often have no host: there a step up leaves what looks like one.
+    ways = (f"{host.lower()}{_walked('/' + steps)}" if steps else host, _walked(f"/{tail}").removeprefix("/"))
+    return tuple(dict.fromkeys((uri, *(f"{scheme.lower()}://{way}" for way in ways))))
+
+
+def _walked(path: str) -> str:
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
 def _either(resource: Mapping[str, Any], allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> bool:
     names = [str(resource[k]) for k in ("uri", "uriTemplate", "name") if resource.get(k)]
+    names = [n for name in names for n in addressed(name)]
     if any(fnmatchcase(n, p) for n in names for p in deny):
         return False
     return allow is None or any(fnmatchcase(n, p) for n in names for p in allow)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pegboard.mcp.client import MCPServer
 
 _CLOSE_S: Final = 10.0
+_RELIST_S: Final = 0.25
 
 
 class Connection:
@@ -172,8 +173,10 @@ class Connection:
         while True:
             await self._stale.wait()
             self._stale.clear()
-            with contextlib.suppress(PegboardError, MCPError):
+            with contextlib.suppress(PegboardError, MCPError, httpx2.HTTPError):
                 await self._server.refresh()
+            # A server that says this without end would have us listing without end.
+            await asyncio.sleep(_RELIST_S)
 
     async def _listen(self, session: Session) -> None:
         from mcp.client.subscriptions import SubscriptionLost, listen

@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.errors import BuildError
+from pegboard.core.foreign import ForeignSchema
+from pegboard.core.schema import pointer
 from pegboard.mcp.pinning import Definition
 from pegboard.mcp.visible import clean
 
@@ -13,6 +16,9 @@ MAX_DESCRIPTION: Final = 8_192
 MAX_SCHEMA_BYTES: Final = 65_536
 MAX_DEPTH: Final = 32
 MAX_TOOLS: Final = 5_000
+MAX_UNFOLDED: Final = 100_000
+"""Parts of a schema with every reference followed: what a validator may have to look at for one value."""
+_LONGEST_CHAIN: Final = 300
 
 EMPTY: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 
@@ -62,6 +68,13 @@ def schema_fault(schema: Any) -> str:
     size = len(json.dumps(root, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     if size > MAX_SCHEMA_BYTES:
         return f"its schema has {size} bytes, over the limit of {MAX_SCHEMA_BYTES}"
+    if _unfolded(root) > MAX_UNFOLDED:
+        return f"its schema unfolds to over {MAX_UNFOLDED} parts when its references are followed"
+    try:
+        # One that no validator takes would fail at every call, and a provider refuses the whole list for it.
+        ForeignSchema(root).check()
+    except BuildError as error:
+        return f"its schema is not valid ({clean(str(error))[:200]})"
     return ""
 
 
@@ -83,6 +96,57 @@ def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     return True
 
 
+def _unfolded(root: Mapping[str, Any]) -> int:
+    """How many parts the schema has with its references followed, each circle once; counted without unfolding it.
+
+    Twenty definitions that each name the next one twice are twenty lines and a million checks.
+    """
+    anchors = _anchors(root)
+    known: dict[int, int] = {}
+
+    def count(node: Any, depth: int) -> int:
+        if not isinstance(node, dict | list):
+            return 0
+        key = id(cast("object", node))
+        if key in known or depth > _LONGEST_CHAIN:
+            return known.get(key, MAX_UNFOLDED + 1)
+        known[key] = total = 1
+        if isinstance(node, dict):
+            table = cast("dict[str, Any]", node)
+            children = [*table.values(), *_referred(table, root, anchors)]
+        else:
+            children = cast("list[Any]", node)
+        for child in children:
+            total += count(child, depth + 1)
+            if total > MAX_UNFOLDED:
+                break
+        known[key] = total
+        return total
+
+    return count(root, 0)
+
+
+def _referred(node: Mapping[str, Any], root: Mapping[str, Any], anchors: Mapping[str, Any]) -> list[Any]:
+    names = [r for word in ("$ref", "$dynamicRef") if isinstance(r := node.get(word), str)]
+    return [anchors.get(name) or pointer({"$ref": name}, root) for name in names]
+
+
+def _anchors(root: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    level: list[Any] = [root]
+    while level:
+        node = level.pop()
+        if isinstance(node, Mapping):
+            table = cast("Mapping[str, Any]", node)
+            out.update(
+                {f"#{a}": table for w in ("$anchor", "$dynamicAnchor") if isinstance(a := table.get(w), str)}
+            )
+            level += table.values()
+        elif isinstance(node, list):
+            level += cast("list[Any]", node)
+    return out
+
+
 def _walk_fault(root: Mapping[str, Any]) -> str:
     """Depth, count and references, level by level and without recursion."""
     level: list[Any] = [root]
@@ -93,7 +157,7 @@ def _walk_fault(root: Mapping[str, Any]) -> str:
             children: Any = ()
             if isinstance(node, Mapping):
                 table = cast("Mapping[str, Any]", node)
-                for word in ("$ref", "$dynamicRef"):
+                for word in ("$ref", "$dynamicRef", "$recursiveRef"):
                     target = table.get(word)
                     if isinstance(target, str) and not target.startswith("#"):
                         return f"its schema refers to {target[:80]!r}, outside itself"

@@ -11,7 +11,7 @@ import anyio
 from mcp.shared.dispatcher import OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT, run_notify_intercept
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.transport_context import TransportContext
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
 from pegboard.mcp.lines import Json
@@ -147,7 +147,9 @@ class Inbound:
         except MCPError as error:
             answer = error_answer(id, error.code, error.message)
         except ValidationError:
-            answer = error_answer(id, -32602, "Invalid params")
+            answer = error_answer(id, INVALID_PARAMS, "Invalid params")
+        except Exception as error:  # noqa: BLE001  The boundary of a request: unanswered, the server would wait for ever.
+            answer = error_answer(id, INTERNAL_ERROR, f"the request failed with {type(error).__name__}")
         self._reply(answer)
 
     def _progress(self, params: Json) -> None:

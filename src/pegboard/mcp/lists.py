@@ -17,6 +17,8 @@ from pegboard.mcp.session import Session
 from pegboard.mcp.visible import clean
 
 MAX_PAGES: Final = 100
+MAX_ROWS: Final = 10_000
+MAX_CURSOR: Final = 65_536
 Row = Mapping[str, Any]
 
 
@@ -69,6 +71,14 @@ class _Pages:
                 out += [r for r in cast("list[Any]", rows) if isinstance(r, dict)]
             following: Any = raw.get("nextCursor")
             if not isinstance(following, str) or not following:
+                return out
+            if len(out) >= MAX_ROWS or len(following) > MAX_CURSOR:
+                what = (
+                    f"over {MAX_CURSOR} characters as a cursor"
+                    if len(out) < MAX_ROWS
+                    else "ever more entries"
+                )
+                self.said.append(f"{self._server}: {method} gives {what}; stopped after {len(out)} entries")
                 return out
             if following in seen:
                 self.said.append(

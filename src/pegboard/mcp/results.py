@@ -19,6 +19,7 @@ from pegboard.mcp.visible import clean
 LABEL: Final = "untrusted"
 MAX_MEDIA_BYTES: Final = 8 * 1024 * 1024
 MAX_DATA_DEPTH: Final = 64
+MAX_BLOCKS: Final = 1_000
 
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -93,7 +94,9 @@ def blocks(content: Any) -> list[Block]:
     """Content blocks of the protocol as ours; what cannot be shown becomes a line that says so."""
     if not isinstance(content, Sequence) or isinstance(content, str):
         return []
-    return [block(one) for one in cast("Sequence[Any]", content)]
+    many = cast("Sequence[Any]", content)
+    more = [Text(f"[{len(many) - MAX_BLOCKS} more blocks were left out]")] if len(many) > MAX_BLOCKS else []
+    return [*(block(one) for one in many[:MAX_BLOCKS]), *more]
 
 
 def block(value: Any) -> Block:
@@ -174,6 +177,8 @@ def _image(encoded: str, mime: str) -> Block:
     data = _decoded(encoded)
     if isinstance(data, str):
         return Text(f"[image {mime}: {data}]")
+    if not data.startswith(magic):
+        return Text(f"[image {mime}: its bytes are something else and are not shown]")
     return Image(data=data, mime_type=mime)
 
 

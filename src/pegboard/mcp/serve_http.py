@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.core.digest import sha256_of
 from pegboard.mcp.asgi import (
     Receive,
     Scope,
@@ -33,7 +32,6 @@ from pegboard.mcp.wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    META_CLIENT,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     PARSE_ERROR,
@@ -178,7 +176,12 @@ class HttpFace:
             await json_answer(send, 400, fault)
             return
         stream = Stream(name="")
-        peer = Peer(send=lambda m, _: stream.put(m), session=_named(owner, message), owner=owner)
+        # By its token alone: a session that went by what a client calls itself would be anybody's who says the same.
+        peer = Peer(
+            send=lambda m, _: stream.put(m),
+            session=":".join(["mcp:http", *([owner] if owner else [])]),
+            owner=owner,
+        )
         try:
             await self._answer(message, peer, stream, receive, send, modern=True)
         finally:
@@ -375,15 +378,6 @@ class HttpFace:
 def _to_stream(message: Json, exchange: Exchange | None, standalone: Stream) -> None:
     stream = standalone if exchange is None or exchange.sink is None else cast(Stream, exchange.sink)
     stream.put(message)
-
-
-def _named(owner: str, message: Json) -> str:
-    """The session of a stateless client: by its token, and by what it calls itself within that."""
-    params: Any = message.get("params")
-    meta: Any = cast("Json", params).get("_meta") if isinstance(params, dict) else None
-    said: Any = cast("Json", meta).get(META_CLIENT) if isinstance(meta, dict) else None
-    told = sha256_of(said)[:8] if isinstance(said, dict) else "unnamed"
-    return ":".join(["mcp:http", *([owner] if owner else []), told])
 
 
 async def _guarded(

@@ -183,6 +183,7 @@ class Service:
             if peer.version in HANDSHAKE:
                 raise RpcError(INVALID_REQUEST, "this connection has agreed on a revision with a handshake")
             peer.version = MODERN[-1]
+            peer.info = cast("Json", cast("Json", params["_meta"]).get(META_CLIENT) or {})
         elif method == "initialize":
             if peer.version in MODERN:
                 raise RpcError(

@@ -13,7 +13,7 @@ from pegboard.core.errors import Conflict, PermissionDenied
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.signature import Signature
 from pegboard.core.tool import Tool
-from pegboard.mcp.catalogue import Offer, permitted
+from pegboard.mcp.catalogue import Offer, addressed, permitted
 from pegboard.mcp.definitions import shown_description
 from pegboard.mcp.results import LABEL, block, resource, tool_result
 from pegboard.mcp.visible import clean
@@ -100,9 +100,12 @@ async def _read(server: MCPServer, uri: str) -> ToolResult:
         (r for r in (server.catalogue.resources if server.catalogue else ()) if r.get("uri") == uri), None
     )
     named = str(listed.get("name", "")) if listed else ""
-    if not permitted(uri, config.allow, config.deny) and not (
-        named and permitted(named, config.allow, ()) and permitted(uri, None, config.deny)
-    ):
+    ways = addressed(uri)
+    denied = not all(permitted(way, None, config.deny) for way in ways)
+    allowed = all(permitted(way, config.allow, ()) for way in ways) or (
+        named != "" and permitted(named, config.allow, ())
+    )
+    if denied or not allowed:
         raise PermissionDenied(
             f"the resource {uri[:200]} is not on the allow-list of MCP server {server.name!r}"
         )

@@ -29,6 +29,9 @@ _MARKUP: Final = re.compile(
     r"<!--|!\[[^\]\n]{0,200}\]\(|<\s*(?:img|script|iframe|link|style|svg|object|form)\b", re.IGNORECASE
 )
 _LONG: Final = 8_192
+# Letters of other scripts that look like these, so that a look-alike word is still the word.
+_ALIKE: Final = str.maketrans("аеорсухіѕԁһјӏοαρνАЕОРСХІЅЈΟΑΡΝ", "aeopcyxisdhjloapvAEOPCXISJOAPN")
+_WRAPPED: Final = re.compile(r"(?<![.:;!?)\]*-])\s*\n\s*(?![-*•#\d\s])")
 _MOST: Final = 10
 # Parameter names that ask a model for what it should not give (files of secrets, its own instructions).
 _GREEDY: Final = re.compile(
@@ -51,7 +54,7 @@ def report(text: str) -> list[str]:
     unseen = hidden(text)
     if unseen:
         out.append(f"holds invisible characters ({', '.join(unseen[:5])})")
-    match = _INSTRUCTIONS.search(clean(text))
+    match = _INSTRUCTIONS.search(as_read(text))
     if match is not None:
         out.append(f"reads like instructions to a model ({' '.join(match[0].split())[:80]!r})")
     markup = _MARKUP.search(text)
@@ -60,6 +63,25 @@ def report(text: str) -> list[str]:
     if (size := len(text.encode("utf-8", "replace"))) > _LONG:
         out.append(f"is {size} bytes long and is shown cut to {_LONG}")
     return out
+
+
+def as_read(text: str) -> str:
+    """The text as it reads, for looking words up: no invisible characters, full-width and look-alike letters as what
+    they look like, wrapped lines as one. Words in other scripts stand there both ways."""
+    seen = _WRAPPED.sub(" ", unicodedata.normalize("NFKC", clean(text)))
+    alike = seen.translate(_ALIKE)
+    return seen if alike == seen else f"{seen}\n{alike}"
+
+
+def plain_address(text: str) -> str:
+    """The address, where every program reads the same host in it.
+
+    Raises:
+        ValueError: it holds letters outside ASCII or characters that programs read differently, such as a backslash.
+    """
+    if not text.isascii() or not text.isprintable() or any(c in text for c in " \"'<>\\^`{|}"):
+        raise ValueError("no plain web address")
+    return text
 
 
 def report_schema(schema: Mapping[str, Any]) -> list[str]:
@@ -96,4 +118,4 @@ def _stays(text: str, at: int) -> bool:
     return category not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
-__all__ = ["clean", "hidden", "report", "report_schema"]
+__all__ = ["as_read", "clean", "hidden", "plain_address", "report", "report_schema"]

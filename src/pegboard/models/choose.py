@@ -172,7 +172,7 @@ def parse(text: str) -> ModelReference:
     if family not in MODELS:
         near = difflib.get_close_matches(family, MODELS, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"no model family {family!r} in {text!r}{meant} Forms: {', '.join(FORMS)}")
+        raise ConfigError(f"no model family {family!r} in {text!r}{meant or '.'} Forms: {', '.join(FORMS)}")
     if family == "local":
         if name:
             raise ConfigError(f"{text!r}: local takes no name")

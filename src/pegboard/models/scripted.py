@@ -88,7 +88,9 @@ class ScriptedModel:
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise ConfigError(f"cannot read the script {str(path)!r}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
             raise ConfigError(f"cannot read the script {str(path)!r}: {error}") from error
         turns: list[Mapping[str, Any]] = []
         for number, line in enumerate(text.split("\n"), 1):

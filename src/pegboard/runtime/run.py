@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from pegboard.core.approval import Refused
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context
@@ -32,7 +33,7 @@ from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
 from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
-from pegboard.runtime.answers import answered
+from pegboard.runtime.answers import answered, lost_secret
 from pegboard.runtime.budget import BEYOND, USED_UP, Budget, Spent
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
@@ -389,13 +390,19 @@ class Loop:
             elif (waiting := history.waiting.get(call.id or "")) is not None and waiting.error is not None:
                 details = waiting.error.details
                 if details.get("kind") == "approval":
-                    again.append(call)
+                    asked = history.requests.get(call.id or "")
+                    said_no = asked is not None and isinstance(self.answers.get(asked.approval), Refused)
+                    lost = None if said_no else lost_secret(call)
+                    again += [call] if lost is None else []
+                    result = None if lost is None else _failed(call, lost)
                 elif details.get("pending") in self.answers:
                     result = answered(call.id or "", waiting.tool, self.answers[details["pending"]])
                 else:
                     state.pending.append({**details, "call_id": call.id, "tool": waiting.tool})
             elif call.id in history.started and not (found is not None and found.idempotent):
                 result = interrupted(call, history.started)
+            elif (lost := lost_secret(call)) is not None:
+                result = _failed(call, lost)
             else:
                 again.append(call)
             if result is not None:

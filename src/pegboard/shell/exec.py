@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from pegboard.core.errors import NotFound, Unavailable
 from pegboard.core.placeholders import Placeholders
-from pegboard.net.egress import Destination, EgressProxy, Resolve, resolve_here
+from pegboard.net.destinations import Destination, Resolve, resolve_here
+from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
 from pegboard.process.child import Child, Streams
@@ -24,6 +25,7 @@ from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, Job, Prepared
 from pegboard.shell.sandbox.none import Unconfined
+from pegboard.shell.sandbox.repository import repositories_told
 
 SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
@@ -122,6 +124,7 @@ class CommandShell:
         snapshots: remembers the workspace before commands that may change it.
         adopter: owns children that outlive their command; None = they are ended.
         egress_allow: private hosts that may be reached when granted (tests, own servers).
+        egress_cidrs: networks whose addresses may be reached by granted names though they are not public.
         resolve: how the egress proxy finds addresses.
         on_destination: told of every destination that a command tried to reach, for the audit.
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
@@ -141,6 +144,7 @@ class CommandShell:
         snapshots: Snapshots | None = None,
         adopter: Adopter | None = None,
         egress_allow: Sequence[str] = (),
+        egress_cidrs: Sequence[str] = (),
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
         fallbacks: Sequence[str] = (),
@@ -155,6 +159,7 @@ class CommandShell:
         self._guard = guard
         self._snapshots = snapshots
         self.egress_allow = egress_allow
+        self.egress_cidrs = egress_cidrs
         self.resolve = resolve
         self._on_destination = on_destination
         self.fallbacks = fallbacks
@@ -202,6 +207,7 @@ class CommandShell:
             return await self._leave(running, snapshot)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else Captured()
+        running.notes += repositories_told(captured)
         if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
             running.notes.append(
                 "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
@@ -336,6 +342,7 @@ class CommandShell:
         proxy = EgressProxy(
             request.hosts,
             allow_private=self.egress_allow,
+            allow_cidrs=self.egress_cidrs,
             resolve=self.resolve,
             on_destination=self._on_destination,
             swaps=()
@@ -359,6 +366,7 @@ class CommandShell:
         """The command has ended, children of it have not."""
         running.child.drain_now()
         captured = await snapshot.changes() if snapshot is not None else Captured()
+        running.notes += repositories_told(captured)
         if self.adopter is None:
             await running.end()
             running.notes.append("processes that the command left running were ended")

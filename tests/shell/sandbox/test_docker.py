@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Bind, Confinement, Job
 from pegboard.shell.sandbox.docker import Container
+from pegboard.shell.sandbox.protect import drop_set_ids
 from tests.ledger import owes
 from tests.shell.kit import allow, run
 
@@ -136,3 +139,34 @@ async def test_a_client_that_fails_says_why(container: Container) -> None:
     assert "no daemon" in await container.probe()
     with pytest.raises(Unavailable, match="required"):
         await choose(container.confinement, backend="podman")
+
+
+@owes("X-58")
+async def test_a_set_uid_file_loses_that_when_the_command_ends(container: Container) -> None:
+    workspace = container.confinement.workspace
+    own = workspace / "own"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o4755)
+    shell = CommandShell(workspace, backend=container, environment={"PATH": os.environ["PATH"]}, guard=allow)
+
+    made = await run(
+        shell,
+        f"cd {workspace} && mkdir d; cp /bin/true d/a; chmod 4755 d/a; cp /bin/true b; chmod 2000 b; chmod g+s d; chmod u+s own; ln -s d/a l",
+    )
+
+    assert made.exit_code == 0, made.stderr
+    modes = {name: stat.S_IMODE((workspace / name).stat().st_mode) for name in ("d/a", "b", "own")}
+    assert modes == {"d/a": 0o755, "b": 0o000, "own": 0o755}
+    assert "set-uid and set-gid were taken off: " in made.notes[0] and "d/a" in made.notes[0]
+
+
+@owes("X-58")
+async def test_a_set_uid_file_of_a_persons_own_stays(container: Container) -> None:
+    workspace = container.confinement.workspace
+    own = workspace / "own"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o4755)
+    long_ago = time.time_ns() + 60_000_000_000
+
+    assert drop_set_ids(workspace, long_ago) == []
+    assert own.stat().st_mode & 0o4000

@@ -17,7 +17,7 @@ from pegboard.process.cgroups import Cgroup, CgroupPool
 from pegboard.process.child import Child, Streams
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
-from pegboard.shell.sandbox import bridge, gitconfig, modules, protect, seccomp
+from pegboard.shell.sandbox import bridge, gitconfig, gitlinks, modules, protect, seccomp
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 from pegboard.shell.sandbox.profile import Profile
 from pegboard.shell.sandbox.session import PRIVATE_GIT, SharedNamespaces
@@ -137,6 +137,7 @@ class Bubblewrap:
                 arguments += ["--ro-bind-data", str(fds.memory(text.encode())), path]
             copy = self._shield(arguments, shield, scratch, shared)
             submodules = modules.configs(self.confinement.workspace)
+            linked = gitlinks.look(self.confinement.workspace)
             arguments += modules.binds(self.confinement.workspace, submodules)
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
@@ -166,7 +167,7 @@ class Bubblewrap:
             status_fd=status_read,
             close_after_start=tuple(fds.ours),
             notes=fixed.notes,
-            finish=lambda: self._finish(shield, copy, submodules, scratch),
+            finish=lambda: self._finish(shield, copy, submodules, linked, scratch),
             release=(lambda: None) if group is None else group.release,
         )
 
@@ -207,7 +208,12 @@ class Bubblewrap:
         return copy
 
     async def _finish(
-        self, shield: protect.Shield, copy: _Copy | None, submodules: Mapping[Path, bytes], scratch: Path
+        self,
+        shield: protect.Shield,
+        copy: _Copy | None,
+        submodules: Mapping[Path, bytes],
+        linked: gitlinks.Linked,
+        scratch: Path,
     ) -> tuple[str, ...]:
         notes: list[str] = []
         workspace = self.confinement.workspace
@@ -222,10 +228,11 @@ class Bubblewrap:
         if restored:
             notes.append(f"protected links were put back: {', '.join(restored)}")
         fresh = workspace / ".git" / "config"
-        linked = fresh.parent.is_symlink() or fresh.is_symlink()
-        if ".git/config" in shield.absent and fresh.is_file() and not linked:
+        through = fresh.parent.is_symlink() or fresh.is_symlink()
+        if ".git/config" in shield.absent and fresh.is_file() and not through:
             notes += await gitconfig.clean_fresh(fresh)
         notes += await modules.clean(workspace, submodules, quarantine)
+        notes += await gitlinks.clean(workspace, linked, quarantine)
         shutil.rmtree(scratch, ignore_errors=True)
         return tuple(notes)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import secrets
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pegboard.process.child import run_small
 from pegboard.process.limits import Limits
-from pegboard.shell.sandbox import protect
+from pegboard.shell.sandbox import gitlinks, protect
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
@@ -75,7 +77,7 @@ class Container:
             "files": True,
             "protected paths": True,
             "network": "all of it is cut off; single hosts cannot be granted",
-            "system calls": f"{self.name}'s own filter: set-uid files can be made in the workspace",
+            "system calls": f"{self.name}'s own filter: a set-uid file lasts until its command ends",
             "processes hidden": True,
             "memory": True,
             "process count": True,
@@ -104,6 +106,7 @@ class Container:
             argv += ["--env", f"{key}={value}" if key in client else key]
         argv += [self.image, *_inside(job)]
         quarantine = self.confinement.state / "quarantine" / name
+        linked, begun = gitlinks.look(self.confinement.workspace), time.time_ns()
 
         async def kill() -> None:
             await run_small([self.program, "kill", name], client, timeout_s=_KILL_S)
@@ -112,7 +115,11 @@ class Container:
             workspace = self.confinement.workspace
             moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
             moved += protect.restore_links(shield.links, workspace, quarantine)
-            return (f"moved to quarantine ({quarantine}): {', '.join(moved)}",) if moved else ()
+            notes = [f"moved to quarantine ({quarantine}): {', '.join(moved)}"] if moved else []
+            notes += await gitlinks.clean(workspace, linked, quarantine)
+            if taken := await asyncio.to_thread(protect.drop_set_ids, workspace, begun):
+                notes.append(f"set-uid and set-gid were taken off: {', '.join(taken)}")
+            return tuple(notes)
 
         return Prepared(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
 

@@ -124,10 +124,14 @@ def restore_links(links: Iterable[tuple[Path, str]], workspace: Path, folder: Pa
     """Put back links that were removed or re-pointed; their workspace-relative names."""
     restored: list[str] = []
     for path, target in links:
-        if path.is_symlink() and os.readlink(path) == target:
+        # A parent that became a link would make us move and write where that leads.
+        above = [parent for parent in reversed(path.parents) if workspace in parent.parents]
+        through = next((parent for parent in above if not parent.is_dir() or parent.is_symlink()), None)
+        if through is None and path.is_symlink() and os.readlink(path) == target:
             continue
-        if os.path.lexists(path):
-            quarantine([path], workspace, folder)
+        in_the_way = path if through is None else through
+        if os.path.lexists(in_the_way):
+            quarantine([in_the_way], workspace, folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(target)
         restored.append(path.relative_to(workspace).as_posix())
@@ -148,3 +152,31 @@ def quarantine(paths: Iterable[Path], workspace: Path, folder: Path) -> list[str
         shutil.move(path, target)
         moved.append(name.as_posix())
     return moved
+
+
+def drop_set_ids(workspace: Path, since_ns: int) -> list[str]:
+    """Take set-uid and set-gid off files changed since a moment; their workspace-relative names. Blocking.
+
+    For backends whose filter lets such modes pass: a program that a command made would run as its owner,
+    for every user of the machine. Folders keep set-gid, which there only hands on a group.
+    """
+    dropped: list[str] = []
+    # A file system may keep coarser times than the clock.
+    since_ns -= 10_000_000
+    for folder, _, names, at in os.fwalk(workspace, follow_symlinks=False):
+        for name in names:
+            try:
+                # A path alone: its owner may have taken the right to read it away.
+                fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            except FileNotFoundError:
+                continue
+            try:
+                there = os.fstat(fd)
+                set_id = stat.S_ISREG(there.st_mode) and there.st_mode & 0o6000
+                if not set_id or there.st_ctime_ns < since_ns:
+                    continue
+                os.chmod(f"/proc/self/fd/{fd}", there.st_mode & 0o1777)
+            finally:
+                os.close(fd)
+            dropped.append(Path(folder, name).relative_to(workspace).as_posix())
+    return dropped

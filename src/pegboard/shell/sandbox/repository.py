@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pegboard.ports.snapshot import Captured
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
@@ -60,6 +62,22 @@ def repository_of(workspace: Path) -> Repository | None:
     ):
         return None
     return Repository(git_file=git_file, git_dir=git_dir, common=common)
+
+
+def repositories_told(captured: Captured) -> list[str]:
+    """A sentence about repositories in subfolders whose config or hooks a command made or changed.
+
+    They are not taken back: whoever goes there runs what they say, and should know (docs/decisions/0331).
+    """
+    found: dict[str, None] = {}
+    for change in captured.changes.changes:
+        folder, git, rest = change.path.partition("/.git")
+        telling = rest == "" or rest == "/config" or rest.startswith("/hooks/")
+        if git and telling and change.kind != "delete" and not rest.endswith(".sample"):
+            found[folder] = None
+    if not found:
+        return []
+    return [f"git does what their config and hooks say, and this command wrote those of: {', '.join(found)}"]
 
 
 def _line(file: Path) -> str:
