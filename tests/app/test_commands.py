@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -66,7 +68,8 @@ def running(mark: str) -> list[str]:
 @pytest.mark.slow
 @owes("K-15")
 async def test_a_cancelled_run_leaves_no_process_behind(folder: Path) -> None:
-    mark = "271.828"
+    # Its own: the same test may run elsewhere on this machine, and would be seen here.
+    mark = f"271.{os.getpid()}{time.monotonic_ns()}"
     model = ScriptedModel([{"calls": [{"name": "exec", "arguments": {"command": f"sleep {mark}"}}]}])
     agent = Agent(model=model, tools=[builtin("exec")], workspace=folder, mode="full")
     recorder = MemoryRecorder(keep=None)

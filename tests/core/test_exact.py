@@ -128,7 +128,7 @@ def test_an_unknown_key_that_is_near_to_nothing_is_refused_too() -> None:
     }
     assert told(nested, {"record": {"zzzz": 1}})[".record.zzzz"].endswith("the parameters are name, tags")
     assert told(nested, {"either": {"left": 1, "right": 2}}) == {
-        ".either.left": "does not go with the others",
+        ".either": "fits none of its 2 forms; only the nearest is explained",
         ".either.right": "does not go with the others",
     }
 

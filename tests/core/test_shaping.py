@@ -7,6 +7,7 @@ import datetime
 import enum
 import json
 import math
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -301,6 +302,14 @@ def test_to_data_of_a_sound_is_its_fields() -> None:
     assert to_data(File(name="f", mime_type="m"))["name"] == "f"
 
 
+<<<<<<< HEAD
+def test_the_quick_result_of_a_short_text_has_every_field() -> None:
+    quick = Shaper().shape("seen", call_id="c", tool="t")
+
+    # `replace` reads all of them: one that is not set is an AttributeError far from here.
+    assert replace(quick, call_id="c") == quick
+    assert replace(quick.notes, spill=None) == quick.notes
+=======
 async def test_a_result_that_is_made_field_by_field_has_every_field() -> None:
     from dataclasses import fields
 
@@ -315,3 +324,4 @@ async def test_a_result_that_is_made_field_by_field_has_every_field() -> None:
 
     for whole in (result, result.notes):
         assert all(hasattr(whole, f.name) for f in fields(whole))
+>>>>>>> mcp3

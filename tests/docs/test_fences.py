@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import pegboard
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src")}
@@ -56,14 +58,40 @@ def test_python_fences_run(code: str, workspace: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("commands", fences("console"))
-def test_pegboard_commands_run(commands: str, workspace: Path) -> None:
-    lines = [line[2:] for line in commands.splitlines() if line.startswith("$ pegboard ")]
-    assert lines
+def test_pegboard_commands_run_and_print_what_the_page_shows(
+    commands: str, workspace: Path, tmp_path: Path
+) -> None:
+    # A home of its own: what a page shows of a history is its own history.
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}
+    steps = [step.splitlines() for step in re.split(r"^\$ ", commands, flags=re.MULTILINE) if step]
+    assert steps
 
-    for line in lines:
-        words = shlex.split(line, comments=True)
+    for line, *shown in steps:
+        program, *words = shlex.split(line, comments=True)
+        assert program == "pegboard"
         done = subprocess.run(
-            [sys.executable, "-m", "pegboard.cli.main", *words[1:]], cwd=workspace, capture_output=True, text=True,
-            timeout=60, check=False, stdin=subprocess.DEVNULL, env={**os.environ, **ENVIRONMENT},
+            [sys.executable, "-m", "pegboard.cli.main", *words], cwd=workspace, capture_output=True, text=True,
+            timeout=60, check=False, stdin=subprocess.DEVNULL, env={**os.environ, **ENVIRONMENT, **home},
         )  # fmt: skip
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        printed = (done.stdout + done.stderr).splitlines()
+        assert [s for s in shown if s not in printed] == [], f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+def test_every_public_name_stands_in_code_that_runs() -> None:
+    code = "\n".join(
+        match[2]
+        for page in PAGES
+        for match in FENCE.finditer(page.read_text(encoding="utf-8"))
+        if match[1] == "python"
+    )
+
+    assert [name for name in pegboard.__all__ if not re.search(rf"\b{name}\b", code)] == []
+    table = (ROOT / "docs/guides/names.md").read_text(encoding="utf-8")
+    assert [name for name in pegboard.__all__ if f"`{name}`" not in table] == []
+
+
+def test_every_guide_is_reached_from_the_first_page() -> None:
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+
+    assert [p.name for p in (ROOT / "docs/guides").glob("*.md") if f"(guides/{p.name})" not in index] == []

@@ -372,7 +372,7 @@ def test_without_proc_a_place_is_named_by_its_path_and_verified(
 
     (root / "d").mkdir()
     (root / "d/a").write_text("x")
-    monkeypatch.setattr("pegboard.files.jail.real_path", no_proc)
+    monkeypatch.setattr("pegboard.files.reach.real_path", no_proc)
     jail = Jail(root, opener=WalkOpener(), deny=lambda access, target: "no" if target == "d/b" else None)
 
     assert jail.read_bytes("d/a") == b"x"

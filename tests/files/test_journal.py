@@ -14,7 +14,8 @@ from pegboard.files.changes import propose
 from pegboard.files.commit import commit
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Journal, Origin
-from pegboard.files.undo import Last, undo
+from pegboard.files.selection import Last
+from pegboard.files.undo import undo
 from pegboard.ports.files import Write
 from tests.ledger import owes
 

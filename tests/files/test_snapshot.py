@@ -11,8 +11,9 @@ import pytest
 from pegboard.core.errors import Conflict, NotFound
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Journal, Origin
+from pegboard.files.selection import Last, OfRun
 from pegboard.files.snapshot import Snapshot, SnapshotDiff, SnapshotLimits
-from pegboard.files.undo import Last, OfRun, undo
+from pegboard.files.undo import undo
 from tests.files.test_commit import tree
 from tests.ledger import owes
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pegboard.core.context import Context, enter, leave
 from pegboard.core.errors import Conflict, NotFound, Unavailable
 from pegboard.files.journal import Journal
-from pegboard.files.undo import Last, OfCall, OfId, OfRun, UndoReport
+from pegboard.files.selection import Last, OfCall, OfId, OfRun
+from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from tests.files.test_commit import tree
@@ -139,6 +140,7 @@ async def test_a_hand_edit_in_the_same_place_is_shown_and_nothing_is_overwritten
     assert texts(root) == {"a": b"1\nhand\n3\n", "b": b"b", "n": b"new, and more by hand"}
 
 
+@owes("G-02")
 @pytest.mark.parametrize(
     ("meanwhile", "word"),
     [

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.net.egress import Destination, EgressProxy, matches, resolve_here, split_rule
+from pegboard.net.destinations import Destination, matches, resolve_here, split_rule
+from pegboard.net.egress import EgressProxy
 from tests.ledger import owes
 
 
@@ -268,3 +269,102 @@ async def test_closing_cuts_open_tunnels() -> None:
 
 async def test_this_machine_resolves_its_own_name() -> None:
     assert set(await resolve_here("localhost", 80)) <= {"127.0.0.1", "::1"}
+
+
+@owes("web-04", "G-18")
+async def test_the_owner_may_open_a_network_whose_addresses_are_not_public() -> None:
+    async with (
+        site() as (port, seen),
+        proxy("a.example", resolve=to_loopback, allow_cidrs=("127.0.0.0/8",)) as (made, at),
+    ):
+        said = await talk(at, f"GET http://a.example:{port}/ HTTP/1.1\r\n\r\n".encode())
+        elsewhere = await talk(at, f"GET http://b.example:{port}/ HTTP/1.1\r\n\r\n".encode())
+
+    assert said.startswith(b"HTTP/1.1 200") and len(seen) == 1
+    # Open is not granted.
+    assert b"no granted host names it" in elsewhere
+    assert [d.allowed for d in made.destinations] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET http://a.example/ HTTP/1.1\nHost: b.example\r\n\r\n",
+        b"GET http://a.example/ HTTP/1.1\r\nX: y\nHost: b.example\r\n\r\n",
+        b"GET http://a.example/ HTTP/1.1\r\nX: y\rHost: b.example\r\n\r\n",
+        b"GET http://a.example/ HTTP/1.1\r\nX: y\r\n Host: b.example\r\n\r\n",
+        b"GET http://a.example/ HTTP/1.1\r\nX: y\0Host: b.example\r\n\r\n",
+    ],
+)
+async def test_a_head_that_programs_read_differently_goes_nowhere(head: bytes) -> None:
+    async with proxy("*", resolve=to_loopback, allow_private=("*",)) as (made, at):
+        assert (await talk(at, head)).startswith(b"HTTP/1.1 400")
+
+    assert made.destinations == []
+
+
+@owes("G-18")
+@pytest.mark.parametrize("port", [22, 25, 6379])
+async def test_a_port_that_was_not_granted_is_refused_in_every_form(port: int) -> None:
+    socks = b"\x05\x01\x00" + b"\x05\x01\x00\x03\x09a.example" + struct.pack("!H", port)
+    async with proxy("a.example:443", resolve=to_loopback, allow_private=("*",)) as (made, at):
+        by_tunnel = await talk(at, f"CONNECT a.example:{port} HTTP/1.1\r\n\r\n".encode())
+        by_request = await talk(at, f"GET http://a.example:{port}/ HTTP/1.1\r\n\r\n".encode())
+        by_socks = await talk(at, socks)
+
+    assert by_tunnel.startswith(b"HTTP/1.1 403") and by_request.startswith(b"HTTP/1.1 403")
+    assert by_socks[:4] == b"\x05\x00\x05\x02"
+    assert [(d.port, d.allowed) for d in made.destinations] == [(port, False)] * 3
+
+
+async def test_a_name_that_changes_its_address_is_connected_to_where_it_was_checked() -> None:
+    asked: list[str] = []
+
+    async def rebinding(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["203.0.113.7"] if len(asked) == 1 else ["127.0.0.1"]
+
+    async with (
+        site() as (port, seen),
+        proxy("a.example", resolve=rebinding, allow_cidrs=("203.0.113.0/24",)) as (_, at),
+    ):
+        # The first answer is the one that counts; nobody asks again on the way to it.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(talk(at, f"GET http://a.example:{port}/ HTTP/1.1\r\n\r\n".encode()), 0.2)
+
+    assert asked == ["a.example"] and seen == []
+
+
+async def test_one_inner_address_among_public_ones_closes_the_name() -> None:
+    async def mixed(host: str, port: int) -> Sequence[str]:
+        return ["93.184.216.34", "::ffff:10.0.0.1"]
+
+    async with proxy("a.example", resolve=mixed) as (made, at):
+        assert (await talk(at, b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 403")
+
+    assert "not public" in made.destinations[0].reason
+
+
+async def test_attempts_without_end_are_neither_kept_nor_answered_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pegboard.net.egress._MOST_ATTEMPTS", 3)
+    told: list[Destination] = []
+    async with proxy("a.example", on_destination=told.append) as (made, at):
+        for _ in range(6):
+            last = await talk(at, b"CONNECT evil.example:443 HTTP/1.1\r\n\r\n")
+
+    assert b"has tried 3 connections" in last
+    assert len(made.destinations) == len(told) == 3
+
+
+async def test_connections_without_end_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pegboard.net.egress._MOST_OPEN", 2)
+    async with proxy("a.example") as (_, at):
+        held = [await asyncio.open_connection("127.0.0.1", at) for _ in range(2)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", at)
+        # Closed before anything was read of it.
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        for _, writer in held:
+            writer.close()

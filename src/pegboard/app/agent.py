@@ -294,7 +294,7 @@ class Agent:
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
         from pegboard.runtime.telemetry import telemetry
-        from pegboard.runtime.transcripts import fold
+        from pegboard.runtime.transcripts import fold, heard
 
         model = self.model()
         await self.executor.ready()
@@ -330,9 +330,8 @@ class Agent:
         )
         context = replace(self.executor.context, model=model.name)
         listener = self._follow(replace(context, run=state.id, session=state.session))
-        for event in before:
-            if isinstance(event, UserSaid):
-                listener(event)
+        for event in heard(before):
+            listener(event)
         tee.listen(listener)
         if traced is not None:
             tee.listen(traced.heard)

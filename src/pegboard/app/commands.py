@@ -21,7 +21,7 @@ from pegboard.core.context import current_context
 from pegboard.core.events import DestinationTried
 from pegboard.core.placeholders import Placeholders
 from pegboard.files.journal import Journal
-from pegboard.net.egress import Destination
+from pegboard.net.destinations import Destination
 from pegboard.ports.jobs import Jobs, Process
 from pegboard.ports.shell import Inspection, Shell
 from pegboard.shell.environment import command_environment
@@ -58,6 +58,8 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
         secret_names=tuple(secrets_of(this_environment())),
         snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
         on_destination=_record_destination,
+        egress_allow=config.network.allow_hosts,
+        egress_cidrs=config.network.allow_cidrs,
         fallbacks=locale_charsets(this_environment()),
         placeholders=held,
     )

@@ -6,8 +6,8 @@ import fcntl
 import hashlib
 import json
 import os
-import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble, secrets_of
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
+from pegboard.app.one_call import OneCall
 from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
@@ -24,14 +25,11 @@ from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, here
 from pegboard.core.approval import Approver
-from pegboard.core.errors import BuildError, ConfigError, ToolError
-from pegboard.core.events import CallStarted, Event, MemoryRecorder, Recorder, RunFinished, RunStarted
-from pegboard.core.pipeline import Preview, new_id
+from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.events import Event, Recorder
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.redact import Redactor
-from pegboard.core.result import ToolResult
-from pegboard.core.rules import Situation
 from pegboard.core.shaping import Shaper
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -50,6 +48,10 @@ INSTRUCTIONS = (
 )
 
 
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
 _PAGE = 256
 """Records that are read at once where a run is shown."""
 
@@ -62,6 +64,7 @@ class App:
         workspace: the folder that tools work in.
         policy: mode and rules as they hold.
         toolkit: the tools that are offered.
+        tell: told what a person must know and did not ask for, such as that the history was damaged.
     """
 
     def __init__(self, paths: Paths, config: Config, *, workspace: Path | None, policy: Policy) -> None:
@@ -70,6 +73,7 @@ class App:
         self.named_workspace = workspace
         self.workspace = (workspace or here()).resolve()
         self.policy = policy
+        self.tell: Callable[[str], None] = _warn
         self._store: SqliteStore | None = None
         self._toolkit: Toolkit | None = None
         self._redactor: Redactor | None = None
@@ -114,8 +118,17 @@ class App:
     def store(self) -> SqliteStore:
         """The history, opened at first use."""
         if self._store is None:
-            self._store = SqliteStore(self._history)
+            self._store = SqliteStore(self._history, mended=lambda saved: self.tell(str(saved)))
         return self._store
+
+    def check_history(self) -> str:
+        """What is wrong with the history's file, empty where nothing is; mended where that could be done."""
+        return self.store.check() if self._history.exists() else ""
+
+    def damaged_histories(self) -> list[Path]:
+        """Histories that were found damaged, as they were; oldest first."""
+        found = self._history.parent.glob(f"{self._history.name}.damaged-*")
+        return sorted(p for p in found if not p.name.endswith("-wal"))
 
     @property
     def redactor(self) -> Redactor:
@@ -373,122 +386,6 @@ class App:
 
     async def policy_diff(self, since_s: float) -> list[dict[str, Any]]:
         """Recorded calls that the policy of now would decide differently (ledger G-08)."""
-        out: list[dict[str, Any]] = []
-        oldest = time.time() - since_s
-        for row in self.store.runs(limit=-1):
-            if row.started < oldest:
-                continue
-            for event in self.events(row):
-                if not isinstance(event, CallStarted):
-                    continue
-                tool = self.toolkit.get(event.tool)
-                situation = Situation(
-                    values={"tool": event.tool, "agent": row.agent, "session": row.stream, "model": row.model,
-                            "channel": "", "sender": ""},
-                    workspace=str(self.workspace),
-                )  # fmt: skip
-                now = self.policy(event.effects, situation, tool.level if tool else "auto")
-                # What taint or a budget asked, or a person refused, was no answer of the policy.
-                refused = event.decision == "deny" and event.approver and now.verdict == "ask"
-                if now.verdict != event.decision and not refused and event.rule not in ("taint", "budget"):
-                    out.append(
-                        {"run": row.id, "call": event.call_id, "tool": event.tool, "before": event.decision,
-                         "now": now.verdict, "rule": now.rule}
-                    )  # fmt: skip
-        return out
+        from pegboard.app.policy_diff import policy_diff
 
-
-REFUSALS = frozenset({"permission_denied", "outside_workspace"})
-"""Codes of errors by which a rule, a person or the workspace's border refused a call."""
-
-
-def told(error: ToolError) -> dict[str, Any]:
-    """`{code, message, hint, retryable}`."""
-    row = error.to_dict()
-    row.pop("details", None)
-    return row
-
-
-def details(error: ToolError | None) -> dict[str, Any]:
-    """`{details: …}` for the notes, empty where there are none."""
-    return {"details": error.details} if error is not None and error.details else {}
-
-
-class OneCall:
-    """One call in a run of its own.
-
-    Attributes:
-        result: after `call`, its result.
-        approver: after `call`, who said yes where the policy asked, else empty.
-    """
-
-    result: ToolResult
-    approver: str = ""
-
-    def __init__(self, door: Executor, log: SessionLog) -> None:
-        self._door = door
-        self._log = log
-        self._events = MemoryRecorder(keep=None)
-        self._run = new_id("run")
-
-    def tell(self, listener: Callable[[str], None]) -> None:
-        """Say by `listener` what goes wrong beside the call; see Executor.tell."""
-        self._door.tell = listener
-
-    async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
-        """What it would do; records nothing."""
-        return await self._door.preview(tool, arguments)
-
-    async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
-        """Carry it out and record it."""
-        await self._door.ready(tool)
-        context = replace(self._door.context, run=self._run)
-        self.record(
-            RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")
-        )
-        # Written before anything happens: where the history cannot be kept, nothing is done.
-        await self._log.flush()
-        pipeline = self._door.pipeline.recording(self)
-        from pegboard.core.call import ToolCall
-
-        self.result = await pipeline.call(ToolCall(new_id("call"), tool, arguments), context)
-        status = "done" if self.result.ok else "failed"
-        self.record(RunFinished(run=self._run, status=status, answer=self.result.text[:500]))
-        return self.result
-
-    def record(self, event: Event) -> None:
-        """See Recorder."""
-        self._events.record(event)
-        self._log.record(event)
-
-    async def flush(self, *, power_loss: bool = False) -> None:
-        """See Recorder."""
-        await self._log.flush(power_loss=power_loss)
-
-    def outcome(self) -> dict[str, Any]:
-        """The object that `pegboard call --json` prints."""
-        started = next((e for e in reversed(self._events.events) if isinstance(e, CallStarted)), None)
-        result = self.result
-        self.approver = "" if started is None else started.approver
-        changes = [] if started is None else list(started.changes)
-        # A command's changes are known afterwards only; its tool reports them as data (decisions 19).
-        value: Any = result.data
-        data = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        done = data.get("changes") if not changes else None
-        error = result.error
-        # What never came to a decision (a bad argument, a path outside) was not allowed either.
-        decision = "deny" if started is None else started.decision
-        if error is not None and error.code in REFUSALS:
-            decision = "deny"
-        return {
-            "ok": result.ok,
-            "text": result.text,
-            "data": result.data,
-            "error": None if error is None else told(error),
-            "effects": [] if started is None else [e.to_dict() for e in started.effects],
-            "decision": decision,
-            "changes": done if done is not None else [c.to_dict() for c in changes],
-            "notes": {**result.notes.to_dict(), **details(error)},
-            "call_id": result.call_id,
-            "run": self._run,
-        }
+        return policy_diff(self, since_s)

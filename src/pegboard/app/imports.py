@@ -1,4 +1,8 @@
-"""Import: a session from JSON lines, as `pegboard runs export` writes them; past what is damaged (case agents-16)."""
+"""Import: a session from JSON lines, as `pegboard runs export` writes them; past what is damaged (case agents-16).
+
+Anybody may have written the file. So nothing in it is believed: its content counts as private and untrusted
+whatever it says of itself, its runs have ended, and addresses in it are nobody's wish.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,11 @@ from typing import TYPE_CHECKING
 
 from pegboard.core.codec import event_from_dict
 from pegboard.core.errors import ConfigError
-from pegboard.core.events import TRANSIENT, Event, Notice, RunFinished, RunResumed, RunStarted
+from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
+from pegboard.core.marking import SOURCE
 from pegboard.core.pipeline import new_id
+from pegboard.core.taint import PRIVATE, UNTRUSTED
+from pegboard.runtime.transcripts import IMPORTED
 from pegboard.store.logs import UNREADABLE
 
 if TYPE_CHECKING:
@@ -56,7 +63,7 @@ def import_file(app: App, path: Path) -> Imported:
     if len(good) == len(bad):
         raise ConfigError(f"{path} holds no event that can be read ({len(bad)} bad lines)")
     session = new_id("import")
-    whole = _with_start(good, session)
+    whole = _closed(_distrusted(_with_start(good, session), path.name))
     runs = tuple(dict.fromkeys(e.run for e in whole if isinstance(e, RunStarted)))
     for row in app.store.runs(limit=-1):
         if row.id in runs:
@@ -102,6 +109,43 @@ def _with_start(events: Sequence[Event], session: str) -> list[Event]:
         out.remove(first)
         out.insert(0, first)
     return out
+
+
+def _distrusted(events: Sequence[Event], name: str) -> list[Event]:
+    """The events with the labels of what comes from nobody knows where; a file cannot say that it is harmless."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, RunStarted | RunResumed):
+            event = replace(event, detail={**event.detail, IMPORTED: name})
+        elif isinstance(event, CallFinished):
+            notes = event.result.notes
+            labels = tuple(sorted({*notes.labels, PRIVATE, UNTRUSTED}))
+            extra = {SOURCE: f"imported {name}", **notes.extra}
+            event = CallFinished(replace(event.result, notes=replace(notes, labels=labels, extra=extra)))
+        out.append(event)
+    return out
+
+
+def _closed(events: list[Event]) -> list[Event]:
+    """The events with an end for each run: what a file asks for or was in the middle of is not taken up here."""
+    out: list[Event] = []
+    going: str | None = None
+    for event in events:
+        if isinstance(event, RunStarted):
+            out += _end(going)
+            going = event.run
+        elif isinstance(event, RunResumed):
+            going = event.run
+        elif isinstance(event, RunFinished):
+            going = event.run if event.status == "suspended" else None
+        out.append(event)
+    return out + _end(going)
+
+
+def _end(run: str | None) -> list[Event]:
+    if run is None:
+        return []
+    return [RunFinished(run=run, status="failed", answer="", error="it was imported before it had ended")]
 
 
 def _keep(folder: Path, path: Path, raw: bytes) -> Path:

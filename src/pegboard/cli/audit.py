@@ -48,6 +48,7 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
             raise BuildError(
                 f"audit {action!r}: use verify, export or destinations, each with an optional SESSION"
             )
+        app.check_history()
         faults = {one: app.verify(one) for one in sessions}
         bad = {one: found for one, found in faults.items() if found}
         if options.json:

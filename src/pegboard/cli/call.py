@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.app.home import REFUSALS, App, OneCall, details, told
+from pegboard.app.home import App
+from pegboard.app.one_call import REFUSALS, OneCall, details, told
 from pegboard.app.redacted import shown_preview
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options

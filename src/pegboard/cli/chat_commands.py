@@ -16,7 +16,7 @@ from pegboard.core.policy import MODES
 from pegboard.core.sanitise import visible
 from pegboard.core.transcript import Usage
 from pegboard.files.journal import Journal
-from pegboard.files.undo import Last, OfId
+from pegboard.files.selection import Last, OfId
 from pegboard.files.workspace import Workspace
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.tokens import message_tokens, toolkit_tokens

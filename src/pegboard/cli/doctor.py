@@ -65,6 +65,9 @@ def _report(app: App) -> dict[str, Any]:
         "programs": {name: shutil.which(name) for name in PROGRAMS},
         "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
         "models": available_models(app.paths),
+        "history": {
+            "damaged": app.check_history(), "kept": [str(p) for p in app.damaged_histories()],
+        },
         "folders": {
             "config": str(app.paths.config), "state": str(app.paths.state), "data": str(app.paths.data),
             "cache": str(app.paths.cache),
@@ -131,6 +134,10 @@ def _print(report: dict[str, Any]) -> None:
         say(
             f"  {name}: {'installed' if there else f'missing; pip install {chr(39)}pegboard[{name}]{chr(39)}'}"
         )
+    if report["history"]["damaged"]:
+        say(paint(f"\nhistory: damaged ({report['history']['damaged']})", "red"))
+    for kept in report["history"]["kept"]:
+        say(f"\nhistory: found damaged and kept as it was: {kept}")
     say("\nmodels")
     for row in report["models"]:
         say(f"  {row['name']}: {row['status']}")

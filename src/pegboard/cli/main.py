@@ -222,7 +222,7 @@ def trust_command(
 
 @app.command("policy", context_settings={"ignore_unknown_options": False})
 def policy_command(
-    action: Annotated[str, typer.Argument(help="explain, test or diff.")],
+    action: Annotated[str, typer.Argument(help="explain, test, diff or lint.")],
     subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
     args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
@@ -233,7 +233,7 @@ def policy_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Explain the policy's answer to a call; test or compare rules."""
+    """Explain the policy's answer to a call; test, compare or check rules."""
     from pegboard.cli.options import Options
     from pegboard.cli.policy import policy as act
 

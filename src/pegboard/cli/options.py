@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.app.home import App
+from pegboard.cli.show import note
 from pegboard.core.errors import BuildError
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -30,7 +31,9 @@ class Options:
         Raises:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
-        return App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app.tell = note
+        return app
 
 
 def seconds_of(since: str) -> float:

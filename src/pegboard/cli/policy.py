@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pegboard.app.home import App
+from pegboard.app.lint import lint
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
@@ -28,10 +29,12 @@ def policy(
                 return asyncio.run(_test(app, Path(subject), options))
             case "diff":
                 return asyncio.run(_diff(app, since, options))
+            case "lint":
+                return _lint(app, options)
             case "explain" | "test":
                 raise BuildError(f"policy {action} needs a {'tool' if action == 'explain' else 'file'}")
             case _:
-                raise BuildError(f"policy {action!r}: use explain, test or diff")
+                raise BuildError(f"policy {action!r}: use explain, test, diff or lint")
 
 
 async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
@@ -115,3 +118,17 @@ async def _diff(app: App, since: str, options: Options) -> int:
             say(f"{row['run']} {row['tool']}: {row['before']} -> {row['now']}  ({safe(row['rule'])})")
         say(f"{counted(len(rows), 'call')} of the last {since} would be decided differently")
     return 0
+
+
+def _lint(app: App, options: Options) -> int:
+    """Rules that decide nothing or more than they seem to; 1 where there are any."""
+    found = lint(app.policy.rules)
+    if options.json:
+        print_json([one.to_dict() for one in found])
+    else:
+        for one in found:
+            say(f"{one.kind}: {safe(str(one.rule))}   ({safe(one.rule.source)})")
+            other = "" if one.by is None else f": {safe(str(one.by))}   ({safe(one.by.source)})"
+            say(f"  {one.text}{other}")
+        say(f"{counted(len(app.policy.rules), 'rule')}, {counted(len(found), 'remark')}")
+    return 1 if found else 0

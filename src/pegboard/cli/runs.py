@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
@@ -23,7 +25,7 @@ from pegboard.core.errors import BuildError
 from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.transcripts import IMPORTED, fold
 from pegboard.store.logs import active_s
 
 
@@ -123,9 +125,14 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
 
 async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
     events = app.events_to_go_on(row.stream)
-    where = next(
-        (e.detail.get("workspace") for e in events if isinstance(e, RunStarted) and e.run == row.id), ""
-    )
+    starts = [e.detail for e in events if isinstance(e, RunStarted) and e.run == row.id]
+    detail: Mapping[str, Any] = starts[0] if starts else {}
+    if IMPORTED in detail:
+        raise BuildError(
+            f"it was imported from {detail[IMPORTED]}, so its calls are not carried out here; its conversation "
+            f"goes on with: pegboard run --session {row.stream} TASK"
+        )
+    where = detail.get("workspace")
     if where and where != str(app.workspace):
         raise BuildError(f"it worked in {where}; take it up there, or with --workspace {where}")
     approver = approver_for(options, on_ask="deny")

@@ -45,7 +45,10 @@ async def _run(app: App, command: list[str], backend: str | None, hosts: list[st
     # A person who asks for a sandbox wants one: without --backend none, never run bare.
     config = replace(app.config, require_sandbox=backend != "none")
     choice = choose_backend(wiring, app.workspace, app.paths, config, backend=backend)
-    shell = CommandShell(app.workspace, backend=choice.backend, environment=this_environment())
+    shell = CommandShell(
+        app.workspace, backend=choice.backend, environment=this_environment(),
+        egress_allow=config.network.allow_hosts, egress_cidrs=config.network.allow_cidrs,
+    )  # fmt: skip
     text = command[0] if len(command) == 1 else shlex.join(command)
     stdin = None if sys.stdin.isatty() else await asyncio.to_thread(sys.stdin.buffer.read)
     done = await shell.run(

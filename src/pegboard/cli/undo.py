@@ -6,14 +6,16 @@ import asyncio
 import sys
 from datetime import datetime
 
-from pegboard.app.home import App, told
+from pegboard.app.home import App
+from pegboard.app.one_call import told
 from pegboard.cli.options import Options
 from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say, table
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.sanitise import visible
 from pegboard.files.journal import Entry, Journal
-from pegboard.files.undo import Last, OfId, UndoReport
+from pegboard.files.selection import Last, OfId
+from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from pegboard.config.documents import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guarded import read_budgets, read_secrets, read_taint
+from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
@@ -48,6 +49,7 @@ class Config:
         require_sandbox: refuse to run a command where the sandbox does not work.
         confinement: the whole of `[sandbox]`: backend, image, limits of a command.
         hosts: hosts that commands may reach.
+        network: private places that are open to the network guard (`[network]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it (ledger M-67).
@@ -72,6 +74,7 @@ class Config:
     require_sandbox: bool = False
     confinement: SandboxSettings = field(default_factory=SandboxSettings)
     hosts: tuple[str, ...] = ()
+    network: NetworkSettings = field(default_factory=NetworkSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -87,7 +90,7 @@ class Config:
 
 _KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
-    "require_sandbox", "hosts", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
+    "require_sandbox", "hosts", "network", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
     "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
     "fallback_models", "allow_models",
 )  # fmt: skip
@@ -269,6 +272,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes["sandbox"] = changes["confinement"].backend
                 if changes["confinement"].require is not None:
                     changes["require_sandbox"] = changes["confinement"].require
+            case "network":
+                changes[key] = read_network(value, path, before=config.network)
             case "require_sandbox":
                 changes[key] = _of(bool, value, path, key)
             case "exec_timeout_s":

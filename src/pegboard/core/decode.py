@@ -76,7 +76,7 @@ def has_huge(text: str) -> bool:
 def is_repeated(text: str) -> bool:
     """Whether an object in some JSON text has a key twice, with different values."""
     try:
-        json.loads(text, object_pairs_hook=_object)
+        json.loads(text, object_pairs_hook=object_of)
     except Repeated:
         return True
     except (ValueError, RecursionError):  # not to be read at all, which is for others to say
@@ -101,7 +101,12 @@ def _float(text: str) -> float:
     return number if isfinite(number) else _beyond(text)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members.
+
+    Raises:
+        Repeated: a key stands twice in it with different values.
+    """
     out = dict(pairs)
     if len(out) < len(pairs):
         for key, value in pairs:
@@ -126,7 +131,7 @@ def loads(text: str, *, infinite: bool = False) -> Any:
     """
     value = json.loads(
         text,
-        object_pairs_hook=_object,
+        object_pairs_hook=object_of,
         parse_constant=_beyond,
         parse_float=_float if _HUGE.search(text) else None,
     )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.core.branches import Fault, nearest, told
 from pegboard.core.decode import unknown_name
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, shown
@@ -97,6 +98,8 @@ class ForeignSchema:
 
     def _problems(self, error: ValidationError) -> list[Problem]:
         kind: Any = error.kind
+        if kind.name in ("anyOf", "oneOf") and (branches := getattr(kind, "context", None)):
+            return self._of_nearest_branch(error, cast("list[list[ValidationError]]", branches))
         if kind.name not in ("additionalProperties", "unevaluatedProperties"):
             return _problems(error)
         steps = list(error.instance_path)
@@ -106,6 +109,34 @@ class ForeignSchema:
             Problem(f"{path}.{key}", unknown_name(key, known, {}) if known else "unknown argument")
             for key in kind.unexpected
         ]
+
+    def _of_nearest_branch(
+        self, error: ValidationError, branches: list[list[ValidationError]]
+    ) -> list[Problem]:
+        """What is wrong with the form of a union that the value fits best, and how many there are."""
+        if not all(branches):  # it fits several forms of which it must fit one
+            return _problems(error)
+        base = tuple(error.instance_path)
+        path = "".join(map(_step, base))
+        index = nearest(base, [[f for e in errors for f in _faults(e)] for errors in branches])
+        if index is None:
+            kinds = [cast("Any", e.kind) for errors in branches for e in errors]
+            if any(kind.name != "type" for kind in kinds):
+                return _problems(error)
+            wanted = dict.fromkeys(t for kind in kinds for t in kind.types)
+            return [Problem(path, f"must be {_kinds(wanted)}, got {shown(error.instance)}")]
+        out = [Problem(path, told(len(branches)))] if len(branches) > 1 else []
+        everywhere = [e for errors in branches for e in errors]
+        for one in branches[index]:
+            same = [e for e in everywhere if e.instance_path == one.instance_path and e.kind.name == "const"]
+            if one.kind.name == "const" and len(same) > 1:
+                # The discriminator names no form at all: which there are is what helps.
+                allowed = list(dict.fromkeys(json.dumps(cast("Any", e.kind).expected_value) for e in same))
+                where = "".join(map(_step, one.instance_path))
+                out.append(Problem(where, f"must be {' or '.join(allowed)}, got {shown(one.instance)}"))
+            else:
+                out += self._problems(one)
+        return out
 
     def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
@@ -139,6 +170,18 @@ def _step(step: str | int) -> str:
     return f"[{step}]" if isinstance(step, int) else f".{step}"
 
 
+def _faults(error: ValidationError) -> list[Fault]:
+    kind: Any = error.kind
+    steps = tuple(error.instance_path)
+    match kind.name:
+        case "required":
+            return [Fault((*steps, kind.property))]
+        case "additionalProperties" | "unevaluatedProperties":
+            return [Fault((*steps, key)) for key in kind.unexpected]
+        case name:
+            return [Fault(steps, choice=name in ("const", "enum"))]
+
+
 def _problems(error: ValidationError) -> list[Problem]:
     path = "".join(_step(s) for s in error.instance_path)
     kind: Any = error.kind
@@ -152,6 +195,8 @@ def _problems(error: ValidationError) -> list[Problem]:
             return [Problem(path, f"must be {_kinds(kind.types)}, got {shown(value)}")]
         case "enum":
             return [Problem(path, f"must be one of {shown(kind.options, 120)}, got {shown(value)}")]
+        case "const":
+            return [Problem(path, f"must be {shown(kind.expected_value)}, got {shown(value)}")]
         case _:
             return [Problem(path, _shortened(error.message, value))]
 

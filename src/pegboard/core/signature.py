@@ -310,7 +310,7 @@ class Signature:
         from pydantic import ValidationError
 
         from pegboard.core.coerce import Coercion
-        from pegboard.core.typed import problems_of
+        from pegboard.core.explaining import problems_of
 
         schema = self.shape
         given, notes = read_object(arguments, name=self.name, infinite=self._infinite)

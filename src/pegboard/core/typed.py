@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pegboard.core import plain
 from pegboard.core.annotations import MISSING, resolve_nested
-from pegboard.core.decode import unknown_name
 from pegboard.core.errors import BuildError
-from pegboard.core.problems import Problem, shown
-from pegboard.core.schema import fields_at, rewrite, types_of
+from pegboard.core.schema import rewrite, types_of
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+    from pydantic import GetCoreSchemaHandler, TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
     from pydantic_core import SchemaValidator
     from pydantic_core.core_schema import CoreSchema, TypedDictField
@@ -221,90 +219,3 @@ def _described(node: Any, parameter: Parameter, documented: Mapping[str, str]) -
     if parameter.examples:
         out["examples"] = list(parameter.examples)
     return out
-
-
-def problems_of(error: ValidationError, value: Any, schema: Mapping[str, Any]) -> list[Problem]:
-    """What a failed validation says, in our words, one problem a path.
-
-    Args:
-        error: of pydantic.
-        value: what was validated.
-        schema: its JSON Schema, for the names that an unknown one may have meant.
-    """
-    by_path: dict[str, list[str]] = {}
-    received: dict[str, Any] = {}
-    unknown: dict[str, str] = {}
-    for item in error.errors(include_url=False, include_context=False):
-        steps = _steps(item["loc"], value, absent=item["type"] == "missing")
-        path = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
-        if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            unknown[path] = _unknown(str(steps[-1]), fields_at(schema, steps[:-1]))
-            continue
-        words = by_path.setdefault(path, [])
-        text = _WORDS.get(item["type"]) or _own_words(item["msg"]).replace(" or None", " or null")
-        if text not in words:
-            words.append(text)
-        received[path] = item["input"]
-    out = [Problem(path, _message(words, received[path])) for path, words in by_path.items()]
-    return [*out, *(Problem(path, text) for path, text in unknown.items())]
-
-
-def _unknown(key: str, known: list[str]) -> str:
-    if not known:
-        return "is no field of this object"
-    return "does not go with the others" if key in known else unknown_name(key, known, {})
-
-
-_WORDS: Final[dict[str, str]] = {
-    "missing": "is required but missing",
-    "int_type": "must be an integer",
-    "float_type": "must be a number",
-    "string_type": "must be a string",
-    "bool_type": "must be true or false",
-    "list_type": "must be an array",
-    "tuple_type": "must be an array",
-    "set_type": "must be an array",
-    "frozen_set_type": "must be an array",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "dataclass_type": "must be an object",
-    "none_required": "must be null",
-}
-
-
-def _own_words(message: str) -> str:
-    for before, after in (
-        ("Input should be ", "must be "),
-        ("Value error, ", ""),
-        ("Assertion failed, ", ""),
-        ("String should ", "must "),
-        ("List should ", "must "),
-    ):
-        if message.startswith(before):
-            return after + message[len(before) :]
-    return message
-
-
-def _message(words: list[str], value: Any) -> str:
-    if words == ["is required but missing"]:
-        return words[0]
-    text = words[0] + "".join(f" or {w.removeprefix('must be ')}" for w in words[1:])
-    if value is None:
-        return f"is required and may not be null; it {text}"
-    return f"{text}, got {shown(value)}"
-
-
-def _steps(location: tuple[int | str, ...], value: Any, *, absent: bool) -> list[int | str]:
-    """Where an error is, without the union branches and function names that pydantic puts in between."""
-    steps: list[int | str] = []
-    here = value
-    for index, step in enumerate(location):
-        if isinstance(here, dict) and step in here:
-            here = cast("dict[Any, Any]", here)[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(cast("list[Any]", here)):
-            here = cast("list[Any]", here)[step]
-        elif not (absent and index == len(location) - 1):
-            continue
-        steps.append(step)
-    return steps

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pegboard.dialects.wire import clean_text
+from pegboard.core.decode import Repeated, object_of
+from pegboard.dialects.wire import clean_text, to_json
 
 MAX_DEPTH: Final = 100
 """Deeper than any schema of a tool, shallower than Python's own limit."""
@@ -57,6 +58,47 @@ class CutOff(Unreadable):
     """The text ended inside the literal."""
 
 
+class Doubled(dict[str, Any]):
+    """An object in which a key stands twice with different values: it has no one meaning.
+
+    Read all the same, so that the executor can refuse it with the words that it has for providers' JSON.
+
+    Attributes:
+        pairs: its members as they were written.
+    """
+
+    pairs: list[tuple[str, Any]]
+
+
+def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members, `Doubled` where they disagree."""
+    try:
+        return object_of(pairs)
+    except Repeated:
+        out = Doubled(pairs)
+        out.pairs = pairs
+        return out
+
+
+def is_doubled(value: Any) -> bool:
+    """Whether an object somewhere in a value has a key twice."""
+    if isinstance(value, Doubled):
+        return True
+    if isinstance(value, dict):
+        return any(map(is_doubled, cast("dict[str, Any]", value).values()))
+    return isinstance(value, list) and any(map(is_doubled, cast("list[Any]", value)))
+
+
+def as_written(value: Any) -> str:
+    """JSON text of a value, doubled keys and all."""
+    if isinstance(value, dict):
+        items = value.pairs if isinstance(value, Doubled) else cast("dict[str, Any]", value).items()
+        return "{" + ",".join(f"{to_json(key)}:{as_written(item)}" for key, item in items) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(as_written, cast("list[Any]", value))) + "]"
+    return to_json(value)
+
+
 def skip_space(text: str, pos: int) -> int:
     """The position behind white space."""
     match = _SPACE.match(text, pos)
@@ -76,6 +118,18 @@ def read_literal(text: str, pos: int) -> tuple[Any, int]:
         return _Reader(text).value(pos, 0)
 
 
+def read_json(text: str) -> Any:
+    """The value of JSON text.
+
+    Raises:
+        ValueError: it is none, or nested too deeply to read.
+    """
+    try:
+        return _DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def read_call(text: str, pos: int) -> tuple[dict[str, Any], int]:
     """Keyword arguments in Python's form, `pos` behind the opening bracket.
 
@@ -83,14 +137,22 @@ def read_call(text: str, pos: int) -> tuple[dict[str, Any], int]:
         CutOff: the text ends inside it.
         Unreadable: it is none (positional arguments are refused: nobody knows their names).
     """
-    return _Reader(text).pairs(pos, ")", 0)
+    reader = _Reader(text)
+    at = skip_space(text, pos)
+    if not text.startswith("{", at):
+        return reader.pairs(pos, ")", 0)
+    # `f({"x": 1})`, as in JavaScript: the one object holds the arguments by name.
+    value, at = reader.pairs(at + 1, "}", 1)
+    if not text.startswith(")", at := skip_space(text, at)):
+        raise CutOff(at) if at >= len(text) else Unreadable(at)
+    return value, at + 1
 
 
 def _refuse(word: str) -> Any:
     raise ValueError(word)
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=joined)
 
 
 class _Reader:
@@ -124,16 +186,17 @@ class _Reader:
         raise Unreadable(pos)
 
     def pairs(self, pos: int, close: str, depth: int) -> tuple[dict[str, Any], int]:
-        out: dict[str, Any] = {}
+        members: list[tuple[str, Any]] = []
         while True:
             pos = self._at(pos)
             if self._text[pos] == close:
-                return out, pos + 1
+                return joined(members), pos + 1
             key, pos = self._key(pos)
             pos = self._at(pos)
             if self._text[pos] not in ":=":
                 raise Unreadable(pos)
-            out[key], pos = self.value(pos + 1, depth)
+            value, pos = self.value(pos + 1, depth)
+            members.append((key, value))
             pos = self._behind_item(pos, close)
 
     def _items(self, pos: int, close: str, depth: int) -> tuple[list[Any], int]:

@@ -199,7 +199,7 @@ def feedback_of(reading: Reading) -> str:
 
 def _tool_call(call: Call) -> ToolCall:
     named: Named = call.named
-    return ToolCall(id=None, name=named.name, arguments=named.arguments, raw=call.raw)
+    return ToolCall(id=None, name=named.name, arguments=named.sent, raw=call.raw)
 
 
 def _joined(parts: Iterable[str | Thought | Call]) -> list[str | Thought | Call]:

@@ -9,12 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
-from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal, skip_space
+from pegboard.dialects.literals import (
+    CutOff,
+    Doubled,
+    Unreadable,
+    as_written,
+    is_doubled,
+    joined,
+    read_call,
+    read_json,
+    read_literal,
+    skip_space,
+)
 from pegboard.dialects.text_marks import BETWEEN, TAG_OPEN
 from pegboard.dialects.values import element_value, guessed, property_schema, typed
-from pegboard.dialects.wire import from_json, record
+from pegboard.dialects.wire import record
 from pegboard.dialects.xml_elements import Element, Work
 
 NAME_KEYS = ("name", "tool_name", "function", "tool", "function_name")
@@ -24,6 +36,7 @@ XML_END = "</tool_call>"
 _NAME = re.compile(r"[^\W\d][\w.:/-]*")
 _FENCE = re.compile(r"```(?:json|python|tool_code|tool_call)?[ \t]*\n?")
 _CALL_ID = re.compile(r"\[CALL_ID\]\w*")
+_ACTION_INPUT = re.compile(r"[ \t]*\n[ \t]*\**Action[ _]Input:\**")
 _INDEXED = re.compile(r"functions\.(.+?):\d+")
 _ARG_KEY = re.compile(r"<arg_key>([^<]*+)</arg_key>\s*+<arg_value>")
 _ARG_END = re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|$))")
@@ -35,6 +48,11 @@ class Named:
 
     name: str
     arguments: dict[str, Any]
+
+    @property
+    def sent(self) -> dict[str, Any] | str:
+        """What the call is made with: JSON text where a key stands twice in it, which is refused."""
+        return as_written(self.arguments) if is_doubled(self.arguments) else self.arguments
 
 
 @dataclass(slots=True)
@@ -124,18 +142,18 @@ def read_body(text: str, pos: int, tools: Tools, closers: tuple[str, ...]) -> tu
 def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named], int]:
     """`<function=n><parameter=k>v</parameter></function>` and its relatives, from its opening tag on."""
     prefix = tag["prefix"] or ""
-    name = (tag["n1"] or tag["n2"]).strip().strip("\"'")
-    kind = "function" if text.startswith("function", tag.start() + 1 + len(prefix)) else "invoke"
-    close = f"</{prefix}{kind}>"
+    name = tag_name(tag)
+    start = tag.start() + 1 + len(prefix)
+    kind = "function" if text[start : start + 8].lower() == "function" else "invoke"
+    close, open_form, end_form = _forms_of_tags(prefix, kind)
     pos = skip_space(text, tag.end())
     if text.startswith("{", pos):
         value, pos = read_literal(text, pos)
         pos = skip_space(text, pos)
-        end = pos + len(close) if text.startswith(close, pos) else pos
-        return [Named(name, value)], end
-    open_form, end_form = _parameter_forms(prefix, close)
-    arguments: dict[str, Any] = {}
-    while not text.startswith(close, pos):
+        ended = close.match(text, pos)
+        return [Named(name, value)], ended.end() if ended else pos
+    arguments: list[tuple[str, Any]] = []
+    while (ended := close.match(text, pos)) is None:
         opened = open_form.match(text, pos)
         if opened is None:
             if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 200]):
@@ -144,22 +162,31 @@ def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named],
         key = opened["k1"] or opened["k2"]
         value, pos = _tag_value(text, opened, end_form)
         # DeepSeek says beside each value whether it is a string.
-        arguments[key] = value if opened["string"] == "true" else tools.value(name, key, value)
+        arguments.append((key, value if opened["string"] == "true" else tools.value(name, key, value)))
         pos = skip_space(text, pos)
-    return [Named(name, arguments)], pos + len(close)
+    return [Named(name, joined(arguments))], ended.end()
 
 
-def _parameter_forms(prefix: str, close: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def tag_name(tag: re.Match[str]) -> str:
+    """The tool that an opening tag names."""
+    return (tag["n1"] or tag["n2"]).strip().strip("\"'")
+
+
+@lru_cache(maxsize=16)
+def _forms_of_tags(prefix: str, kind: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """How the call ends, and how its parameters begin and end; in either case."""
     p = re.escape(prefix)
+    close = rf"</{p}{kind}>"
     opened = (
         rf"<{p}(?:parameter=(?P<k1>[^<>\s]{{1,200}}+)\s*+"
         rf"|param(?:eter)?\s++name\s*+=\s*+[\"'](?P<k2>[^\"'<>]{{0,200}}+)[\"']"
         rf"(?:\s+string=\"(?P<string>true|false)\")?[^<>]{{0,200}}+)>"
     )
-    structure = rf"\s*(?:<{p}parameter=|<{p}param(?:eter)?\s+name|{re.escape(close)})"
+    structure = rf"\s*(?:<{p}parameter=|<{p}param(?:eter)?\s+name|{close})"
     # A closing tag counts only where the structure goes on behind it: values may hold one in prose.
-    ended = rf"</{p}param(?:eter)?>(?={structure})|(?=<{p}parameter=|{re.escape(close)})"
-    return re.compile(opened), re.compile(ended)
+    ended = rf"</{p}param(?:eter)?>(?={structure})|(?=<{p}parameter=|{close})"
+    closes, opens, ends = (re.compile(form, re.IGNORECASE) for form in (close, opened, ended))
+    return closes, opens, ends
 
 
 def _tag_value(text: str, opened: re.Match[str], end_form: re.Pattern[str]) -> tuple[str, int]:
@@ -211,13 +238,26 @@ def read_python(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
             if bracket or not calls:
                 raise Unreadable(pos)
             return calls, pos
-        arguments, pos = read_call(text, name.end() + 1)
         own = name[0]
-        if own.endswith(".call") and not tools.knows(own):
-            own = own.removesuffix(".call")
-        calls.append(Named(own, arguments))
+        if own == "print" and not tools.knows(own) and _NAME.match(text, skip_space(text, name.end() + 1)):
+            # Gemini's models print what a tool returns.
+            inner, pos = read_python(text, name.end() + 1, tools)
+            if not text.startswith(")", pos := skip_space(text, pos)):
+                raise CutOff(pos) if pos >= len(text) else Unreadable(pos)
+            calls += inner
+            pos += 1
+        else:
+            arguments, pos = read_call(text, name.end() + 1)
+            calls.append(Named(_own_name(own, tools), arguments))
         if text.startswith(",", ahead := skip_space(text, pos)):
             pos = ahead + 1
+
+
+def _own_name(name: str, tools: Tools) -> str:
+    """A tool's name without what stands for all tools around it, where it is none with that."""
+    if tools.knows(name):
+        return name
+    return name.removesuffix(".call").removeprefix("default_api.").removeprefix("functions.")
 
 
 def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...]) -> tuple[list[Named], int]:
@@ -227,8 +267,10 @@ def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...
         return read_python(text, name.start(), tools)
     if match := _CALL_ID.match(text, pos):
         pos = match.end()
+    if match := _ACTION_INPUT.match(text, pos):
+        pos = match.end()
     for word in BETWEEN:
-        if text.startswith(word, pos):
+        if text[pos : pos + len(word)].lower() == word.lower():
             pos += len(word)
             if own == "function" and not text.startswith("{", skip_space(text, pos)):
                 return read_body(text, pos, tools, closers)
@@ -249,18 +291,18 @@ def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...
 
 def _pairs(text: str, pos: int, name: str, tools: Tools) -> tuple[list[Named], int]:
     """GLM's `<arg_key>k</arg_key><arg_value>v</arg_value>`."""
-    arguments: dict[str, Any] = {}
+    arguments: list[tuple[str, Any]] = []
     while text.startswith("<arg_key>", pos):
         key = _ARG_KEY.match(text, pos)
         ended = _ARG_END.search(text, key.end()) if key else None
         if key is None or ended is None:
             raise CutOff(len(text))
         parameter = key[1].strip()
-        arguments[parameter] = tools.value(name, parameter, text[key.end() : ended.start()])
+        arguments.append((parameter, tools.value(name, parameter, text[key.end() : ended.start()])))
         pos = skip_space(text, ended.end())
     if not text.startswith("</tool_call>", pos):
         raise CutOff(len(text))
-    return [Named(name, arguments)], pos
+    return [Named(name, joined(arguments))], pos
 
 
 def _behind(text: str, found: tuple[list[Named], int], closers: tuple[str, ...]) -> tuple[list[Named], int]:
@@ -301,6 +343,8 @@ def _calls(value: Any, tools: Tools, marked: bool) -> list[Named] | None:
 
 
 def _one(body: dict[str, Any], tools: Tools, marked: bool) -> Named | None:
+    if isinstance(body, Doubled):
+        return None
     name = next((body[k] for k in NAME_KEYS if isinstance(body.get(k), str)), None)
     key = next((k for k in ARGUMENT_KEYS if k in body), None)
     if name is None:
@@ -328,7 +372,7 @@ def _arguments(value: Any) -> dict[str, Any] | None:
         return {}
     if isinstance(value, str):
         try:
-            value = from_json(value)
+            value = read_json(value)
         except ValueError:
             return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

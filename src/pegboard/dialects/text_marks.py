@@ -35,7 +35,10 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "<｜tool▁call▁begin｜>": ("<｜tool▁call▁end｜>",),
     "<｜tool_call_begin｜>": ("<｜tool_call_end｜>",),
     "<|tool▁call▁begin|>": ("<|tool▁call▁end|>",),
-    "[TOOL_CALLS]": (),
+    "<tool_code>": ("</tool_code>",),
+    "[TOOL_CALLS]": ("[/TOOL_CALLS]",),
+    "[TOOL_CALL]": ("[/TOOL_CALL]", "[END_TOOL_CALL]"),
+    "[TOOL_REQUEST]": ("[END_TOOL_REQUEST]",),
 }
 
 BETWEEN: Final = (
@@ -101,17 +104,14 @@ NOISE: Final = (
 RESULTS: Final[dict[str, str]] = {
     "<tool_result>": "</tool_result>",
     "<tool_response>": "</tool_response>",
+    "<tool_results>": "</tool_results>",
+    "<tool_output>": "</tool_output>",
+    "<function_result>": "</function_result>",
+    "<function_results>": "</function_results>",
+    "<function_response>": "</function_response>",
+    "[TOOL_RESULTS]": "[/TOOL_RESULTS]",
 }
 """Results of tools: whatever stands in them is no call, even if a model writes them (case xml-20)."""
-
-CLOSERS: Final = tuple(dict.fromkeys(close for closes in CALLS.values() for close in closes))
-
-TAG_OPEN: Final = re.compile(
-    r"<(?P<prefix>[｜|]DSML[｜|]|[A-Za-z][\w.-]{0,40}+:)?"
-    r"(?:function=(?P<n1>[^<>\s]{1,200}+)[^<>]{0,200}+"
-    r"|(?:function|invoke)\s{1,9}+name\s{0,9}+=\s{0,9}+[\"']?(?P<n2>[^\"'<>]{1,200}+)[\"']?[^<>]{0,200}+)>"
-)
-"""The opening tag of a call in the forms `<function=n>`, `<function name="n">`, `<invoke name="n">`."""
 
 LOOSE: Final = re.compile(
     r"<(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
@@ -119,10 +119,35 @@ LOOSE: Final = re.compile(
 )
 """A mark that is nearly `<tool_call>`."""
 
+
+def _in_other_cases() -> None:
+    """The same marks in small, in capital letters and with capitals: models have read them in all three."""
+    for change in (str.lower, str.upper, str.title):
+        for mark, closes in list(CALLS.items()):
+            if mark.isascii() and not LOOSE.match(change(mark)):
+                CALLS.setdefault(change(mark), (*closes, *map(change, closes)))
+        for table in (THINKING, RESULTS):
+            for mark, close in list(table.items()):
+                if mark.isascii():
+                    table.setdefault(change(mark), change(close))
+
+
+_in_other_cases()
+
+CLOSERS: Final = tuple(dict.fromkeys(close for closes in CALLS.values() for close in closes))
+
+TAG_OPEN: Final = re.compile(
+    r"<(?P<prefix>[｜|]DSML[｜|]|[A-Za-z][\w.-]{0,40}+:)?"
+    r"(?:(?i:function)=(?P<n1>[^<>\s]{1,200}+)[^<>]{0,200}+"
+    r"|(?i:function|invoke)\s{1,9}+(?i:name)\s{0,9}+=\s{0,9}+[\"']?(?P<n2>[^\"'<>]{1,200}+)[\"']?[^<>]{0,200}+)>"
+)
+"""The opening tag of a call in the forms `<function=n>`, `<function name="n">`, `<invoke name="n">`."""
+
 _WORDS = (
     r"functools\s*(?=\[)",
     r"Action:\s*(?=```)",
     r"(?:^|(?<=\n))>>>(?=[\w.-]+\n)",
+    r"(?:^|(?<=\n))[ \t]*\**Action:\**[ \t]*(?=[\w.-]+[ \t]*\n[ \t]*\**Action[ _]Input:)",
 )
 
 

@@ -11,8 +11,9 @@ import re
 from typing import Final
 
 from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import Named, Tools, calls_of, read_body, read_python, read_tags
+from pegboard.dialects.text_calls import Named, Tools, calls_of, read_body, read_python, read_tags, tag_name
 from pegboard.dialects.text_marks import (
+    BETWEEN,
     CALLS,
     CLOSERS,
     MARK,
@@ -47,8 +48,12 @@ _OPENS = {close: open for open, close in THINKING.items()}
 _ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
 _WRAPPERS = ("<tool_call>", "<seed:tool_call>", "<minimax:tool_call>", "<function_calls>", "<tool_calls>")
 _TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NOISE]) + r")")
+_JSON_AHEAD = re.compile(r"""\s*(?:```\w*\s*)?(?:\[\s*)?\{\s*["']""")
+_NAME_AHEAD = re.compile(rf"\s*[\w.:-]{{1,100}}\s*(?:{'|'.join(map(re.escape, BETWEEN))})")
 _DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
 _FENCE_LINE = re.compile(r"```(?:json|tool_call|tool_code|python)?[ \t]*\n")
+_CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
+_NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
 _RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
 
@@ -151,8 +156,11 @@ class Scan:
         except Unreadable as error:
             del self.tools.work.repairs[repairs:]
             self.tools.work.left -= max(0, error.end - body) + 1
+            doubts = len(self.doubts)
             loosely = self._read_loosely(begin)
             if loosely is None:
+                if len(self.doubts) == doubts and self._promises_call(begin, body):
+                    self.doubts.append((body, self._shown(begin)))
                 return max(body, begin + 1)
             calls, end = loosely
         if not calls:
@@ -179,12 +187,22 @@ class Scan:
         try:
             return read_loose(self.text, begin, self.tools)
         except NotRead as error:
-            shown = " ".join(self.text[begin : begin + 60].split())
-            self.doubts.append((error.end, shown))
+            self.doubts.append((error.end, self._shown(begin)))
         except Unreadable:
             pass
         del self.tools.work.repairs[repairs:]
         return None
+
+    def _promises_call(self, begin: int, body: int) -> bool:
+        """Whether what could not be read is more than a mark in prose: it must not be lost without a word."""
+        if begin == body and (tag := TAG_OPEN.match(self.text, begin)) is not None:
+            return self.tools.knows(tag_name(tag))
+        return (
+            _JSON_AHEAD.match(self.text, body) is not None or _NAME_AHEAD.match(self.text, body) is not None
+        )
+
+    def _shown(self, begin: int) -> str:
+        return " ".join(self.text[begin : begin + 60].split())
 
     def _result(self, pos: int, close: str) -> int:
         """Step over a tool's result: what stands in it is data."""
@@ -288,9 +306,30 @@ def _bare(reading: Reading, tools: Tools) -> None:
     calls = _whole(body, tools)
     if calls:
         _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
+    elif shown := _ends_in_call(stripped, tools):
+        reading.unread.append(shown)
     elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:
         # Functionary names the recipient on the first line; `all` is the person.
         _answer(reading, stripped[4:], [])
+
+
+def _ends_in_call(text: str, tools: Tools) -> str:
+    """The beginning of the object of a call that a text ends in, empty where it ends in none.
+
+    It may be an example that a person asked for, so it is not run; said it must be, since a model that
+    writes its calls so waits for a result.
+    """
+    for found in _CALL_AHEAD.finditer(text):
+        if not tools.knows(found[1]):
+            continue
+        try:
+            value, end = read_literal(text, found.start())
+            calls = calls_of(value, tools, marked=False)
+        except Unreadable:
+            continue
+        if calls and _NOTHING_MORE.fullmatch(text, end):
+            return " ".join(text[found.start() :][:60].split())
+    return ""
 
 
 def _fenced(text: str) -> tuple[int, str]:

@@ -240,7 +240,7 @@ class TextStream:
             match part:
                 case Call(named):
                     self._boundary("", out)
-                    arguments = arguments_text(named.arguments)
+                    arguments = arguments_text(named.sent)
                     out += [CallStarted(self._calls, "", named.name), CallDelta(self._calls, arguments)]
                     self._calls += 1
                 case Thought(thought):

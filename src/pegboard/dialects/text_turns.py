@@ -102,9 +102,13 @@ def _harmony_call(text: str, begin: int, start: int, name: str, reading: Reading
         return len(text)
     except Unreadable:
         value, end = None, start
+    ended = _BODY_END.search(text, end)
     if isinstance(value, dict):
         reading.parts.append(Call(Named(name, value), text[begin:end]))  # pyright: ignore[reportUnknownArgumentType]
-    ended = _BODY_END.search(text, end)
+    else:
+        said = text[start : ended.start() if ended else len(text)]
+        reading.parts.append(said)
+        reading.unread.append(f"to={name} {' '.join(said.split())[:60]}")
     if ended is None:
         return len(text)
     return ended.start() if ended[0] in ("<|start|>", "<|channel|>") else ended.end()

@@ -63,7 +63,7 @@ class XMLDialect(TextDialect):
                 hint=feedback_of(reading),
                 details={"complete_calls": len(reading.calls)},
             )
-        return [ToolCall(None, c.named.name, c.named.arguments, c.raw) for c in reading.calls]
+        return [ToolCall(None, c.named.name, c.named.sent, c.raw) for c in reading.calls]
 
     def prompt(self, toolkit: ToolkitView) -> str:
         """The whole instruction: introduction, one section a tool, notes (ledger A-42)."""

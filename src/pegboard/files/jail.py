@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,6 @@ from pegboard.core.errors import (
     Conflict,
     InvalidArguments,
     NotFound,
-    ToolError,
 )
 from pegboard.core.wildmatch import wildmatch
 from pegboard.files.looking import read_descriptor
@@ -27,13 +25,13 @@ from pegboard.files.names import (
     check_new_name,
     check_path,
     shown,
-    twin,
 )
-from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
+from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener
 from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
 from pegboard.files.places import Aim, Spot
+from pegboard.files.reach import Reach
 from pegboard.files.refusals import is_folder, no_regular_file, outside, refusal
-from pegboard.files.roots import Roots, is_link, leaves
+from pegboard.files.roots import Roots
 from pegboard.files.staging import place, stage
 
 READ_LIMIT_BYTES: Final = 256 * 1024 * 1024
@@ -96,6 +94,7 @@ class Jail:
         self._full = full_access
         # With nothing to ask about, a read is an open, a stat, a read and a close.
         self._simple = self._permits.all_readable and not full_access
+        self._reach = Reach(self._roots, self._permits, simple=self._simple)
 
     # ------------------------------------------------------------------ the surface
 
@@ -146,7 +145,7 @@ class Jail:
         with self.spot(path, "delete", follow=False) as spot:
             there = spot.lstat()
             if there is None:
-                raise self.missing(path)
+                raise self._reach.missing(path)
             if stat.S_ISDIR(there.st_mode):
                 raise is_folder(path)
             try:
@@ -163,7 +162,7 @@ class Jail:
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a folder.")
         if not path.strip("/. "):
-            os.close(self._open_folder(path))
+            os.close(self._reach.open_folder(path))
             return
         with self.spot(path.rstrip("/"), "write", make_parents=True) as spot:
             there = spot.lstat()
@@ -186,16 +185,7 @@ class Jail:
             NotFound, OutsideWorkspace, PermissionDenied: as the names say.
             Unsupported: it is no folder.
         """
-        descriptor = self._open_folder(path)
-        try:
-            names = os.listdir(descriptor)
-            if not self._simple:
-                base = self.real_path(descriptor, path)
-                names = [name for name in names if self._permits.visible(os.path.join(base, name))]
-        except OSError as error:
-            raise refusal(error, path, noun="Directory") from None
-        finally:
-            os.close(descriptor)
+        names = self._reach.names(path)
         return sorted(as_text(name) for name in names)
 
     def glob(self, pattern: str) -> list[str]:
@@ -239,14 +229,14 @@ class Jail:
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a file.")
         if self._full:
-            self._refuse_special(path)
-        descriptor = self._open(path, READ_FLAGS)
+            self._reach.refuse_special(path)
+        descriptor = self._reach.open(path, READ_FLAGS)
         try:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
                 raise no_regular_file(mode, path)
             if not self._simple:
-                self._permits.authorise("read", self.real_path(descriptor, path), path)
+                self._permits.authorise("read", self._reach.real_path(descriptor, path), path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -267,8 +257,8 @@ class Jail:
         Raises:
             NotFound: a folder is missing and `make_parents` is False.
         """
-        aim = self._aim(path, access, follow, make_parents)
-        folder = self._make(aim.folder, aim.missing, path)
+        aim = self._reach.aim(path, access, follow, make_parents)
+        folder = self._reach.make(aim.folder, aim.missing, path)
         try:
             yield Spot(folder, aim.name, aim.target, aim.path)
         finally:
@@ -277,7 +267,7 @@ class Jail:
     @contextmanager
     def aim(self, path: str, access: Access, *, follow: bool = True) -> Generator[Aim]:
         """As `spot`, but nothing is made: folders that are missing are named."""
-        aim = self._aim(path, access, follow, missing_ok=True)
+        aim = self._reach.aim(path, access, follow, missing_ok=True)
         try:
             yield aim
         finally:
@@ -303,9 +293,9 @@ class Jail:
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
         flags, noun = (FOLDER_FLAGS, "Directory") if folder else (LOOK_FLAGS, "File")
-        descriptor = self._open(path, flags, noun=noun)
+        descriptor = self._reach.open(path, flags, noun=noun)
         try:
-            real = self.real_path(descriptor, path)
+            real = self._reach.real_path(descriptor, path)
             self._permits.authorise("read", real, path)
             return real
         finally:
@@ -315,36 +305,13 @@ class Jail:
         """Whether nothing in a readable folder is masked or denied, so that walkers need not ask."""
         return self._permits.all_readable_below(real)
 
-    def missing(self, path: str, noun: str = "File") -> NotFound:
-        """NotFound for `path`, with the twin's name where one is there."""
-        folder, _, name = path.rstrip("/").rpartition("/")
-        try:
-            other = twin(name, self.list(folder or ("/" if path.startswith("/") else ".")))
-        except ToolError:
-            other = None
-        hint = "List the folder to see what is there."
-        if other is not None:
-            hint = f"There is {shown(other)}, which differs by case or Unicode form only."
-        elif path.startswith("file:"):
-            hint = "Send a path, not a URL."
-        return NotFound(f"{noun} not found: {shown(path)}", hint=hint)
+    def missing(self, path: str) -> NotFound:
+        """See Reach."""
+        return self._reach.missing(path)
 
     def real_path(self, descriptor: int, path: str) -> str:
-        """Where an open descriptor lies now.
-
-        Raises:
-            NotFound: it was removed or replaced meanwhile.
-        """
-        try:
-            real = real_path(descriptor)
-        except OSError:
-            # No /proc: ask by name, and believe it only where it is the same file.
-            real = os.path.realpath(self._roots.absolute(path))
-            if not os.path.samestat(os.fstat(descriptor), os.lstat(real)):
-                real = None
-        if real is None:
-            raise self.missing(path)
-        return real
+        """See Reach."""
+        return self._reach.real_path(descriptor, path)
 
     def locate(self, path: str) -> str:
         """The real path that `path` names, as far as it exists; for naming, never for opening.
@@ -354,87 +321,6 @@ class Jail:
         """
         check_path(path)
         return os.path.realpath(self._roots.absolute(self._roots.spelled(path)))
-
-    # ------------------------------------------------------------------ opening
-
-    def _open(self, path: str, flags: int, *, noun: str = "File") -> int:
-        try:
-            return self._roots.open(path, flags)
-        except OSError as error:
-            raise self._refusal(error, path, noun) from None
-
-    def _refusal(self, error: OSError, path: str, noun: str = "File") -> ToolError:
-        return self.missing(path, noun) if error.errno == errno.ENOENT else refusal(error, path, noun=noun)
-
-    def _open_folder(self, path: str) -> int:
-        descriptor = self._open(path, FOLDER_FLAGS, noun="Directory")
-        if self._simple:
-            return descriptor
-        try:
-            self._permits.authorise("read", self.real_path(descriptor, path), path)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
-
-    def _refuse_special(self, path: str) -> None:
-        """With the whole system open, even opening a device can act (a tape, a watchdog): look first."""
-        descriptor = self._open(path, LOOK_FLAGS)
-        try:
-            mode = os.fstat(descriptor).st_mode
-        finally:
-            os.close(descriptor)
-        if not stat.S_ISREG(mode):
-            raise no_regular_file(mode, path)
-
-    # ------------------------------------------------------------------ places to write
-
-    def _aim(self, path: str, access: Access, follow: bool, missing_ok: bool) -> Aim:
-        if not path.strip():
-            raise InvalidArguments("The path is empty.", hint="Name a file.")
-        root, relative = self._roots.relative(path)
-        parent, _, name = relative.rpartition("/")
-        if name in ("", ".", ".."):
-            if self._roots.root_of(os.path.realpath(f"{root.path}/{relative}")) is None:
-                raise leaves(path)
-            raise is_folder(path)
-        try:
-            folder, missing = self._roots.deepest(root, parent, path, missing_ok=missing_ok)
-        except OSError as error:
-            raise self._refusal(error, path) from None
-        try:
-            absolute = os.path.join(self.real_path(folder, path), *missing, name)
-            if not (follow and not missing and is_link(folder, name)):
-                self._permits.authorise(access, absolute, path)
-                return Aim(folder, name, self.target(absolute), absolute, tuple(missing))
-            real = os.path.realpath(absolute)
-            if self._roots.root_of(real) is None:
-                raise outside(path)
-            if real == absolute or is_link(None, real):
-                raise refusal(OSError(errno.ELOOP, ""), path)
-        except BaseException:
-            os.close(folder)
-            raise
-        os.close(folder)
-        return self._aim(real, access, False, missing_ok)
-
-    def _make(self, folder: int, names: Iterable[str], path: str) -> int:
-        """Make folders one below the other; takes over `folder`, gives the last one."""
-        for name in names:
-            try:
-                check_new_name(name, path)
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o777, dir_fd=folder)
-                deeper = self._roots.open_below(folder, name)
-            except OSError as error:
-                os.close(folder)
-                raise refusal(error, path) from None
-            except InvalidArguments:
-                os.close(folder)
-                raise
-            os.close(folder)
-            folder = deeper
-        return folder
 
     def _walk(self) -> Iterator[str]:
         """Every file, link and folder below the workspace by descriptor, no link followed."""

@@ -16,6 +16,7 @@ from pegboard.core.errors import ToolError
 from pegboard.files.blobs import sha256
 from pegboard.files.changes import propose
 from pegboard.files.commit import commit
+from pegboard.files.declared import refuse_undeclared
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail
 from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
 from pegboard.files.looking import Recent, read_descriptor
@@ -24,7 +25,8 @@ from pegboard.files.openat import Opener
 from pegboard.files.permits import Access
 from pegboard.files.readstate import KEEP_BYTES, ReadState
 from pegboard.files.recovery import recover
-from pegboard.files.undo import UndoReport, UndoWhat, undo
+from pegboard.files.selection import UndoWhat
+from pegboard.files.undo import UndoReport, undo
 from pegboard.ports.files import EntryKind, Found, Listing, Resolved, SearchQuery, Slice, Wanted
 
 if TYPE_CHECKING:
@@ -278,6 +280,7 @@ class Workspace:
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:
         """See Files."""
+        refuse_undeclared(changes)
         origin = _origin()
         await _in_thread(
             lambda: commit(

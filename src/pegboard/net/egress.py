@@ -13,84 +13,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.placeholders import Swap
 from pegboard.net.addresses import classify
+from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
 from pegboard.net.swapping import Swapper, filled_head, inward, outward
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _HEAD_LIMIT: Final = 65_536
 _CONNECT_S: Final = 20.0
 _HEAD_S: Final = 30.0
 _IDLE_S: Final = 600.0
 _CHUNK: Final = 65_536
+# A command may try as often as it likes; what is kept of it, and held open for it, has an end.
+_MOST_ATTEMPTS: Final = 10_000
+_MOST_OPEN: Final = 512
+_BARE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
 _HOP_HEADERS: Final = frozenset(
     (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive", b"te", b"upgrade")
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """One attempt to reach something.
-
-    Attributes:
-        host, port: as asked for; the host in lower case.
-        allowed: whether it was let through.
-        reason: why not, or the address that it went to.
-        at: seconds since the epoch.
-        secrets: names of the secrets that were put in.
-    """
-
-    host: str
-    port: int
-    allowed: bool
-    reason: str
-    at: float
-    secrets: tuple[str, ...] = ()
-
-
-def matches(host: str, pattern: str) -> bool:
-    """Whether a rule names a host: equal names, or `*.name` for any name below it.
-
-    `host:port` rules are split by the caller; a single `*` matches everything.
-    """
-    host, pattern = host.rstrip(".").lower(), pattern.rstrip(".").lower()
-    if pattern == "*":
-        return True
-    if pattern.startswith("*."):
-        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
-    return host == pattern
-
-
-def split_rule(rule: str) -> tuple[str, int | None]:
-    """`host`, `host:443`, `[::1]:443` as host and port; None = any port."""
-    if rule.startswith("["):
-        host, _, rest = rule[1:].partition("]")
-        return host, int(rest[1:]) if rest.startswith(":") and rest[1:].isdigit() else None
-    host, colon, port = rule.rpartition(":")
-    if colon and port.isdigit() and ":" not in host:
-        return host, int(port)
-    return rule, None
-
-
-async def resolve_here(host: str, port: int) -> Sequence[str]:
-    """Addresses of a name by this machine's resolver.
-
-    Raises:
-        OSError: it has none.
-    """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class Refused(Exception):
@@ -103,6 +52,7 @@ class EgressProxy:
     Args:
         hosts: rules, `host`, `*.suffix`, each with an optional `:port`.
         allow_private: rules for which an address that is not public is fine too.
+        allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
         on_destination: called with every attempt, for the audit.
         swaps: secrets whose place holders the command holds.
@@ -114,6 +64,7 @@ class EgressProxy:
         hosts: Sequence[str],
         *,
         allow_private: Sequence[str] = (),
+        allow_cidrs: Sequence[str] = (),
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
         swaps: Sequence[Swap] = (),
@@ -123,6 +74,7 @@ class EgressProxy:
         self._tls = tls or ssl.create_default_context
         self._rules = [split_rule(rule) for rule in hosts]
         self._private = [split_rule(rule) for rule in allow_private]
+        self._cidrs = tuple(allow_cidrs)
         self._resolve = resolve
         self._on_destination = on_destination
         self._server: asyncio.Server | None = None
@@ -160,6 +112,9 @@ class EgressProxy:
         ]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= _MOST_OPEN:
+            writer.close()
+            return
         task = asyncio.current_task()
         if task is not None:
             self._open.add(task)
@@ -184,6 +139,10 @@ class EgressProxy:
     async def _http(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_HEAD_S):
             head = first + await reader.readuntil(b"\r\n\r\n")
+        if b"\0" in head or _BARE.search(head):
+            # Programs read such lines differently: a second Host could hide behind one.
+            await _answer(writer, 400, "The request's head holds a bare line end or a NUL.")
+            return
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.split(b" ", 2)
         if method == b"CONNECT":
@@ -310,6 +269,8 @@ class EgressProxy:
             OSError: it cannot be reached.
         """
         host = host.rstrip(".").lower()
+        if len(self.destinations) >= _MOST_ATTEMPTS:
+            raise Refused(f"the command has tried {_MOST_ATTEMPTS:,} connections")
         if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
             raise self._refused(host, port, "no granted host names it")
         private = self._is_private(host, port)
@@ -317,7 +278,7 @@ class EgressProxy:
         async with asyncio.timeout(_CONNECT_S):
             addresses = await self._addresses(host, port)
             for address in addresses:
-                reason = None if private else classify(address)
+                reason = None if private or within(address, self._cidrs) else classify(address)
                 if reason is not None:
                     raise self._refused(host, port, f"its address {address} is not public ({reason})")
             problem: OSError | None = None

@@ -39,7 +39,7 @@ from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import MISFIT_NOTE
 from pegboard.runtime.replanning import Replanner, results_in
 from pegboard.runtime.run import Loop, RunState
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.transcripts import IMPORTED, fold, heard
 
 _CALL_EVENTS: Final = (CallStarted, CallFinished, PermissionRequested)
 
@@ -174,6 +174,12 @@ class _Script:
         ):
             # Written by hand, or before runs told of their limits.
             event = replace(event, detail=recorded.detail)
+        elif (
+            isinstance(event, RunStarted | RunResumed)
+            and isinstance(recorded, RunStarted | RunResumed)
+            and IMPORTED in recorded.detail
+        ):
+            event = replace(event, detail={**event.detail, IMPORTED: recorded.detail[IMPORTED]})
         text = text_of_event(event)
         if self.fault is not None or text != self.texts[self.place]:
             raise self.differs(text)
@@ -284,12 +290,9 @@ async def _segment(script: _Script, known: Sequence[Event], segment: Sequence[Ev
 
 def _remember(planner: Replanner, before: Sequence[Event]) -> None:
     """What the session had heard before the run."""
-    session = ""
-    for event in before:
-        if isinstance(event, RunStarted):
-            session = event.session
-        elif isinstance(event, UserSaid):
-            planner.heard(event, session)
+    session = next((e.session for e in before if isinstance(e, RunStarted)), "")
+    for event in heard(before):
+        planner.heard(event, session)
 
 
 def _is_run(started: RunStarted, segment: Sequence[Event], known: Sequence[Event]) -> bool:

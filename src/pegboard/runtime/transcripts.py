@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import Interrupted
@@ -21,9 +22,13 @@ from pegboard.core.events import (
 )
 from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
+from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
+
+IMPORTED: Final = "imported"
+"""Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
 
 
 @dataclass(slots=True)
@@ -114,6 +119,8 @@ def fold(events: Iterable[Event]) -> History:
                 _close(history, calls)
                 calls = ()
                 history.mark = str(event.detail.get("mark", ""))
+                if IMPORTED in event.detail:
+                    history.labels.update((PRIVATE, UNTRUSTED))
                 history.run, history.finished = event, None
                 history.turns, history.said, history.over = 0, False, ""
                 history.made, history.noticed = {}, set()
@@ -136,6 +143,16 @@ def fold(events: Iterable[Event]) -> History:
     if not history.open_calls:
         _close(history, calls)
     return history
+
+
+def heard(events: Iterable[Event]) -> Iterator[UserSaid]:
+    """What people said in a session themselves; what was imported is nobody's word."""
+    foreign = False
+    for event in events:
+        if isinstance(event, RunStarted):
+            foreign = IMPORTED in event.detail
+        elif isinstance(event, UserSaid) and not foreign:
+            yield event
 
 
 def closing(history: History) -> ResultsMessage:

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from pegboard.core.errors import NotFound, Unavailable
 from pegboard.core.placeholders import Placeholders
-from pegboard.net.egress import Destination, EgressProxy, Resolve, resolve_here
+from pegboard.net.destinations import Destination, Resolve, resolve_here
+from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
 from pegboard.process.child import Child, Streams
@@ -123,6 +124,7 @@ class CommandShell:
         snapshots: remembers the workspace before commands that may change it.
         adopter: owns children that outlive their command; None = they are ended.
         egress_allow: private hosts that may be reached when granted (tests, own servers).
+        egress_cidrs: networks whose addresses may be reached by granted names though they are not public.
         resolve: how the egress proxy finds addresses.
         on_destination: told of every destination that a command tried to reach, for the audit.
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
@@ -142,6 +144,7 @@ class CommandShell:
         snapshots: Snapshots | None = None,
         adopter: Adopter | None = None,
         egress_allow: Sequence[str] = (),
+        egress_cidrs: Sequence[str] = (),
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
         fallbacks: Sequence[str] = (),
@@ -156,6 +159,7 @@ class CommandShell:
         self._guard = guard
         self._snapshots = snapshots
         self.egress_allow = egress_allow
+        self.egress_cidrs = egress_cidrs
         self.resolve = resolve
         self._on_destination = on_destination
         self.fallbacks = fallbacks
@@ -338,6 +342,7 @@ class CommandShell:
         proxy = EgressProxy(
             request.hosts,
             allow_private=self.egress_allow,
+            allow_cidrs=self.egress_cidrs,
             resolve=self.resolve,
             on_destination=self._on_destination,
             swaps=()

@@ -8,11 +8,16 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Draft, Entry, RunRow
 from pegboard.store.chain import GENESIS, chained
+
+if TYPE_CHECKING:
+    from pegboard.store.salvage import Salvaged
+
+T = TypeVar("T")
 
 _MIGRATIONS: Final = (
     """
@@ -44,27 +49,90 @@ class SqliteStore:
 
     Args:
         path: the file; its folder is made with mode 0700, the file with 0600.
+        mended: told what was saved when the file turned out to be damaged, at once or later: then a new file
+            with all that can be read stands in its place, and the damaged one is kept beside it. None = a
+            damaged file is an error and is left as it is.
 
     Raises:
         StoreError: the file cannot be opened, or a newer Pegboard wrote it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mended: Callable[[Salvaged], None] | None = None) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._mended = mended
+        self._lock = threading.RLock()
+        self._file: tuple[int, int] = (0, 0)
         with self._guard("open"):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not path.exists():
-                # Made by us before SQLite does, so that no moment exists in which others can read it.
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=NORMAL")
-                self._migrate()
-            except BaseException:
+                self._open()
+            except sqlite3.DatabaseError as error:
+                if not self._mend(error):
+                    raise
+
+    def _open(self) -> None:
+        self._db = _opened(self._path)
+        try:
+            self._migrate()
+        except BaseException:
+            self._db.close()
+            raise
+        self._file = _identity(self._path)
+
+    def check(self) -> str:
+        """What SQLite finds wrong with the file, after it was mended where that could be done; empty where nothing is.
+
+        Looks through the whole file: about two seconds for a gigabyte.
+        """
+        with self._guard("read"), self._lock:
+            try:
+                told = str(self._db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            except sqlite3.DatabaseError as error:
+                told = str(error)
+            if told == "ok":
+                return ""
+            self._mend(sqlite3.DatabaseError(f"malformed: {told}"))
+            return told
+
+    def _mend(self, error: sqlite3.DatabaseError) -> bool:
+        """Put what can be saved of a damaged file in its place; whether the store can be used again."""
+        if self._mended is None or not _is_damage(error):
+            return False
+        from pegboard.store.salvage import alone, salvage
+
+        with alone(self._path):
+            if self._file != (0, 0):
                 self._db.close()
+            done: Salvaged | None = None
+            # Whoever was here first may have mended it meanwhile.
+            if self._file == _identity(self._path) or not self._opens():
+                done = salvage(self._path, self._fresh)
+                if done is None:
+                    return False
+                self._open()
+        if done is not None:
+            self._mended(done)
+        return True
+
+    def _opens(self) -> bool:
+        try:
+            self._open()
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
                 raise
+            return False
+        return True
+
+    @staticmethod
+    def _fresh(path: Path) -> sqlite3.Connection:
+        SqliteStore(path).close()
+        return _opened(path)
+
+    def _current(self) -> None:
+        """Another process may have mended the file: then this one goes on in the new one."""
+        if self._mended is not None and _identity(self._path) != self._file:
+            self._db.close()
+            self._open()
 
     def append(
         self,
@@ -80,7 +148,8 @@ class SqliteStore:
             if power_loss:
                 self._sync()
             return self.head(stream)[1]
-        with self._transaction(full=power_loss):
+
+        def work() -> str:
             seq, head = self._head(stream)
             entries = chained(key, stream, head, seq, drafts)
             self._db.executemany(
@@ -92,12 +161,13 @@ class SqliteStore:
             )
             for row in rows:
                 self._save_run(row)
-        return entries[-1].mac
+            return entries[-1].mac
+
+        return self._written(work, full=power_loss)
 
     def head(self, stream: str) -> tuple[int, str]:
         """See Store."""
-        with self._guard("read"), self._lock:
-            return self._head(stream)
+        return self._read(lambda: self._head(stream))
 
     def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Entry]:
         """See Store."""
@@ -137,25 +207,29 @@ class SqliteStore:
 
     def purge(self, stream: str, *, before: float) -> int:
         """See Store."""
-        with self._transaction():
-            cursor = self._db.execute(
-                "DELETE FROM payloads WHERE stream=? AND seq IN (SELECT seq FROM entries WHERE stream=? AND at<?)",
-                (stream, stream, before),
+        return self._written(
+            lambda: (
+                self._db.execute(
+                    "DELETE FROM payloads WHERE stream=? AND seq IN (SELECT seq FROM entries WHERE stream=? AND at<?)",
+                    (stream, stream, before),
+                ).rowcount
             )
-            return cursor.rowcount
+        )
 
     def save_run(self, row: RunRow) -> None:
         """See Store."""
-        with self._transaction():
-            self._save_run(row)
+        self._written(lambda: self._save_run(row))
 
     def runs(self, *, limit: int = 50, stream: str | None = None, status: str | None = None) -> list[RunRow]:
         """See Store."""
         rows = self._rows(
             "SELECT id, stream, status, task, model, agent, started, ended FROM runs "
-            "WHERE (?1 IS NULL OR stream=?1) AND (?2 IS NULL OR status=?2) "
-            "ORDER BY started DESC, id DESC LIMIT ?3",
+            # By place and not by number: Python 3.12.0 to 3.12.3 take `?1` for a name and warn.
+            "WHERE (? IS NULL OR stream=?) AND (? IS NULL OR status=?) "
+            "ORDER BY started DESC, id DESC LIMIT ?",
             stream,
+            stream,
+            status,
             status,
             limit,
         )
@@ -168,8 +242,9 @@ class SqliteStore:
 
     def put(self, table: str, key: str, value: bytes) -> None:
         """See Store."""
-        with self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
+        self._written(
+            lambda: self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
+        )
 
     def get(self, table: str, key: str) -> bytes | None:
         """See Store."""
@@ -178,16 +253,20 @@ class SqliteStore:
 
     def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
         """See Store."""
-        with self._transaction():
+
+        def work() -> bytes:
             row = self._db.execute("SELECT value FROM kept WHERE tbl=? AND key=?", (table, key)).fetchone()
             value = change(row[0] if row else None)
             self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
-        return value
+            return value
+
+        return self._written(work)
 
     def delete(self, table: str, key: str) -> bool:
         """See Store."""
-        with self._transaction():
-            return self._db.execute("DELETE FROM kept WHERE tbl=? AND key=?", (table, key)).rowcount > 0
+        return self._written(
+            lambda: self._db.execute("DELETE FROM kept WHERE tbl=? AND key=?", (table, key)).rowcount > 0
+        )
 
     def list(self, table: str, *, prefix: str = "") -> list[tuple[str, bytes]]:
         """See Store."""
@@ -225,26 +304,50 @@ class SqliteStore:
         return (row[0], row[1]) if row else (0, GENESIS)
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
+        return self._read(lambda: self._db.execute(query, values).fetchall())
+
+    def _read(self, work: Callable[[], T]) -> T:
+        """Read; once more where the file was damaged and has been mended."""
         with self._guard("read"), self._lock:
-            return self._db.execute(query, values).fetchall()
+            self._current()
+            try:
+                return work()
+            except sqlite3.DatabaseError as error:
+                if not self._mend(error):
+                    raise
+            return work()
+
+    def _written(self, work: Callable[[], T], *, full: bool = False) -> T:
+        """Write, all or nothing; once more where the file was damaged and has been mended."""
+        with self._guard("write"), self._lock:
+            self._current()
+            try:
+                with self._transaction(full=full):
+                    return work()
+            except sqlite3.DatabaseError as error:
+                if not self._mend(error):
+                    raise
+            with self._transaction(full=full):
+                return work()
 
     @contextmanager
     def _transaction(self, *, full: bool = False) -> Generator[None]:
         """All or nothing, alone among the processes that share the file."""
-        with self._guard("write"), self._lock:
-            if full:
-                self._db.execute("PRAGMA synchronous=FULL")
+        if full:
+            self._db.execute("PRAGMA synchronous=FULL")
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                try:
-                    yield
-                except BaseException:
+                yield
+            except BaseException:
+                # A damaged file may have ended the transaction by itself.
+                if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                    raise
-                self._db.execute("COMMIT")
-            finally:
-                if full:
-                    self._db.execute("PRAGMA synchronous=NORMAL")
+                raise
+            self._db.execute("COMMIT")
+        finally:
+            if full:
+                self._db.execute("PRAGMA synchronous=NORMAL")
 
     @contextmanager
     def _guard(self, verb: str) -> Generator[None]:
@@ -276,13 +379,38 @@ class SqliteStore:
             raise
 
 
+def _opened(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        # Made by us before SQLite does, so that no moment exists in which others can read it.
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """What tells a file from another of its name."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return there.st_dev, there.st_ino
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return any(w in str(error) for w in ("not a database", "malformed", "Could not decode"))
+
+
 def _way_out(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
         return "; XDG_STATE_HOME can name a folder that can be written"
-    if isinstance(error, sqlite3.DatabaseError) and any(
-        w in str(error) for w in ("not a database", "malformed")
-    ):
+    if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
         return "; move it away to start with an empty history, or restore a copy"
     return ""
 

@@ -7,11 +7,12 @@ import socket
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 from urllib.parse import quote
 
 from pegboard.net.addresses import classify
+from pegboard.net.destinations import within
 from pegboard.net.names import local_name
 
 Resolve = Callable[[str], Sequence[str]]
@@ -98,7 +99,7 @@ def judge_url(
         return _refused(parsed, f"{host} has no address")
     for address in addresses:
         try:
-            reason = None if opened or _within(address, allow_cidrs) else classify(address)
+            reason = None if opened or within(address, allow_cidrs) else classify(address)
         except ValueError:
             reason = "not an address"
         if reason is not None:
@@ -110,11 +111,6 @@ def judge_url(
     return Verdict(
         allowed=True, scheme=scheme, host=host, port=port, addresses=tuple(addresses), target=target
     )
-
-
-def _within(address: str, networks: Sequence[str]) -> bool:
-    ip = ip_address(address)
-    return any(ip in ip_network(network) for network in networks)
 
 
 def _refused(parsed: Verdict, reason: str) -> Verdict:

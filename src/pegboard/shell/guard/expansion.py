@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -24,7 +25,7 @@ _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 
 
 @dataclass(slots=True)
-class Expander:
+class Expander(ABC):
     """The words of one script text. Commands inside words are visited, which the walk over statements does."""
 
     source: bytes
@@ -47,13 +48,13 @@ class Expander:
         """The node's source text."""
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
+    @abstractmethod
     def visit(self, node: Node) -> None:
         """Visit a node and everything below it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def subshell(self, node: Node) -> None:
         """Visit what runs in a shell of its own."""
-        raise NotImplementedError
 
     def children(self, node: Node) -> None:
         """Visit the named children in order."""

@@ -12,6 +12,7 @@ from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.searches import awk, fd, find, sed
+from pegboard.shell.guard.segments import writes_forever
 from pegboard.shell.guard.tables import PROGRAMS
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import operands_of
@@ -115,7 +116,15 @@ def dd(call: Call) -> bool:
             call.read(Word(value, word.source, word.glob))
         elif HOLE in name:
             call.ask("dd has an operand that is not known before it runs")
+    if any(w.text.startswith("of=") for w in call.args) and writes_forever([call.program, *call.args]):
+        call.ask("dd without count writes until nothing more fits")
     return False
+
+
+def tee(call: Call) -> bool:
+    if call.stdin is not None and writes_forever(call.stdin.argv):
+        call.ask("tee writes until nothing more fits")
+    return by_table(call, PROGRAMS["tee"])
 
 
 def shred(call: Call) -> bool:
@@ -279,7 +288,7 @@ RULES: Final[dict[str, Rule]] = {
     "rename": rename, "prename": rename, "perl-rename": rename, "cmake": cmake,
     "rm": rm, "rmdir": lambda c: _deletes(c), "unlink": lambda c: _deletes(c), "trash": lambda c: _deletes(c), "srm": rm, "grm": rm,
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
-    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "shred": shred, "wipe": shred,
+    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "shred": shred, "wipe": shred,
     "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
     "tar": tar, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
     "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,

@@ -170,6 +170,13 @@ def _module(call: Call, name: str, rest: list[Word]) -> bool:
         "pegboard",
     ):
         call.judge.inner(call, [Word(name, name), *rest])
+    elif name in ("venv", "virtualenv"):
+        for word in rest:
+            if not word.text.startswith("-"):
+                call.write(word)
+    elif name == "ensurepip":
+        if any(w.text.startswith(("--user", "--root", "--upgrade")) for w in rest):
+            call.ask("ensurepip installs outside the workspace")
     elif name == "timeit":
         for word in rest:
             judge_code(call, word.text, "python")

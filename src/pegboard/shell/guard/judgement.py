@@ -18,7 +18,7 @@ from pegboard.shell.guard.findings import Findings, TooMuch
 from pegboard.shell.guard.intricacy import PLAIN_LENGTH, intricate
 from pegboard.shell.guard.places import HOLE, Kind, Places
 from pegboard.shell.guard.programs import judge_program, program_name
-from pegboard.shell.guard.segments import Segment, Source
+from pegboard.shell.guard.segments import Segment, Source, writes_forever
 from pegboard.shell.guard.tables import PRIVILEGE
 from pegboard.shell.guard.walk import MAX_DEPTH, Walk, bash_parser
 from pegboard.shell.guard.words import Word
@@ -269,6 +269,8 @@ class _Judge:
                 call.read(word)
             else:
                 call.write(word)
+                if writes_forever(segment.words) and word.text not in ("/dev/null", "/dev/full"):
+                    call.ask(f"{segment.words[0].text} writes until nothing more fits")
 
     def _run(self, call: Call, words: list[Word], text: str) -> str | None:
         """Look through wrappers to the program and judge it by its rule or its row."""

@@ -94,8 +94,10 @@ def manager(call: Call) -> bool:
     for word in call.args:
         if re.match(
             r"--(?:script-shell|node-options|toolexec|exec|config|ignore-scripts=false)\b", word.text
-        ) or word.text in ("-exec", "-toolexec", "-ldflags-none", "-overlay", "-vettool"):
+        ) or re.match(r"-(?:exec|toolexec|overlay|vettool)(?:=|$)", word.text):
             call.ask(f"{name} {word.text} decides what runs")
+    if any(w.text == "--break-system-packages" for w in call.args):
+        call.ask(f"{name} {command} --break-system-packages changes the system's own packages")
     if name == "go":
         _go(call, command, rest)
     for word in rest:
@@ -386,7 +388,7 @@ def helps_only(call: Call) -> bool:
 RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(_MANAGERS, manager), **dict.fromkeys(_ALIASES, manager), "npx": npx, "bunx": npx, "pnpx": npx, "uvx": fetched, "pipx": fetched,
     "deno": deno, "bun": bun, "docker": docker, "podman": docker, "docker-compose": lambda c: docker(c.named("docker-compose", [Word("compose", ""), *c.args])),
-    "podman-compose": docker, "buildah": docker, "skopeo": docker, "mvn": publishes, "mvnw": publishes, "gradle": publishes, "gradlew": publishes, "sbt": publishes,
+    "podman-compose": docker, "nerdctl": docker, "crictl": docker, "ctr": docker, "buildah": docker, "skopeo": docker, "mvn": publishes, "mvnw": publishes, "gradle": publishes, "gradlew": publishes, "sbt": publishes,
     "ant": publishes, "lein": publishes, "vsce": publishes, "lerna": publishes, "changeset": publishes, "semantic-release": fetched, "goreleaser": publishes,
     "gh-pages": fetched, "surge": fetched, "degit": fetched, "create-react-app": fetched,
 }  # fmt: skip

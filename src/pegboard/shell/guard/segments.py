@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pegboard.shell.guard.words import Word
@@ -37,3 +39,16 @@ class Segment:
     other_cwds: tuple[str, ...]
     functions: frozenset[str]
     piped_on: bool = False
+
+
+def writes_forever(words: Sequence[Word]) -> bool:
+    """Whether a command's output never ends: `yes`, or a source without end that nothing counts."""
+    texts = [word.text for word in words]
+    if texts[:1] == ["yes"]:
+        return True
+    endless = any(re.fullmatch(r"(?:if=)?/dev/(?:zero|full|random|urandom)", text) for text in texts[1:])
+    return (
+        endless
+        and texts[0] in ("cat", "dd", "pv", "tee", "cp")
+        and not any(t.startswith("count=") for t in texts)
+    )

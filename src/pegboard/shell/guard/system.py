@@ -43,7 +43,15 @@ def alias(call: Call) -> bool:
         if equals:
             if HOLE in value:
                 call.ask(f"the alias {name} is not known before it runs")
+            if value.split()[:1] and value.split()[0] in _DESTROYERS and value.split()[0] != name:
+                call.ask(f"{name} would mean {value.split()[0]}")
             call.judge.script(call, value)
+    return True
+
+
+def shopt(call: Call) -> bool:
+    if call.has("expand_aliases"):
+        call.ask("aliases decide what the names of programs mean")
     return True
 
 
@@ -291,8 +299,10 @@ def gpg(call: Call) -> bool:
     return by_table(call, PROGRAMS["gpg"])
 
 
+_DESTROYERS: Final = frozenset({"rm", "dd", "shred", "mv", "chmod", "chown", "eval", "kill", "sudo"})
+
 RULES: Final[dict[str, Rule]] = {
-    "getent": getent, "ps": ps, "eval": eval_, "trap": trap, "alias": alias, "source": source, ".": source, "set": set_, "export": declare, "declare": declare, "typeset": declare,
+    "getent": getent, "ps": ps, "eval": eval_, "trap": trap, "alias": alias, "shopt": shopt, "source": source, ".": source, "set": set_, "export": declare, "declare": declare, "typeset": declare,
     "readonly": declare, "local": declare, "unset": declare, "printenv": env_printed, "jq": jq, "yq": jq, "gojq": jq, "date": date, "kill": kill, "pkill": pkill,
     "systemctl": systemctl, "service": service, "crontab": crontab, "script": script_program, "watch": watch, "flock": flock, "parallel": parallel, "sem": parallel,
     "rush": parallel, "entr": entr, "nodemon": nodemon, "watchexec": entr, "hyperfine": hyperfine, "ip": ip, "bridge": ip, "hostname": few, "mount": few, "domainname": few,

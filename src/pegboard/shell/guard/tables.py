@@ -234,7 +234,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "update-rc.d chkconfig update-alternatives dpkg-reconfigure hwclock adjtimex ntpdate visudo "
             "cgcreate nvram csrutil spctl kmutil bpftool ldconfig authconfig pam-auth-update kldload "
             "resolvectl resolvconf systemd-resolve nmcli chvt setfont loadkeys zfs btrfs snapper timeshift "
-            "lvcreate lvextend lvreduce vgcreate pvremove quotaon edquota setquota"
+            "lvcreate lvextend lvreduce vgcreate pvremove quotaon edquota setquota gsettings dconf defaults"
         ),
         _asks("changes the system"),
     ),
@@ -253,7 +253,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open open gnome-terminal "
             "xterm konsole x-terminal-emulator dbus-launch qemu-system-x86_64 qemu VBoxManage virsh "
             "vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl criu dtrace bpftrace perf "
-            "vboxmanage stap sysdig eval-script autoexpect unbuffer-script"
+            "vboxmanage stap sysdig eval-script autoexpect unbuffer-script gcore pstack"
         ),
         _asks("runs what its arguments or input say, which cannot be judged"),
     ),
@@ -291,6 +291,13 @@ PROGRAMS: Final[dict[str, Program]] = {
             "nix-env nix nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
         ),
         _asks("installs or removes system packages"),
+    ),
+    **dict.fromkeys(
+        names(
+            "xwd import scrot maim grim gnome-screenshot spectacle flameshot screencapture arecord parecord parec "
+            "pw-record fswebcam imagesnap xclip xsel pbpaste wl-paste"
+        ),
+        _asks("reads the screen, a microphone, a camera or the clipboard"),
     ),
     **dict.fromkeys(
         names(

@@ -106,8 +106,12 @@ def declare(call: Call) -> bool:
         call.ask(f"{call.name} prints the environment")
     if not texts and call.name in ("export", "declare", "typeset"):
         call.ask(f"{call.name} prints the environment")
-    if "-n" in texts and any(HOLE in t for t in texts):
-        call.ask("a name reference that is not known before it runs")
+    if (
+        call.name != "unset"
+        and any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", t) for t in texts)
+        and "-p" not in texts
+    ):
+        call.ask("a name reference stands for a variable that is not known before it runs")
     return True
 
 

@@ -260,7 +260,7 @@ class Walk(Expander):
 
     def endless(self, node: Node) -> None:
         """`while :` and `for ((;;))`: one that only starts more in the background never stops doing so."""
-        group = next((c for c in node.named_children if c.type == "do_group"), None)
+        group = next((c for c in node.named_children if c.type in ("do_group", "compound_statement")), None)
         if group is not None and not self.quiet and _FOREVER.match(self.text(node)):
             started, waited = False, ""
             for child, after in pairwise([*group.children, group]):

@@ -1,0 +1,173 @@
+"""Lint: what is odd about a list of rules: never reached, said twice, wider than people mean (ledger G-08).
+
+Advice, never a refusal: every finding is about rules that can be read. What a rule covers is compared only where
+that can be known from the patterns: equal targets, everything, a folder and what is below it, a program and
+its arguments, a host and its suffix. Nothing is said where it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from pegboard.core.execpattern import pattern_words
+from pegboard.core.policy import SHIPPED
+from pegboard.core.rules import Rule, is_literal
+from pegboard.core.values import record
+
+_RUNS_ANYTHING: Final = frozenset(
+    ("bash", "sh", "zsh", "dash", "fish", "python", "python3", "node", "perl", "ruby", "php", "env", "xargs", "sudo", "make",
+     "npm", "npx", "uv", "uvx", "pipx", "docker", "podman", "ssh", "find", "awk", "eval", "watch", "nohup", "timeout")
+)  # fmt: skip
+_PATHS: Final = ("read", "write", "delete")
+
+
+@record(kw_only=True)
+class Finding:
+    """One remark.
+
+    Attributes:
+        kind: unreachable (another rule always decides first), double (said twice), wide (covers more than
+            it seems to), idle (its conditions can never hold).
+        rule: the rule, and where it stands.
+        text: what is odd, one sentence.
+        by: the other rule, None where there is none.
+    """
+
+    kind: Literal["unreachable", "double", "wide", "idle"]
+    rule: Rule
+    text: str
+    by: Rule | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """`{kind, rule, source, text, by}`."""
+        other = "" if self.by is None else f"{self.by} ({self.by.source})"
+        return {
+            "kind": self.kind,
+            "rule": str(self.rule),
+            "source": self.rule.source,
+            "text": self.text,
+            "by": other,
+        }
+
+
+def lint(rules: Iterable[Rule]) -> list[Finding]:
+    """Everything that is odd about the user's and the project's rules, in their order; the shipped ones stand before them."""
+    shipped = tuple(Rule.parse(line, source="shipped") for line in SHIPPED)
+    listed = (*shipped, *rules)
+    out: list[Finding] = []
+    for number, rule in enumerate(listed):
+        # Subclasses decide by more than their text says.
+        if number < len(shipped) or type(rule) is not Rule:
+            continue
+        found = _shadowed(rule, listed[:number], listed[number + 1 :])
+        if found is not None:
+            out.append(found)
+        if (why := _wide(rule)) is not None:
+            out.append(Finding(kind="wide", rule=rule, text=why))
+        if (why := _idle(rule)) is not None:
+            out.append(Finding(kind="idle", rule=rule, text=why))
+    return out
+
+
+def _shadowed(rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> Finding | None:
+    """A rule that decides nothing: denies win wherever they stand, of the others the first does (decisions 2)."""
+    if rule.observe:
+        return None
+    for other in before:
+        if not _plain(other) or not _includes(other, rule):
+            continue
+        if other.verdict == rule.verdict and other.override == rule.override:
+            same = _includes(rule, other)
+            text = "it is said twice" if same else "a wider rule before it says the same"
+            return Finding(kind="double", rule=rule, text=text, by=other)
+        if rule.verdict != "deny" and other.verdict != "deny" and not rule.override and not other.override:
+            return Finding(kind="unreachable", rule=rule, text="a rule before it decides first", by=other)
+    if rule.verdict == "deny" or rule.override:
+        return None
+    for other in (*before, *after):
+        if _plain(other) and other.verdict == "deny" and _includes(other, rule):
+            return Finding(
+                kind="unreachable", rule=rule, text="a deny covers all of it, and a deny wins", by=other
+            )
+    return None
+
+
+def _plain(rule: Rule) -> bool:
+    return type(rule) is Rule and not rule.observe
+
+
+def _includes(wide: Rule, narrow: Rule) -> bool:
+    """Whether `wide` speaks of everything that `narrow` speaks of, as far as the patterns tell."""
+    if wide.kind not in ("*", narrow.kind) or (wide.unless and wide.unless != narrow.unless):
+        return False
+    if wide.tainted is not None and wide.tainted != narrow.tainted:
+        return False
+    if not _conditions_include(wide.conditions, narrow.conditions):
+        return False
+    if "exec" in (wide.kind, narrow.kind) and wide.verdict == "allow" != narrow.verdict and wide.kind != "*":
+        # What permits is read narrowly and what forbids widely, so the same words mean less here (core/execpattern).
+        return False
+    return wide.target in ("*", narrow.target) or (
+        narrow.kind == wide.kind and _target_includes(wide.kind, wide.target, narrow.target)
+    )
+
+
+def _conditions_include(wide: Mapping[str, str], narrow: Mapping[str, str]) -> bool:
+    return all(pattern == "*" or narrow.get(name) == pattern for name, pattern in wide.items())
+
+
+def _target_includes(kind: str, wide: str, narrow: str) -> bool:
+    if kind == "exec":
+        words, inner = pattern_words(wide), pattern_words(narrow)
+        return len(words) > 1 and words[-1] in ("*", "**") and inner[: len(words) - 1] == words[:-1]
+    if kind in _PATHS:
+        top = wide.removesuffix("/**").rstrip("/")
+        return bool(top) and is_literal(top) and "[" not in top and narrow.startswith(top + "/")
+    if kind == "connect":
+        return wide.startswith("*.") and narrow.removeprefix("*.").endswith(wide[1:])
+    return False
+
+
+def _wide(rule: Rule) -> str | None:
+    if rule.verdict != "allow" or rule.observe:
+        return None
+    bounded = any(pattern != "*" for pattern in rule.conditions.values())
+    if rule.target in ("*", "**") and not bounded:
+        what = "everything" if rule.kind == "*" else f"every {rule.kind}"
+        return f"it allows {what}; name targets, or say under which condition"
+    if rule.kind == "exec":
+        words = pattern_words(rule.target)
+        name = words[0].rpartition("/")[2] if words else ""
+        if len(words) > 1 and words[1] in ("*", "**") and name in _RUNS_ANYTHING:
+            return (
+                f"{name} runs whatever its arguments say, so this allows every command; name the exact ones"
+            )
+    if rule.kind in ("write", "delete", "read") and rule.target.rstrip("/*") in (
+        "",
+        "~",
+        "/home",
+        "/root",
+        "/etc",
+        "/usr",
+    ):
+        return f"it opens {rule.target} whole"
+    if rule.kind == "connect" and rule.target.startswith("*.") and rule.target.count(".") == 1:
+        return f"it allows every host below .{rule.target[2:]}"
+    if rule.override and not rule.conditions and rule.target in ("*", "**"):
+        return "it lifts every deny"
+    return None
+
+
+def _idle(rule: Rule) -> str | None:
+    if rule.kind == "exec" and rule.target != "*" and not pattern_words(rule.target):
+        return "its pattern holds no word, so it covers nothing"
+    if rule.target in rule.unless or "*" in rule.unless:
+        return "unless leaves out all that it speaks of"
+    if rule.kind == "exec" and not {"|", "||", "&&", ";", ">", ">>", "&"}.isdisjoint(
+        pattern_words(rule.target)
+    ):
+        return "commands are matched one by one after parsing, so a pattern with | ; && or > never fits"
+    if rule.kind == "connect" and "://" in rule.target:
+        return "hosts are matched, not URLs: write the host alone"
+    return None

@@ -1,0 +1,96 @@
+"""Which entries of the journal an undo or a redo is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pegboard.core.errors import Conflict, NotFound
+from pegboard.files.journal import Entry, Journal
+from pegboard.files.names import shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfCall:
+    """Undo what one call did; `id` is a call id or an entry's id, or the unique start of one."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRun:
+    """Undo what a run did, the newest change first."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """Undo the newest change that still holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfId:
+    """Undo the call or the run of that id, as the command line takes it."""
+
+    id: str
+
+
+UndoWhat: TypeAlias = OfCall | OfRun | Last | OfId
+
+
+def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = False) -> list[Entry]:
+    """The entries that an undo reverts, the newest first.
+
+    Raises:
+        NotFound, Conflict: see undo.
+    """
+    holds = journal.active()
+    mine = [entry for entry in journal.entries() if entry.workspace == workspace]
+    if redo:
+        return _select_redo(mine, holds, what)
+    match what:
+        case Last():
+            found = [e for e in reversed(mine) if holds[e.id] and e.type in ("commit", "exec")][:1]
+            if not found:
+                raise NotFound("There is no change left to undo.", hint="Changes that were undone: use redo.")
+            return found
+        case OfCall(id=id):
+            found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _starts(e, id)]
+        case OfRun(id=id):
+            found = [e for e in mine if _is_run(e, id)]
+        case OfId(id=id):
+            found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _is_run(e, id)]
+            found = found or [e for e in mine if _starts(e, id)]
+    if not found:
+        raise NotFound(
+            f"The journal has no call or run {shown(id)}.", hint="pegboard runs list shows what there is."
+        )
+    active = [entry for entry in reversed(found) if holds[entry.id]]
+    if not active:
+        raise Conflict(f"{shown(id)} is undone already.", hint="Use redo to bring it back.")
+    return active
+
+
+def _select_redo(mine: Sequence[Entry], holds: dict[str, bool], what: UndoWhat) -> list[Entry]:
+    undone = [e for e in reversed(mine) if e.type == "undo" and holds[e.id]]
+    if not isinstance(what, Last):
+        wanted = {e.id for e in mine if _is_call(e, what.id) or _is_run(e, what.id) or _starts(e, what.id)}
+        undone = [e for e in undone if e.id in wanted or wanted.intersection(e.undoes)]
+    if not undone:
+        raise NotFound("There is nothing to redo.", hint="Only what was undone can be redone.")
+    return undone[:1]
+
+
+def _is_call(entry: Entry, id: str) -> bool:
+    return id in (entry.id, entry.origin.call_id) and bool(id)
+
+
+def _is_run(entry: Entry, id: str) -> bool:
+    # The undo of a run is no part of it, though it may be made within one.
+    return entry.origin.run == id and bool(id) and entry.type in ("commit", "exec")
+
+
+def _starts(entry: Entry, id: str) -> bool:
+    return len(id) >= 4 and (entry.origin.call_id.startswith(id) or entry.id.startswith(id))

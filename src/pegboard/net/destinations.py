@@ -1,0 +1,71 @@
+"""Destinations: which hosts a rule names, and what is remembered of each attempt to reach one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """One attempt to reach something.
+
+    Attributes:
+        host, port: as asked for; the host in lower case.
+        allowed: whether it was let through.
+        reason: why not, or the address that it went to.
+        at: seconds since the epoch.
+        secrets: names of the secrets that were put in.
+    """
+
+    host: str
+    port: int
+    allowed: bool
+    reason: str
+    at: float
+    secrets: tuple[str, ...] = ()
+
+
+def matches(host: str, pattern: str) -> bool:
+    """Whether a rule names a host: equal names, or `*.name` for any name below it.
+
+    `host:port` rules are split by the caller; a single `*` matches everything.
+    """
+    host, pattern = host.rstrip(".").lower(), pattern.rstrip(".").lower()
+    if pattern == "*":
+        return True
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return host == pattern
+
+
+def split_rule(rule: str) -> tuple[str, int | None]:
+    """`host`, `host:443`, `[::1]:443` as host and port; None = any port."""
+    if rule.startswith("["):
+        host, _, rest = rule[1:].partition("]")
+        return host, int(rest[1:]) if rest.startswith(":") and rest[1:].isdigit() else None
+    host, colon, port = rule.rpartition(":")
+    if colon and port.isdigit() and ":" not in host:
+        return host, int(port)
+    return rule, None
+
+
+async def resolve_here(host: str, port: int) -> Sequence[str]:
+    """Addresses of a name by this machine's resolver.
+
+    Raises:
+        OSError: it has none.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def within(address: str, networks: Sequence[str]) -> bool:
+    """Whether an address lies in one of some networks (`198.18.0.0/15`)."""
+    ip = ip_address(address)
+    return any(ip in ip_network(network) for network in networks)

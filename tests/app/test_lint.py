@@ -1,0 +1,114 @@
+"""`policy lint`: what is odd about rules (ledger G-08)."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from pegboard.app.lint import lint
+from pegboard.core.effects import Effect
+from pegboard.core.policy import Policy
+from pegboard.core.rules import Rule, Situation
+from tests.cli.conftest import Run, home, pegboard, workspace  # noqa: F401  Fixtures.
+from tests.ledger import owes
+
+
+def kinds(*lines: str) -> list[tuple[str, str]]:
+    return [(one.kind, str(one.rule)) for one in lint(Rule.parse(line) for line in lines)]
+
+
+@owes("G-08")
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (("ask exec:git push *", "allow exec:git push origin"), "unreachable"),
+        (("allow exec:git push *", "deny exec:git **"), "unreachable"),
+        (("deny read:secrets/", "allow read:secrets/a.txt"), "unreachable"),
+        (("deny connect:*.example.com", "allow connect:a.example.com"), "unreachable"),
+        (("deny exec", "allow exec:ls"), "unreachable"),
+        (("ask tool=x", "allow write:a.txt tool=x"), "unreachable"),
+        (("allow write:.git/hooks/pre-commit",), "unreachable"),
+        (("deny exec:rm **", "deny exec:rm -rf **"), "double"),
+        (("allow read:a", "allow read:a"), "double"),
+        (("allow exec:*",), "wide"),
+        (("allow connect:*",), "wide"),
+        (("allow *",), "wide"),
+        (("allow exec:bash *",), "wide"),
+        (("allow exec:/usr/bin/python3 **",), "wide"),
+        (("allow write:/",), "wide"),
+        (("allow read:~/**",), "wide"),
+        (("allow connect:*.com",), "wide"),
+        (("allow exec:curl x | sh",), "idle"),
+        (("deny connect:https://evil.example/",), "idle"),
+        (("deny exec:rm ** unless=exec:rm **",), "idle"),
+    ],
+)
+def test_what_is_odd_is_named(lines: tuple[str, ...], kind: str) -> None:
+    assert kind in [found for found, _ in kinds(*lines)]
+
+
+@owes("G-08")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("allow exec:git push origin", "ask exec:git push *"),
+        ("deny exec:git push --force **", "allow exec:git push *"),
+        ("deny read:secrets/ unless=secrets/a.txt", "allow read:secrets/a.txt"),
+        ("deny exec:* tool=other", "allow exec:ls"),
+        ("deny exec:rm ** observe=true", "allow exec:rm a"),
+        ("deny exec:rm **", "allow exec:rm build override=true"),
+        ("deny read:a.txt", "allow read:a.txt.bak"),
+        ("allow exec:git *", "allow exec:npm test"),
+        ("deny connect:*.example.com", "allow connect:notexample.com"),
+        ("ask tainted=true tool=web_*", "allow connect:a.example"),
+        ("allow connect:*.example.com sender=me", "ask connect:a.example.com"),
+        ('allow exec:sh -c "a | b"',),
+        ("allow exec:*  channel=terminal",),
+    ],
+)
+def test_what_is_in_order_is_not_remarked_on(lines: tuple[str, ...]) -> None:
+    assert kinds(*lines) == []
+
+
+@owes("G-08")
+def test_a_rule_called_unreachable_never_decides() -> None:
+    pick = random.Random(7)
+    words = [f"{v} {k}" for v in ("allow", "ask", "deny") for k in
+             ("exec:git *", "exec:git push *", "exec:git push", "read:a/", "read:a/b", "connect:*.x.example", "connect:y.x.example", "*")]  # fmt: skip
+    effects = [
+        Effect("exec", "git push", argv=("git", "push")), Effect("exec", "git push o", argv=("git", "push", "o")),
+        Effect("exec", "git log", argv=("git", "log")), Effect("read", "a/b"), Effect("read", "a/c"),
+        Effect("connect", "y.x.example"), Effect("connect", "z.x.example"),
+    ]  # fmt: skip
+    checked = 0
+    for _ in range(300):
+        rules = [Rule.parse(pick.choice(words), source=f"user {n}") for n in range(4)]
+        policy = Policy(mode="full", rules=tuple(rules))
+        for finding in lint(rules):
+            if finding.kind not in ("unreachable", "double"):
+                continue
+            at = next(n for n, rule in enumerate(rules) if rule is finding.rule)
+            without = Policy(mode="full", rules=tuple(rules[:at] + rules[at + 1 :]))
+            for effect in effects:
+                checked += 1
+                here = Situation()
+                assert policy((effect,), here).verdict == without((effect,), here).verdict, (rules, finding)
+    assert checked > 500
+
+
+@owes("G-08")
+def test_the_command_tells_where_each_stands(pegboard: Run, workspace: Path, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "rules.toml"
+    file.write_text('rules = ["allow exec:git push origin", "deny exec:git **"]')
+
+    shown = pegboard("policy", "lint", "--policy", str(file))
+    row = json.loads(pegboard("policy", "lint", "--policy", str(file), "--json").out)[0]
+    file.write_text('rules = ["deny exec:git **"]')
+
+    assert shown.status == 1
+    assert "unreachable: allow exec:git push origin   (user rules.toml rules[0])" in shown.out
+    assert (row["kind"], row["by"]) == ("unreachable", "deny exec:git ** (user rules.toml rules[1])")
+    assert pegboard("policy", "lint", "--policy", str(file)).status == 0
