@@ -311,6 +311,14 @@ def test_what_stands_in_cdata_is_the_value_to_the_letter_and_is_written_so(insid
     assert parse_tool_calls(written)[0].params == {"query": value}
 
 
+@owes("U-10")
+def test_a_list_is_written_as_items_and_read_back() -> None:
+    written = format_call("fetch", {"url_list": ["http://a", "x < y"]})
+
+    assert "<url_list><item><![CDATA[http://a]]></item><item><![CDATA[x < y]]></item></url_list>" in written
+    assert parse_tool_calls(written)[0].params == {"url_list": ["http://a", "x < y"]}
+
+
 @owes("A-36", "A-37", "A-38", "A-39", "X-09")
 def test_without_schemas_the_four_rules_type_and_with_them_the_schema_does() -> None:
     def call(value: str) -> str:
