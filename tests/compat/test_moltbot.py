@@ -164,7 +164,11 @@ async def test_json_image_and_text_results() -> None:
     picture = await door.call("shot", {"input": "x"})
     assert isinstance(picture.content[1], Image)
     assert picture.content[1].data == base64.b64decode(PNG)
+    assert picture.content[1].label == "screenshot"
     assert "MEDIA:/path/to/image.png" in str(picture)
+    assert picture.data["label"] == "screenshot"
+    assert picture.data["path"] == "/path/to/image.png"
+    assert picture.data["mimeType"] == "image/png"
     assert str(await door.call("text", {"input": "x"})) == "Operation successful"
     given = await door.call("json", {"input": "x"})
     assert given.data == {"n": 1, "ü": [None]}
