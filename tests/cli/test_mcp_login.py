@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.test_mcp import environment, place, run
 from tests.ledger import owes
+from tests.waiting import listens, until
 
 __all__ = ["place"]
 
@@ -32,12 +33,7 @@ def guarded(place: Path) -> Iterator[str]:
         [sys.executable, GUARDED, str(port), str(place / "log")], env=environment(place)
     )
     try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        until(lambda: listens(port), "the server listens")
         url = f"http://127.0.0.1:{port}/mcp"
         assert run(place, "mcp", "add", "web", "--url", url).returncode == 0
         (place / "browser.py").write_text(BROWSER)

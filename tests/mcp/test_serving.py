@@ -22,6 +22,7 @@ from pegboard.mcp.client import MCPServer
 from pegboard.mcp.serving import http_server
 from tests.ledger import owes
 from tests.mcp.served import build
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVED = str(Path(__file__).with_name("served.py"))
@@ -404,13 +405,6 @@ async def test_changes_are_told_to_whoever_listens() -> None:
 
 
 def _gone(pid: int) -> bool:
-    import time
-
     from pegboard.process import tree
 
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        if tree.is_zombie(pid):
-            return True
-        time.sleep(0.05)
-    return False
+    return until(lambda: tree.is_zombie(pid), f"process {pid} has ended", within_s=5)
