@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pegboard.runtime.checks import CHECKS
 from pegboard.runtime.checks.samples import UNICODE
 from tests.cli.test_mcp import environment, place, run
 from tests.ledger import owes
+from tests.waiting import listens, until
 
 __all__ = ["place"]
 
@@ -38,12 +38,7 @@ def server(request: Any, place: Path) -> Iterator[Path]:
         [sys.executable, SERVER, "streamable-http", str(port), str(log)], env=environment(place)
     )
     try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        until(lambda: listens(port), "the server listens")
         run(place, "mcp", "add", "it", "--url", f"http://127.0.0.1:{port}/mcp")
         yield log
     finally:

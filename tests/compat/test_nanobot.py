@@ -138,7 +138,7 @@ def test_a_tool_that_lacks_a_member_of_its_document_cannot_be_made(whole: type, 
         partial()
 
 
-@owes("N-10", "N-11", "N-12", "N-13")
+@owes("N-10", "N-11", "N-12", "N-13", "K-03")
 @pytest.mark.parametrize(
     ("params", "path"),
     [
@@ -210,6 +210,9 @@ def test_registries_share_nothing_and_the_modules_own_is_empty_until_asked() -> 
 
     assert len(two) == 0
     assert len(nanobot.tool_registry) == 0
+    with raises(ToolNotFoundError, match="'echo' not registered"):
+        nanobot.tool_registry.get("echo")
+    assert two.get("echo") is None
 
 
 @owes("N-21", "N-24", "N-25", "N-26", "N-27", "N-28", "N-29", "N-119", "X-05", "X-06")
@@ -252,7 +255,8 @@ async def test_all_problems_of_a_call_are_told_at_once() -> None:
 def test_a_001_tool_shows_the_anthropic_form_and_a_default_makes_optional() -> None:
     (schema,) = ToolRegistry([DatabaseQueryTool(":memory:")]).list_schemas()
 
-    assert schema["name"] == "query_database"
+    assert (schema["name"], schema["description"]) == ("query_database", DatabaseQueryTool.description)
+    assert schema["description"]
     assert schema["input_schema"] == {
         "type": "object",
         "properties": DatabaseQueryTool.parameters,
@@ -305,7 +309,7 @@ async def test_a_tool_without_parameters_takes_them_from_run(tmp_path: Path) -> 
         BaseTool()  # type: ignore[abstract]
 
 
-@owes("D-13", "D-14")
+@owes("D-13", "D-14", "K-11")
 async def test_parallel_calls_meet_and_answer_in_call_order() -> None:
     meeting = asyncio.Barrier(3)
 
