@@ -242,6 +242,7 @@ async def test_the_same_refused_call_of_a_turn_is_not_asked_again_and_the_reason
     assert ["not on Fridays" in str(r) for r in results] == [True, True, True]
 
 
+@owes("K-49")
 async def test_a_cancelled_turn_leaves_a_recorded_result_for_every_call() -> None:
     entered = asyncio.Event()
 

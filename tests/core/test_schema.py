@@ -47,6 +47,16 @@ def test_strict_lists_every_key_and_admits_null_for_the_optional_ones() -> None:
     assert signature.decode('{"q": "x", "lang": null}').arguments == {"q": "x", "lang": None}
 
 
+@owes("K-07")
+def test_strict_closes_every_object_also_where_its_author_said_nothing() -> None:
+    inner = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+
+    schema = strict({"type": "object", "properties": {"o": inner}, "required": ["o"]})
+
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["o"] == {**inner, "additionalProperties": False}
+
+
 @owes("schema-02", "K-07")
 def test_strict_has_no_default_at_any_depth_and_its_null_means_the_default() -> None:
     schema = strict(Signature.of(given.boxed).schema)
