@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,24 +29,20 @@ def server(request: Any, place: Path) -> Iterator[Path]:
         run(place, "mcp", "add", "it", "--", sys.executable, SERVER, "stdio", "0", str(log))
         yield log
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, SERVER, "streamable-http", str(port), str(log)], env=environment(place)
+        [sys.executable, SERVER, "streamable-http", "0", str(log)],
+        env=environment(place),
+        stdout=subprocess.PIPE,
     )
     try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        # It says its port when it is bound: connections wait in its queue from then on.
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
         run(place, "mcp", "add", "it", "--url", f"http://127.0.0.1:{port}/mcp")
         yield log
     finally:
         process.kill()
-        process.wait(10)
+        process.communicate(timeout=10)
 
 
 def checked(place: Path, *words: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
