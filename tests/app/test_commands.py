@@ -31,6 +31,7 @@ from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.limits import MIB, Limits
 from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
+from tests.waiting import soon
 
 
 @pytest.fixture
@@ -74,17 +75,13 @@ async def test_a_cancelled_run_leaves_no_process_behind(folder: Path) -> None:
     agent = Agent(model=model, tools=[builtin("exec")], workspace=folder, mode="full")
     recorder = MemoryRecorder(keep=None)
     work = asyncio.ensure_future(agent.run("sleep", recorder=recorder))
-    async with asyncio.timeout(30):
-        while not running(f"sleep {mark}"):
-            assert not work.done(), work.result()
-            await asyncio.sleep(0.01)
+    await soon(lambda: running(f"sleep {mark}") or work.done(), "the command has begun")
+    assert not work.done(), work.result()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
 
-    async with asyncio.timeout(10):
-        while running(f"sleep {mark}"):
-            await asyncio.sleep(0.01)
+    await soon(lambda: not running(f"sleep {mark}"), "the command is gone")
     assert any(isinstance(e, CallStarted) for e in recorder.events)
     await agent.aclose()
 

@@ -98,11 +98,12 @@ async def test_who_obeys_it_is_stopped_by_one_question_that_names_both_sources(
         await made.call("deliver", {})
         await made.call("read_file", {"path": ".env"})
         mailed = await made.call("mail", {"text": "TOKEN"})
+        (source,) = (await made.preview("deliver", {})).effects
 
     assert not mailed.ok
     assert len(asked.requests) == 1
     assert "read .env" in asked.requests[0].reason
-    assert "site.example" in asked.requests[0].reason or "server/tool" in asked.requests[0].reason
+    assert str(source) in asked.requests[0].reason
 
 
 @owes("G-06")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import enum
 import functools
 import importlib.util
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -378,13 +378,13 @@ async def test_methods_partials_and_blocking_functions_are_tools() -> None:
     except BuildError as error:
         assert "name" in str(error)
 
-    @tool(effects=PURE)
-    def nap() -> str:
-        """Nap."""
-        time.sleep(0.2)
-        return "woke"
+    both = threading.Barrier(2)
 
-    begun = asyncio.get_running_loop().time()
-    results = await Executor([nap]).turn([ToolCall(str(i), "nap", "{}") for i in range(2)])
-    assert [str(r) for r in results] == ["woke", "woke"]
-    assert asyncio.get_running_loop().time() - begun < 0.38
+    @tool(effects=PURE)
+    def meet() -> str:
+        """Wait for the other one: alone, in order, none would ever return."""
+        both.wait(timeout=30)
+        return "met"
+
+    results = await Executor([meet]).turn([ToolCall(str(i), "meet", "{}") for i in range(2)])
+    assert [str(r) for r in results] == ["met", "met"]

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from pegboard.core.errors import ModelError
 from tests.cli.conftest import Run, argv, environment, tree
 from tests.ledger import owes
+from tests.waiting import until
 
 
 def test_an_error_nobody_foresaw_is_a_line_and_not_a_traceback(
@@ -70,7 +70,10 @@ def test_a_signal_ends_the_command_and_all_that_it_started(workspace: Path, numb
         argv("call", "exec", f"command={script}", "--mode", "full"), env=environment(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    _wait_for(lambda: (workspace / "child").exists() and (workspace / "child").read_text().strip() != "")
+    until(
+        lambda: (workspace / "child").exists() and (workspace / "child").read_text().strip() != "",
+        "the command has begun",
+    )
 
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
@@ -78,7 +81,7 @@ def test_a_signal_ends_the_command_and_all_that_it_started(workspace: Path, numb
     assert process.returncode == status
     assert "Traceback" not in out + err
     assert "pegboard: " in err
-    _wait_for(lambda: not _sleepers(workspace))
+    until(lambda: not _sleepers(workspace), "all that it started has ended")
 
 
 @pytest.mark.slow
@@ -300,13 +303,6 @@ def _sleepers(workspace: Path) -> list[str]:
             except OSError:
                 continue
     return found
-
-
-def _wait_for(true: object) -> None:
-    deadline = time.monotonic() + 20
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not come true in time"
-        threading.Event().wait(0.02)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
 from tests.transcript import assert_valid_transcript
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,14 +69,17 @@ class Terminal:
 
     def wait(self, wanted: str, *, count: int = 1, timeout_s: float = 40.0) -> str:
         """The screen once it shows `wanted`; waits on the terminal and not on time."""
-        end = time.monotonic() + timeout_s
-        screen = ""
-        while time.monotonic() < end:
-            screen = self.tmux("capture-pane", "-p", "-S", "-500")
-            if screen.count(wanted) >= count:
-                return screen
-            time.sleep(0.05)
-        raise AssertionError(f"{wanted!r} did not come up:\n{screen}")
+        screens: list[str] = []
+
+        def shown() -> bool:
+            screens[:] = [self.tmux("capture-pane", "-p", "-S", "-500")]
+            return screens[0].count(wanted) >= count
+
+        try:
+            until(shown, f"{wanted!r} on the screen", within_s=timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{screens[0]}") from None
+        return screens[0]
 
 
 @pytest.fixture
@@ -258,7 +261,4 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it_and_ctrl_c_ends_the
 
 
 def wait_for(path: Path) -> None:
-    end = time.monotonic() + 40
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not come"
-        time.sleep(0.02)
+    until(path.exists, f"the file {path.name}", within_s=40)

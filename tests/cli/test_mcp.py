@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import httpx2
 import pytest
 
 from tests.ledger import owes
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = str(ROOT / "tests/mcp/peer.py")
@@ -219,19 +219,13 @@ def test_killing_our_process_ends_the_servers_and_their_children_too(place: Path
     )
     assert ours.stdout is not None and ours.stdout.readline() == b"up\n"
     try:
-        deadline = time.monotonic() + 30
-        while not (begun := _like(str(place))) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: _like(str(place)), "the server runs")
     finally:
         ours.kill()
         ours.wait()
         ours.stdout.close()
-    assert begun
 
-    deadline = time.monotonic() + 5
-    while _like(str(place)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _like(str(place))
+    until(lambda: not _like(str(place)), "the server and its children are gone", within_s=5)
 
 
 def _like(home: str) -> list[int]:

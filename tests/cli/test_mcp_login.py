@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.test_mcp import environment, place, run
 from tests.ledger import owes
+from tests.waiting import listens, until
 
 __all__ = ["place"]
 
@@ -32,12 +33,7 @@ def guarded(place: Path) -> Iterator[str]:
         [sys.executable, GUARDED, str(port), str(place / "log")], env=environment(place)
     )
     try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        until(lambda: listens(port), "the server listens")
         url = f"http://127.0.0.1:{port}/mcp"
         assert run(place, "mcp", "add", "web", "--url", url).returncode == 0
         (place / "browser.py").write_text(BROWSER)
@@ -69,6 +65,7 @@ def test_a_login_keeps_tokens_for_this_user_and_later_commands_use_them(guarded:
     assert all(token not in done.stdout + done.stderr for done in shown)
 
 
+@owes("K-79")
 @pytest.mark.slow
 def test_a_token_that_is_no_longer_taken_is_renewed_without_a_browser(guarded: str, place: Path) -> None:
     run(place, "mcp", "login", "web", BROWSER=f"{sys.executable} {place / 'browser.py'} %s")

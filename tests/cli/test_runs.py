@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -209,12 +209,11 @@ def test_a_killed_command_is_taken_up_where_it_was(shell: Shell) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, cwd=ROOT, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    end = time.monotonic() + 30
-    while not marker.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    assert marker.exists()
+    try:
+        until(marker.exists, "the second call has begun")
+    finally:
+        process.kill()
+        process.wait()
 
     status, rows = shell.resume(mode="full")
 

@@ -23,6 +23,7 @@ from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import BuildError
 from pegboard.ports.people import Question
 from tests.cli.conftest import Run
+from tests.waiting import soon
 
 
 @pytest.fixture
@@ -72,8 +73,14 @@ async def test_the_approver_shows_effects_and_diff_and_asks_until_it_understands
     os.write(keyboard, b"hm\n")
     asked = asyncio.create_task(TerminalApprover().decide(request()))
     await asyncio.sleep(0)
-    while "[y] once" not in (said := capsys.readouterr().out) or "hm" in said:
-        await asyncio.sleep(0.01)
+    said = ""
+
+    def understood() -> bool:
+        nonlocal said
+        said += capsys.readouterr().out
+        return said.count("[y] once") == 2
+
+    await soon(understood, "it asks again after a word that it does not know")
     os.write(keyboard, b"y\n")
 
     answer = await asyncio.wait_for(asked, 5)

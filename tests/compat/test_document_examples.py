@@ -249,7 +249,7 @@ async def test_003s_commands_run_by_milliseconds_and_in_the_background(tmp_path:
     assert "package.json" in str(listed)
     assert started.ok
     assert "built" in f"{started}{output}"
-    assert "exec:npm run build" in str(preview.effects[0]) or "npm run build" in preview.effects[0].target
+    assert (preview.effects[0].kind, preview.effects[0].target) == ("exec", "npm run build")
 
 
 # -- 000 and 001 ------------------------------------------------------------------------------

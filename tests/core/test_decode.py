@@ -497,7 +497,9 @@ def test_any_value_for_any_parameter_is_decoded_or_refused_in_words(value: Any) 
     ):
         signature = Signature.of(function)
         name = signature.parameters[0].name
-        signature.errors({name: value})
+        problems = signature.errors({name: value})
+
+        assert all(isinstance(problem, str) and problem.startswith(".") for problem in problems), problems
         signature.errors(json.dumps(value))
 
 

@@ -308,3 +308,19 @@ def test_the_quick_result_of_a_short_text_has_every_field() -> None:
     # `replace` reads all of them: one that is not set is an AttributeError far from here.
     assert replace(quick, call_id="c") == quick
     assert replace(quick.notes, spill=None) == quick.notes
+
+
+async def test_a_result_that_is_made_field_by_field_has_every_field() -> None:
+    from dataclasses import fields
+
+    from pegboard import PURE, Executor, tool
+
+    @tool(effects=PURE)
+    def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    result = await Executor([hello]).call("hello", {})
+
+    for whole in (result, result.notes):
+        assert all(hasattr(whole, f.name) for f in fields(whole))

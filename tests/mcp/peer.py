@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,10 @@ from typing import Any
 sys.setrecursionlimit(50_000)
 PAIR: list[Any] = []
 SETUP: dict[str, Any] = json.loads(sys.argv[1])
+
+
+NEST = "nested {} levels deep"
+"""Stands for a schema in a message until it is written."""
 
 
 def expand(node: Any) -> Any:
@@ -32,14 +37,20 @@ def expand(node: Any) -> Any:
     if "enum" in repeat:
         out["properties"]["x"]["enum"] = list(range(repeat["enum"]))
     if "_nest" in node:
-        out = {"type": "object"}
-        for _ in range(node["_nest"]):
-            out = {"type": "object", "properties": {"a": out}}
+        return NEST.format(node["_nest"])
     return out
 
 
+def nested(levels: int) -> str:
+    """Written by hand: the interpreter's own JSON writer gives up before the reader that is tried."""
+    return '{"type": "object", "properties": {"a": ' * levels + '{"type": "object"}' + "}}" * levels
+
+
 def say(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
+    text = re.sub(
+        json.dumps(NEST).replace("{}", "([0-9]+)"), lambda m: nested(int(m[1])), json.dumps(message)
+    )
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 

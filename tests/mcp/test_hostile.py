@@ -21,6 +21,7 @@ from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.pinning import Pins
 from tests.ledger import SHARED, owes
 from tests.mcp.conftest import tool
+from tests.waiting import soon
 
 CORPUS = [json.loads(line) for line in (SHARED / "security/mcp_hostile.jsonl").read_text().splitlines()]
 OFFERS = [row for row in CORPUS if row["side"] == "client" and row["cls"] in ("name", "schema")]
@@ -109,7 +110,11 @@ async def test_colliding_names_of_servers_and_our_own_tools_stay_apart(peer: Mak
         await door.ready()
         said = [(await door.call(n, {})).text for n in door.toolkit.names]
 
+        names = door.toolkit.names
+
     assert said == ["ours", "a", "a_b"]
+    assert names[0] == "mcp_a_b_c" and len(set(names)) == 3
+    assert all(n.startswith("mcp_a_b_c_") for n in names[1:])
 
 
 @owes("mcp-01")
@@ -252,12 +257,12 @@ async def test_cancelling_a_call_tells_the_server(peer: Make, tmp_path: Path) ->
     await server.tools()
 
     running = asyncio.ensure_future(server.call("tools/call", {"name": "slow"}, what="slow"))
-    await _until(lambda: "tools/call" in log.read_text())
+    await soon(lambda: "tools/call" in log.read_text(), "the call has reached the server")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    await _until(lambda: "notifications/cancelled" in log.read_text())
+    await soon(lambda: "notifications/cancelled" in log.read_text(), "the server is told", within_s=10)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +339,7 @@ async def test_a_changed_list_is_taken_in_without_a_restart(peer: Make) -> None:
     async with Executor([server], approver=AllowOnce()) as door:
         await door.call("mcp_s_a", {})
         old = server.catalogue
-        await _until(lambda: server.catalogue is not old)
+        await soon(lambda: server.catalogue is not old, "the list is read again", within_s=10)
         b = await door.call("mcp_s_b", {})
         a = await door.call("mcp_s_a", {})
 
@@ -535,12 +540,6 @@ async def test_a_command_that_does_not_exist_says_so() -> None:
 
 def test_interrupted_is_what_a_lost_call_raises() -> None:
     assert Interrupted.default_code == "interrupted"
-
-
-async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.02)
 
 
 def _marked(mark: str) -> list[int]:

@@ -22,6 +22,7 @@ from pegboard.mcp.client import MCPServer
 from pegboard.mcp.serving import http_server
 from tests.ledger import owes
 from tests.mcp.served import build
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVED = str(Path(__file__).with_name("served.py"))
@@ -197,6 +198,23 @@ async def test_our_client_against_our_server_keeps_everything_in_order() -> None
         assert [r.text for r in results] == [str(n) for n in range(50)]
     finally:
         await server.aclose()
+
+
+@owes("G-13", "K-81")
+@pytest.mark.slow
+async def test_a_declared_result_is_listed_with_its_schema_and_given_as_data() -> None:
+    server = MCPServer("own", command=sys.executable, args=[SERVED, "stdio"], env=ENV)
+    try:
+        tools = {t.name: t for t in await server.tools()}
+        assert server.catalogue is not None
+        offered = {o.original: o.output for o in server.catalogue.offers}
+        result = await tools["mcp_own_add"](a=2, b=3)
+    finally:
+        await server.aclose()
+
+    assert offered["add"] is not None and offered["add"]["additionalProperties"] == {"type": "integer"}
+    assert offered["echo"] is None
+    assert result.data == {"sum": 5}
 
 
 @pytest.mark.slow
@@ -387,13 +405,6 @@ async def test_changes_are_told_to_whoever_listens() -> None:
 
 
 def _gone(pid: int) -> bool:
-    import time
-
     from pegboard.process import tree
 
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        if tree.is_zombie(pid):
-            return True
-        time.sleep(0.05)
-    return False
+    return until(lambda: tree.is_zombie(pid), f"process {pid} has ended", within_s=5)

@@ -17,6 +17,7 @@ from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig, Transport
 from tests.ledger import owes
+from tests.waiting import listens, soon
 
 LEGACY = str(Path(__file__).with_name("legacy.py"))
 
@@ -29,14 +30,7 @@ async def legacy() -> AsyncIterator[str]:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, LEGACY, str(port)], env={"PATH": os.environ["PATH"]})
     try:
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.close()
-                    break
-                except OSError:
-                    await asyncio.sleep(0.05)
+        await soon(lambda: listens(port), "the server listens")
         yield f"http://127.0.0.1:{port}/sse"
     finally:
         process.kill()

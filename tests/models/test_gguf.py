@@ -27,6 +27,7 @@ from pegboard.models.openai import OpenAIModel
 from pegboard.models.weights import fetch
 from pegboard.ports.model import Replied, TextDelta
 from tests.models.kit import SIX, Kit
+from tests.waiting import soon
 
 # Kept between runs, for each user of the machine: 98 MB.
 DATA = Path(tempfile.gettempdir()) / f"pegboard-test-data-{os.getuid()}"
@@ -57,9 +58,7 @@ def gone(pid: int) -> bool:
 
 
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(10):
-        while not gone(pid):
-            await asyncio.sleep(0.01)
+    await soon(lambda: gone(pid), f"process {pid} is gone", within_s=10)
 
 
 @slow

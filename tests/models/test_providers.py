@@ -26,6 +26,7 @@ from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta, Thin
 from tests.ledger import owes
 from tests.models.kit import SIX, Kit
 from tests.models.wire import Reply, Server, answer, failed, serving
+from tests.waiting import soon
 
 
 class Sleeps:
@@ -427,9 +428,7 @@ async def test_a_cancelled_turn_hangs_up(provider: Provider) -> None:
     async with serving(replace(provider.hello, hold=asyncio.Event())) as server:
         talk = opened(model_at(provider, server))
         task = asyncio.ensure_future(events_of(talk))
-        async with asyncio.timeout(5):
-            while not server.asked:
-                await asyncio.sleep(0.001)
+        await soon(lambda: server.asked, "the provider has been asked")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

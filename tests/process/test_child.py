@@ -6,7 +6,6 @@ import asyncio
 import os
 import resource
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +16,7 @@ from pegboard.process.child import Child, Streams, run_small
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
 from tests.ledger import owes
+from tests.waiting import soon
 
 ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
@@ -97,22 +97,24 @@ async def test_a_child_that_holds_the_output_is_seen_and_can_be_left() -> None:
 @owes("D-60", "K-47", "exec-04")
 async def test_killing_reaches_children_in_their_own_session() -> None:
     async with started("setsid sleep 61 & setsid setsid sleep 61 & sleep 61") as (child, _, _err):
-        await _until(lambda: len(tree.marked(child.mark)) >= 4)
+        await soon(lambda: len(tree.marked(child.mark)) >= 4, "four processes run")
 
         await child.kill()
 
         assert child.gone.is_set()
-        await _until(lambda: not tree.marked(child.mark))
+        await soon(lambda: not tree.marked(child.mark), "none is left", within_s=5)
 
 
 async def test_descendants_are_found_without_a_mark() -> None:
     async with started("env -i /bin/sleep 62 & wait") as (child, _, _err):
-        await _until(lambda: any(_is_sleep(pid) for pid in tree.descendants(child.pid)))
+        await soon(lambda: any(_is_sleep(pid) for pid in tree.descendants(child.pid)), "the sleep runs")
         found = tree.descendants(child.pid)
 
         await child.kill()
 
-        await _until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in found))
+        await soon(
+            lambda: not any(os.path.exists(f"/proc/{pid}") for pid in found), "all are gone", within_s=5
+        )
 
 
 def _is_sleep(pid: int) -> bool:
@@ -121,13 +123,6 @@ def _is_sleep(pid: int) -> bool:
             return file.read() == "sleep\n"
     except OSError:
         return False
-
-
-async def _until(true: object, within_s: float = 5.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 @owes("exec-11")
@@ -195,7 +190,7 @@ async def test_a_cancelled_start_leaves_no_child() -> None:
     with pytest.raises(asyncio.CancelledError):
         await start
 
-    await _until(lambda: not tree.marked(mark))
+    await soon(lambda: not tree.marked(mark), "none is left", within_s=5)
 
 
 async def test_a_status_line_ends_the_command_before_its_process() -> None:

@@ -18,6 +18,7 @@ from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import Replied, TextDelta
 from tests.ledger import owes
+from tests.waiting import soon
 
 
 class Gated:
@@ -90,10 +91,7 @@ async def test_a_cancelled_run_leaves_no_process_behind(tmp_path: Path) -> None:
     model = ScriptedModel([{"calls": [{"name": "exec", "arguments": {"command": command}}]}])
     agent = Agent(tools=builtin("exec"), model=model, workspace=tmp_path, mode="full")
     work = asyncio.ensure_future(agent.run("go"))
-    for _ in range(2000):
-        if (tmp_path / "up").exists() or work.done():
-            break
-        await asyncio.sleep(0.01)
+    await soon(lambda: (tmp_path / "up").exists() or work.done(), "the command has begun")
     assert (tmp_path / "up").exists(), work
 
     work.cancel()

@@ -17,6 +17,7 @@ from pegboard.ports.snapshot import Captured, Snapshot
 from pegboard.shell.exec import CommandShell
 from tests.ledger import SHARED, owes
 from tests.shell.kit import BACKENDS, allow, run, shell_in
+from tests.waiting import soon
 
 OURS = os.getpid()
 """In the arguments of what must be gone afterwards, so that no other run's processes are found."""
@@ -103,7 +104,7 @@ async def test_a_background_writer_does_not_reach_the_next_call(shell: CommandSh
 
 async def test_a_cancelled_call_ends_its_children_first(shell: CommandShell) -> None:
     call = asyncio.ensure_future(run(shell, f"sleep 73.{OURS} & sleep 73.{OURS}"))
-    await asyncio.sleep(0.2)
+    await soon(lambda: len(_with_arguments(f"sleep\x0073.{OURS}")) == 2, "both children run")
     call.cancel()
 
     with pytest.raises(asyncio.CancelledError):
@@ -293,13 +294,11 @@ async def _mixed(shell: CommandShell, count: int) -> None:
 
 async def _no_process(words: str) -> None:
     """No process has these arguments (joined by zero bytes) any more."""
-    deadline = time.monotonic() + 5
-    while True:
-        found = [pid for pid in os.listdir("/proc") if pid.isdigit() and _arguments(pid).startswith(words)]
-        if not found:
-            return
-        assert time.monotonic() < deadline, found
-        await asyncio.sleep(0.02)
+    await soon(lambda: not _with_arguments(words), f"no process has the arguments {words!r}", within_s=5)
+
+
+def _with_arguments(words: str) -> list[str]:
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _arguments(pid).startswith(words)]
 
 
 def _arguments(pid: str) -> str:

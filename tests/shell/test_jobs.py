@@ -18,6 +18,7 @@ from pegboard.ports.snapshot import Captured
 from pegboard.shell.jobs import BackgroundCommands
 from tests.ledger import owes
 from tests.shell.kit import BACKENDS, run, shell_in
+from tests.waiting import soon
 
 
 class Session(BackgroundCommands):
@@ -267,7 +268,7 @@ def test_an_event_loop_that_ends_takes_forgotten_commands_along(tmp_path: Path, 
 
 async def test_a_cancelled_start_ends_the_command(jobs: Session) -> None:
     call = asyncio.ensure_future(jobs.start(ExecRequest(command="sleep 98"), yield_s=30))
-    await asyncio.sleep(0.2)
+    await soon(lambda: _with_arguments("sleep\x0098"), "the command runs")
     call.cancel()
 
     with pytest.raises(asyncio.CancelledError):
@@ -278,12 +279,11 @@ async def test_a_cancelled_start_ends_the_command(jobs: Session) -> None:
 
 async def test_half_a_character_waits_for_the_other_half(jobs: Session) -> None:
     process = await start(jobs, r"printf 'a\342\202'; read x; printf '\254\n\033[3'; read x; printf '1mred'")
-    await asyncio.sleep(0.2)
 
-    first = await jobs.poll(process.process_id)
+    first = await jobs.poll(process.process_id, wait_s=5)
     await jobs.send(process.process_id, "\n")
+    # The half of the escape sequence came in the same piece as the end of the line.
     second = await jobs.poll(process.process_id, wait_s=5)
-    await asyncio.sleep(0.1)
     await jobs.send(process.process_id, "\n")
     last = await to_the_end(jobs, process)
 
@@ -308,13 +308,11 @@ async def test_what_happens_in_the_background_is_said_not_to_be_undoable(tmp_pat
 
 
 async def _gone(words: str) -> None:
-    deadline = time.monotonic() + 5
-    while True:
-        found = [pid for pid in os.listdir("/proc") if pid.isdigit() and _arguments(pid).startswith(words)]
-        if not found:
-            return
-        assert time.monotonic() < deadline, found
-        await asyncio.sleep(0.02)
+    await soon(lambda: not _with_arguments(words), f"no process has the arguments {words!r}", within_s=5)
+
+
+def _with_arguments(words: str) -> list[str]:
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _arguments(pid).startswith(words)]
 
 
 def _arguments(pid: str) -> str:

@@ -212,7 +212,7 @@ def _parse(text: str, path: Path) -> Any:
                 return read.value
     except (ValueError, Unrepairable) as error:
         raise ConfigError(f"{path}: {error}") from None
-    except Exception as error:
+    except Exception as error:  # PyYAML's errors share no class with ours, and it is loaded for YAML alone.
         if type(error).__module__.startswith("yaml"):
             raise ConfigError(f"{path}: {error}") from None
         raise

@@ -224,9 +224,12 @@ class SqliteStore:
         """See Store."""
         rows = self._rows(
             "SELECT id, stream, status, task, model, agent, started, ended FROM runs "
-            "WHERE (?1 IS NULL OR stream=?1) AND (?2 IS NULL OR status=?2) "
-            "ORDER BY started DESC, id DESC LIMIT ?3",
+            # By place and not by number: Python 3.12.0 to 3.12.3 take `?1` for a name and warn.
+            "WHERE (? IS NULL OR stream=?) AND (? IS NULL OR status=?) "
+            "ORDER BY started DESC, id DESC LIMIT ?",
             stream,
+            stream,
+            status,
             status,
             limit,
         )

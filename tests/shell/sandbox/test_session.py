@@ -21,6 +21,7 @@ from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox.session import SharedNamespaces
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
+from tests.waiting import soon
 
 _SERVER = "python3 -u -m http.server --bind 127.0.0.1 {port} -d site"
 _GET = "import urllib.request as u; print(u.build_opener(u.ProxyHandler({{}})).open('http://127.0.0.1:{port}/x').read())"
@@ -208,8 +209,7 @@ async def test_a_running_command_does_not_get_at_the_config_when_another_ones_ch
     shell = await shell_in(tmp_path)
     waits = "touch ready; while [ ! -e go ]; do sleep .01; done; "
     evil = asyncio.create_task(run(shell, waits + "git config core.fsmonitor evil; cat .git/config"))
-    while not (repository / "ready").exists():
-        await asyncio.sleep(0.01)
+    await soon((repository / "ready").exists, "the first command waits")
     await run(shell, "git config user.name Me; git remote add o https://example.com/x")
     (repository / "go").touch()
 
@@ -274,8 +274,7 @@ async def test_the_process_that_holds_the_namespaces_ends_with_the_shell_and_is_
     shell = await shell_in(tmp_path)
     (holder,) = holders() - before
     os.kill(holder, signal.SIGKILL)
-    while not is_zombie(holder):
-        await asyncio.sleep(0.01)
+    await soon(lambda: is_zombie(holder), "the holder of the namespaces has ended")
 
     assert (await run(shell, "echo works")).stdout == "works\n"
     (second,) = holders() - before
@@ -308,9 +307,7 @@ async def test_a_command_that_is_cancelled_at_any_moment_of_its_start_leaves_not
         with pytest.raises(asyncio.CancelledError):
             await work
 
-    async with asyncio.timeout(10):
-        while any(mark in line for line in _command_lines()):
-            await asyncio.sleep(0.05)
+    await soon(lambda: not any(mark in line for line in _command_lines()), "no command is left", within_s=10)
 
 
 def _command_lines() -> list[str]:
