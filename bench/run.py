@@ -110,8 +110,8 @@ def main() -> int:
 
 
 def others(env: dict[str, str]) -> None:
-    """What the yardstick does not measure: search over many tools, what permission costs, the loop, commands, MCP."""
-    for script in ("tool_search.py", "trust.py", "loop_checks.py", "shell_bars.py"):
+    """What the yardstick does not measure, or too coarsely: the spine, search over many tools, what permission costs, the loop, commands, MCP."""
+    for script in ("core_bars.py", "tool_search.py", "trust.py", "loop_checks.py", "shell_bars.py"):
         print(f"\n## {script}", flush=True)
         done = subprocess.run([sys.executable, str(HERE / script)], env=env, check=False)
         if done.returncode:

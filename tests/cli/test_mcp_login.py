@@ -65,6 +65,7 @@ def test_a_login_keeps_tokens_for_this_user_and_later_commands_use_them(guarded:
     assert all(token not in done.stdout + done.stderr for done in shown)
 
 
+@owes("K-79")
 @pytest.mark.slow
 def test_a_token_that_is_no_longer_taken_is_renewed_without_a_browser(guarded: str, place: Path) -> None:
     run(place, "mcp", "login", "web", BROWSER=f"{sys.executable} {place / 'browser.py'} %s")

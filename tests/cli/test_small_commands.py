@@ -93,7 +93,7 @@ def test_a_rule_of_a_policy_file_is_named_as_the_reason(pegboard: Run, workspace
         (["explain"], "needs a tool"),
         (["explain", "nope"], "'nope' not found"),
         (["explain", "read_file"], "is required but missing"),
-        (["dance"], "use explain, test or diff"),
+        (["dance"], "use explain, test, diff or lint"),
         (["diff", "--since", "soon"], "write a number and s, m, h or d"),
     ],
 )

@@ -25,6 +25,7 @@ from pegboard.compat.artifactflow import (
     xml_section,
 )
 from pegboard.core.errors import InvalidArguments
+from pegboard.dialects.xml import format_call
 from tests.ledger import owes
 
 
@@ -83,6 +84,11 @@ def test_parameters_results_and_config_as_the_document_has_them() -> None:
     }  # fmt: skip
     with raises(TypeError):
         BaseTool("a", "b")  # type: ignore[abstract]
+    for missing in ("get_parameters", "execute"):
+        members = {"get_parameters": lambda self: [], "execute": lambda self, **_: None}
+        half = type("Half", (BaseTool,), {k: v for k, v in members.items() if k != missing})
+        with raises(TypeError, match=missing):
+            half("a", "b")
 
 
 @owes("A-14", "U-12")
@@ -109,6 +115,28 @@ async def test_calling_a_tool_validates_and_executes() -> None:
     assert (await tool()).error == ".query: is required but missing"
 
 
+class Echo(BaseTool):
+    """Gives back what reached it: nothing of its own fills a gap."""
+
+    def get_parameters(self) -> list[ToolParameter]:
+        return [
+            ToolParameter("query", "string", "What"),
+            ToolParameter("max_results", "integer", "How many", required=False, default=10),
+        ]
+
+    async def execute(self, **params: Any) -> ToolResult:
+        return ToolResult(success=True, data=params)
+
+
+@owes("A-16", "U-12")
+async def test_a_default_of_the_parameter_list_reaches_a_tool_that_has_none_itself() -> None:
+    kit = AgentToolkit("lead")
+    kit.add_tool(Echo("echo", "Echo."))
+
+    assert (await Echo("echo", "Echo.")(query="x")).data == {"query": "x", "max_results": 10}
+    assert (await kit.execute_tool("echo", {"query": "x"})).data == {"query": "x", "max_results": 10}
+
+
 @owes("A-18", "A-19", "A-20", "A-21", "A-22", "A-23", "A-24", "A-25", "A-26", "X-61")
 def test_library_and_kits() -> None:
     registry = ToolRegistry()
@@ -119,6 +147,7 @@ def test_library_and_kits() -> None:
     kit = registry.create_agent_toolkit("search", ["web_search"])
 
     assert registry.tool_library == {"web_search": search, "delete": delete}
+    assert kit.agent_name == "search"
     assert registry.get_agent_toolkit("search") is kit
     assert registry.get_agent_toolkit("nobody") is None
     assert kit.get_tool("web_search") is search
@@ -195,6 +224,8 @@ def test_the_start_up_of_the_document() -> None:
             )
 
     assert agents[0].toolkit.toolkit().names == ("call_subagent", "create_artifact")
+    assert agents[1].toolkit.toolkit().names == ("web_search",)
+    assert [registry.get_agent_toolkit(n) for n in ("lead", "search", "crawl")] == [a.toolkit for a in agents]
     assert agents[2].toolkit is None
 
 
@@ -252,6 +283,40 @@ def test_the_documents_call_is_read() -> None:
     assert XMLToolCallParser.parse_tool_calls(CALL) == [call]
     assert parse_tool_calls("no call here") == []
     assert [c.name for c in parse_tool_calls(CALL + CALL)] == ["web_search", "web_search"]
+
+
+@owes("A-31", "A-32", "A-35")
+@pytest.mark.parametrize(
+    ("inside", "value"),
+    [
+        ('<![CDATA[a < b && c > "d"]]>', 'a < b && c > "d"'),
+        ("<![CDATA[\n  two\n\tlines \n]]>", "\n  two\n\tlines \n"),
+        ("<![CDATA[&lt;kept&gt;]]>", "&lt;kept&gt;"),
+        ("<![CDATA[x]]]]><![CDATA[>y]]>", "x]]>y"),
+        ("<![CDATA[a]]><![CDATA[b]]><![CDATA[c]]>", "abc"),
+        ("<![CDATA[</query></params></tool_call>]]>", "</query></params></tool_call>"),
+    ],
+)
+def test_what_stands_in_cdata_is_the_value_to_the_letter_and_is_written_so(inside: str, value: str) -> None:
+    text = (
+        f"<tool_call>\n  <name>say</name>\n  <params>\n    <query>{inside}</query>\n  </params>\n</tool_call>"
+    )
+
+    (call,) = parse_tool_calls(text)
+    written = format_call("say", {"query": value})
+
+    assert call.params == {"query": value}
+    assert written.startswith("<tool_call>\n  <name>say</name>\n  <params>\n    <query><![CDATA[")
+    assert written.endswith("]]></query>\n  </params>\n</tool_call>")
+    assert parse_tool_calls(written)[0].params == {"query": value}
+
+
+@owes("U-10")
+def test_a_list_is_written_as_items_and_read_back() -> None:
+    written = format_call("fetch", {"url_list": ["http://a", "x < y"]})
+
+    assert "<url_list><item><![CDATA[http://a]]></item><item><![CDATA[x < y]]></item></url_list>" in written
+    assert parse_tool_calls(written)[0].params == {"url_list": ["http://a", "x < y"]}
 
 
 @owes("A-36", "A-37", "A-38", "A-39", "X-09")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,8 @@ async def test_json_image_and_text_results() -> None:
         moltbot.agent_tool({"name": "shot", "description": "d", "parameters": SCHEMA, "execute": shot}),
         AgentTool(name="text", description="d", parameters=SCHEMA,
                   execute=lambda call_id, params: text_result("Operation successful")),
+        AgentTool(name="json", description="d", parameters=SCHEMA,
+                  execute=lambda call_id, params: json_result({"n": 1, "ü": [None]})),
         AgentTool(name="bad", description="d", parameters=SCHEMA, execute=lambda call_id, params: {
             "content": [{"type": "text", "text": "went wrong"}], "isError": True}),
         AgentTool(name="mixed", description="d", parameters=SCHEMA, execute=lambda call_id, params: {
@@ -161,8 +164,15 @@ async def test_json_image_and_text_results() -> None:
     picture = await door.call("shot", {"input": "x"})
     assert isinstance(picture.content[1], Image)
     assert picture.content[1].data == base64.b64decode(PNG)
+    assert picture.content[1].label == "screenshot"
     assert "MEDIA:/path/to/image.png" in str(picture)
+    assert picture.data["label"] == "screenshot"
+    assert picture.data["path"] == "/path/to/image.png"
+    assert picture.data["mimeType"] == "image/png"
     assert str(await door.call("text", {"input": "x"})) == "Operation successful"
+    given = await door.call("json", {"input": "x"})
+    assert given.data == {"n": 1, "ü": [None]}
+    assert json.loads(str(given)) == given.data and "ü" in str(given)
     bad = await door.call("bad", {"input": "x"})
     assert not bad.ok
     assert bad.error is not None

@@ -122,7 +122,23 @@ def test_a_000_tool_is_four_members_and_its_schema_is_the_openai_form_unchanged(
         Tool()  # type: ignore[abstract]
 
 
-@owes("N-10", "N-11", "N-12", "N-13")
+@owes("N-06", "N-07", "N-08", "N-09", "D-10")
+@pytest.mark.parametrize(
+    ("whole", "missing"),
+    [
+        *((Echo, member) for member in ("name", "description", "parameters", "execute")),
+        (DatabaseQueryTool, "run"),
+    ],
+)
+def test_a_tool_that_lacks_a_member_of_its_document_cannot_be_made(whole: type, missing: str) -> None:
+    members = {k: v for k, v in vars(whole).items() if k != missing and not k.startswith("_")}
+    partial = type("Partial", whole.__bases__, members)
+
+    with raises(TypeError, match=missing):
+        partial()
+
+
+@owes("N-10", "N-11", "N-12", "N-13", "K-03")
 @pytest.mark.parametrize(
     ("params", "path"),
     [
@@ -168,6 +184,7 @@ def test_the_registry_keeps_tools_by_name() -> None:
     assert registry.get("echo") is second
     assert registry.get("nothing") is None
     assert registry.has("echo")
+    assert not registry.has("nothing")
     assert "echo" in registry
     assert len(registry) == 1
     assert registry.tool_names == ["echo"]
@@ -193,6 +210,9 @@ def test_registries_share_nothing_and_the_modules_own_is_empty_until_asked() -> 
 
     assert len(two) == 0
     assert len(nanobot.tool_registry) == 0
+    with raises(ToolNotFoundError, match="'echo' not registered"):
+        nanobot.tool_registry.get("echo")
+    assert two.get("echo") is None
 
 
 @owes("N-21", "N-24", "N-25", "N-26", "N-27", "N-28", "N-29", "N-119", "X-05", "X-06")
@@ -235,7 +255,8 @@ async def test_all_problems_of_a_call_are_told_at_once() -> None:
 def test_a_001_tool_shows_the_anthropic_form_and_a_default_makes_optional() -> None:
     (schema,) = ToolRegistry([DatabaseQueryTool(":memory:")]).list_schemas()
 
-    assert schema["name"] == "query_database"
+    assert (schema["name"], schema["description"]) == ("query_database", DatabaseQueryTool.description)
+    assert schema["description"]
     assert schema["input_schema"] == {
         "type": "object",
         "properties": DatabaseQueryTool.parameters,
@@ -288,7 +309,7 @@ async def test_a_tool_without_parameters_takes_them_from_run(tmp_path: Path) -> 
         BaseTool()  # type: ignore[abstract]
 
 
-@owes("D-13", "D-14")
+@owes("D-13", "D-14", "K-11")
 async def test_parallel_calls_meet_and_answer_in_call_order() -> None:
     meeting = asyncio.Barrier(3)
 
@@ -553,6 +574,9 @@ async def test_an_mcp_tool_asks_like_any_foreign_tool_and_its_errors_are_errors(
 @owes("N-04")
 def test_the_package_shows_both_bases_and_the_registry() -> None:
     assert {"Tool", "ToolRegistry", "BaseTool", "SafetyHook"} <= set(nanobot.__all__)
+    assert nanobot.Tool.__abstractmethods__ == {"name", "description", "parameters", "execute"}
+    assert nanobot.BaseTool.__abstractmethods__ == {"run"}
+    assert isinstance(nanobot.tool_registry, nanobot.ToolRegistry)
 
 
 @owes("X-39", "N-111")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,39 @@ async def test_claude_codes_calls_and_texts(workspace: Path) -> None:
     assert HINT not in await said(made, "Read", file_path="no.txt")
     wrong = await said(made, "Edit", file_path="a.txt", new_string="1")
     assert ".old_string: is required but missing" in wrong
+
+
+@owes("U-09")
+def test_artifactflows_web_fetch_takes_the_documents_list_and_limits() -> None:
+    (row,) = [r for r in PROFILES["artifactflow"].rows if r.name == "web_fetch"]
+
+    given = {g.name: g for g in row.parameters or ()}
+    assert {n: (g.required, g.schema.get("default"), g.to) for n, g in given.items()} == {
+        "url_list": (True, None, "urls"),
+        "max_content_length": (False, 10000, "max_chars"),
+        "max_concurrent": (False, 3, None),
+    }
+    assert given["url_list"].schema["items"] == {"type": "string"}
+    assert "max 5" in given["max_concurrent"].schema["description"]
+
+
+@owes("G-20")
+@pytest.mark.slow
+async def test_claude_codes_background_command_is_read_and_ended(workspace: Path) -> None:
+    made = door("claude-code", workspace)
+
+    started = await made.call("Bash", {"command": "echo up; sleep 600", "run_in_background": True})
+    id = started.data["process_id"]
+    async with asyncio.timeout(10):
+        while "up" not in (said_now := await said(made, "BashOutput", bash_id=id)):
+            await asyncio.sleep(0.02)
+    killed = await made.call("KillShell", {"shell_id": id})
+    after = await said(made, "BashOutput", bash_id=id)
+    await made.aclose()
+
+    assert "up" in said_now
+    assert killed.ok
+    assert "running" not in after.lower()
 
 
 @owes("G-20")

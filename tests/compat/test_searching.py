@@ -16,7 +16,6 @@ from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.rules import Situation
 from pegboard.shell.guard.documents import NANOBOT, NANOBOT_NET, SAFETY_HOOK
-from tests.ledger import owes
 
 
 def denies(pattern: str, command: str) -> bool:
@@ -45,7 +44,6 @@ def test_where_a_pattern_gives_up_a_deny_holds() -> None:
     assert denies("(?=a)((?=a)a+)+$", "a" * 40 + "!")
 
 
-@owes("N-44", "N-49", "N-50", "N-51", "N-52", "N-53", "N-54", "N-56", "N-57", "D-57", "C-21")
 @given(st.text(st.sampled_from("rmfd -/;&|format:(){}sudo=>\tMK"), max_size=20))
 def test_the_documents_patterns_mean_what_they_mean_in_python(text: str) -> None:
     for row in (*NANOBOT, *NANOBOT_NET, *SAFETY_HOOK):

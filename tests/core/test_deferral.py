@@ -34,6 +34,7 @@ def many(count: int = 40) -> Toolkit:
 def test_thirty_tools_are_shown_whole_and_one_more_is_deferred(dialect: str) -> None:
     assert deferred(many(30)) is not None
     assert not isinstance(deferred(many(30)), Deferred)
+    assert isinstance(deferred(many(31)), Deferred)
     kit = deferred(many(31) + builtin("read_file"))
 
     assert kit.advertised().names == ("read_file", "search_tools", "call_tool")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ from pegboard import (
 from pegboard.core.approval import ApprovalRequest, Approved, Waiting
 from pegboard.core.context import Context
 from pegboard.core.errors import ToolExecutionDenied
-from pegboard.core.events import CallFinished, CallStarted, CallUpdate, PermissionRequested
+from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested
+from pegboard.core.inside import within
 from pegboard.core.pipeline import Pipeline, as_tool_error
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
@@ -666,3 +668,18 @@ def test_a_policy_may_be_given_as_lines_or_object() -> None:
     assert Executor([add], policy=["deny tool=add"]).policy.mode == "workspace"
     assert Executor([add], policy=Policy(mode="full")).policy.mode == "full"
     assert Executor([add], policy=Policy(mode="full"), mode="ask").policy.mode == "ask"
+
+
+async def test_what_is_made_field_by_field_on_the_path_of_a_call_has_every_field() -> None:
+    async def shown(text: str) -> str:
+        """Show it."""
+        return text
+
+    recorder = MemoryRecorder()
+    line = Pipeline(Toolkit([tool(effects=PURE)(shown)]), recorder=recorder)
+    made = within(line, Context(), "c1", line.toolkit["shown"])
+    result = await line.call(ToolCall("c1", "shown", {"text": "x"}), Context())
+
+    for one in (made, result, result.notes, recorder.events[0]):
+        assert [f.name for f in dataclasses.fields(one) if not hasattr(one, f.name)] == []
+    assert dataclasses.replace(made, call_id="c2").call_id == "c2"

@@ -26,6 +26,7 @@ def test_tools_are_registered_replaced_found_and_taken_out() -> None:
     assert registry.get("a") is second
     assert registry.get("x") is None
     assert registry.has("b")
+    assert not registry.has("x")
     assert "b" in registry
     assert (len(registry), registry.tool_names, [t.name for t in registry]) == (2, ["a", "b"], ["a", "b"])
     assert registry.unregister("a")

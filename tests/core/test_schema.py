@@ -12,15 +12,13 @@ from pegboard.core.errors import BuildError
 from pegboard.core.schema import (
     drop_keywords,
     inline_refs,
-    nullable,
     pointer,
     same,
-    strict,
-    strict_problem,
     type_name,
     types_of,
 )
 from pegboard.core.signature import Signature
+from pegboard.core.strict import nullable, strict, strict_problem
 from tests.core import signatures as given
 from tests.ledger import owes
 

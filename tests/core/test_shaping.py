@@ -7,6 +7,7 @@ import datetime
 import enum
 import json
 import math
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -299,3 +300,27 @@ def test_notes_and_labels_of_a_result_are_kept_and_joined() -> None:
 def test_to_data_of_a_sound_is_its_fields() -> None:
     assert to_data(Audio(data=b"s", mime_type="audio/wav")) == {"data": "s", "mime_type": "audio/wav"}
     assert to_data(File(name="f", mime_type="m"))["name"] == "f"
+
+
+def test_the_quick_result_of_a_short_text_has_every_field() -> None:
+    quick = Shaper().shape("seen", call_id="c", tool="t")
+
+    # `replace` reads all of them: one that is not set is an AttributeError far from here.
+    assert replace(quick, call_id="c") == quick
+    assert replace(quick.notes, spill=None) == quick.notes
+
+
+async def test_a_result_that_is_made_field_by_field_has_every_field() -> None:
+    from dataclasses import fields
+
+    from pegboard import PURE, Executor, tool
+
+    @tool(effects=PURE)
+    def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    result = await Executor([hello]).call("hello", {})
+
+    for whole in (result, result.notes):
+        assert all(hasattr(whole, f.name) for f in fields(whole))

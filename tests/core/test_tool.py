@@ -23,6 +23,20 @@ async def test_calling_a_tool_runs_the_function_with_no_runtime() -> None:
     assert repr(tool(effects=PURE)(plain)) == "<Tool plain>"
 
 
+@owes("C-01", "K-01", "C-50")
+async def test_a_plain_function_is_a_tool_as_it_stands() -> None:
+    def count(path: ReadPath, times: int = 1) -> int:
+        """Count a path's letters."""
+        return len(path) * times
+
+    kit = Toolkit([count])
+    door = Executor([count])
+
+    assert [s["function"]["name"] for s in kit.schemas("openai-chat")] == ["count"]
+    assert kit.schemas("openai-chat")[0]["function"]["description"] == "Count a path's letters."
+    assert (await door.call("count", {"path": "abc", "times": "2"})).data % 2 == 0
+
+
 def test_every_option_is_kept() -> None:
     made = tool(
         name="n",

@@ -110,6 +110,7 @@ def test_name_noise_and_aliases_resolve_and_similar_names_never_do(sent: str, me
     assert (found.name if found else None) == meant
 
 
+@owes("K-06")
 def test_noise_that_fits_two_tools_resolves_to_neither() -> None:
     kit = Toolkit(named("Read_file", "read-file"))
 

@@ -407,7 +407,7 @@ async def test_a_notebook_shows_cells_and_the_text_of_their_outputs(reader: Docu
 
     assert found.text == (
         "# Title\ntext\n\nCell 2:\n````python\nprint('```')\n````\n\n```output\nout\n```\n\n"
-        "```error\nValueError: bad\n```\n\n```output\n<Figure>\n```\n[output image/png]\n\n```\nraw\n```\n\n```\n\n```"
+        "```error\nValueError: bad\n```\n\n```output\n<Figure>\n```\n[output image/png]\n\n```\nraw\n```"
     )
     with pytest.raises(Unsupported, match="JSON"):
         await reader.read("notebook", b"{")
@@ -563,3 +563,49 @@ def test_tables_and_fences_cannot_be_broken_by_what_they_hold() -> None:
 def test_a_document_is_a_value() -> None:
     assert Document(kind="pdf", text="x") == Document(kind="pdf", text="x")
     assert os.path.exists(child.__file__)
+
+
+async def test_a_chart_is_shown_by_its_numbers_and_a_hidden_slide_as_such(reader: DocumentReader) -> None:
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+
+    deck = pptx.Presentation()
+    slide: Any = deck.slides.add_slide(deck.slide_layouts[6])
+    numbers = CategoryChartData()
+    numbers.categories = ["Q1", "Q2"]
+    numbers.add_series("Sales", (1.5, None))
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, numbers)
+    slide._element.set("show", "0")
+
+    found = await reader.read("pptx", saved(deck))
+
+    assert found.text == "## Slide 1 (hidden)\n\n| chart | Sales |\n| --- | --- |\n| Q1 | 1.5 |\n| Q2 |  |"
+
+
+async def test_a_duration_of_more_than_a_day_is_shown_as_excel_shows_it(reader: DocumentReader) -> None:
+    import datetime
+
+    book: Any = openpyxl.Workbook()
+    book.active["A1"] = datetime.timedelta(hours=26, seconds=5)
+
+    assert "| 1 | 26:00:05 |" in (await reader.read("xlsx", saved(book))).text
+
+
+async def test_an_office_file_of_another_kind_is_told_without_naming_our_objects(
+    reader: DocumentReader,
+) -> None:
+    book, text = saved(openpyxl.Workbook()), saved(docx.Document())
+
+    for kind, data in (("docx", book), ("xlsx", text)):
+        with pytest.raises(Unsupported) as caught:
+            await reader.read(kind, data)  # type: ignore[arg-type]
+        assert "0x" not in caught.value.message
+        assert "no Word document" in caught.value.message or "no Excel workbook" in caught.value.message
+
+
+async def test_cells_of_a_notebook_that_are_none_leave_no_empty_fences(reader: DocumentReader) -> None:
+    book = {
+        "cells": [1, None, {"cell_type": "raw", "source": ["a", "b"]}, {"cell_type": "raw", "source": " "}]
+    }
+
+    assert (await reader.read("notebook", json.dumps(book).encode())).text == "```\nab\n```"

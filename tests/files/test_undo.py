@@ -140,6 +140,7 @@ async def test_a_hand_edit_in_the_same_place_is_shown_and_nothing_is_overwritten
     assert texts(root) == {"a": b"1\nhand\n3\n", "b": b"b", "n": b"new, and more by hand"}
 
 
+@owes("G-02")
 @pytest.mark.parametrize(
     ("meanwhile", "word"),
     [

@@ -395,6 +395,67 @@ async def test_pydantic_ai_streams_a_run_that_uses_our_tools() -> None:
     assert "double" in text
 
 
+async def test_the_agents_sdk_streams_a_run_that_uses_our_tools(tmp_path: Path) -> None:
+    from agents import Agent as TheirAgent
+    from agents import Model, RunConfig, Runner
+    from openai.types.responses import (
+        Response,
+        ResponseCompletedEvent,
+        ResponseFunctionToolCall,
+        ResponseOutputMessage,
+        ResponseOutputText,
+    )
+
+    text = ResponseOutputText(text="done", type="output_text", annotations=[])
+    said = ResponseOutputMessage(id="m", content=[text], role="assistant", status="completed", type="message")
+    calls = [
+        ResponseFunctionToolCall(call_id=id, name=name, arguments=arguments, type="function_call")
+        for id, name, arguments in (("1", "double", '{"n": 4}'), ("2", "delete_file", '{"path": "a.txt"}'))
+    ]
+
+    class Streaming(Scripted, Model):
+        async def stream_response(self, *_: Any, **__: Any) -> Any:
+            self.seen.append(None)
+            whole = Response(
+                id="r", created_at=0, model="m", object="response", output=self.turns[len(self.seen) - 1],
+                tool_choice="none", tools=[], parallel_tool_calls=False,
+            )  # fmt: skip
+            yield ResponseCompletedEvent(type="response.completed", sequence_number=0, response=whole)
+
+    made = door(tmp_path)
+    agent = TheirAgent(name="x", model=Streaming([calls, [said]]), tools=to_openai_agents(made))
+
+    result = Runner.run_streamed(agent, "go", run_config=RunConfig(tracing_disabled=True))
+    items = [e.item async for e in result.stream_events() if e.type == "run_item_stream_event"]
+
+    outputs = [str(i.output) for i in items if i.type == "tool_call_output_item"]
+    assert outputs[0] == "8" and "not allowed to run" in outputs[1]
+    assert result.final_output == "done"
+    assert (tmp_path / "a.txt").exists()
+    assert len([e for e in made.events if e.type == "call.finished"]) == 2
+
+
+async def test_langchain_streams_the_events_of_our_tools(tmp_path: Path) -> None:
+    from langchain_core.runnables import RunnableLambda
+
+    tools = {t.name: t for t in to_langchain(door(tmp_path))}
+    calls = [
+        {"type": "tool_call", "id": "1", "name": "double", "args": {"n": 4}},
+        {"type": "tool_call", "id": "2", "name": "delete_file", "args": {"path": "a.txt"}},
+    ]
+
+    async def act(wanted: list[dict[str, Any]]) -> list[Any]:
+        return [await tools[c["name"]].ainvoke(c) for c in wanted]
+
+    seen = [e async for e in RunnableLambda(act).astream_events(calls, version="v2")]
+
+    began = [e["name"] for e in seen if e["event"] == "on_tool_start"]
+    ended = [e["data"]["output"] for e in seen if e["event"] == "on_tool_end"]
+    assert began == ["double", "delete_file"]
+    assert [(m.content, m.status) for m in ended[:1]] == [("8", "success")]
+    assert any("not allowed to run" in str(m.content) and m.status == "error" for m in ended)
+
+
 async def test_their_sync_functions_do_not_block_ours() -> None:
     import threading
 

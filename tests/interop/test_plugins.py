@@ -83,6 +83,7 @@ def test_a_group_that_nobody_reads_is_an_error() -> None:
         load_plugin("x", allowed=["x"], group="other.tools")
 
 
+@owes("K-16")
 def test_two_packages_of_one_name_are_an_error(installed: Path) -> None:
     info = installed / "other_plugin-1.0.dist-info"
     info.mkdir()

@@ -110,7 +110,11 @@ async def test_colliding_names_of_servers_and_our_own_tools_stay_apart(peer: Mak
         await door.ready()
         said = [(await door.call(n, {})).text for n in door.toolkit.names]
 
+        names = door.toolkit.names
+
     assert said == ["ours", "a", "a_b"]
+    assert names[0] == "mcp_a_b_c" and len(set(names)) == 3
+    assert all(n.startswith("mcp_a_b_c_") for n in names[1:])
 
 
 @owes("mcp-01")

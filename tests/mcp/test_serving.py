@@ -200,6 +200,23 @@ async def test_our_client_against_our_server_keeps_everything_in_order() -> None
         await server.aclose()
 
 
+@owes("G-13", "K-81")
+@pytest.mark.slow
+async def test_a_declared_result_is_listed_with_its_schema_and_given_as_data() -> None:
+    server = MCPServer("own", command=sys.executable, args=[SERVED, "stdio"], env=ENV)
+    try:
+        tools = {t.name: t for t in await server.tools()}
+        assert server.catalogue is not None
+        offered = {o.original: o.output for o in server.catalogue.offers}
+        result = await tools["mcp_own_add"](a=2, b=3)
+    finally:
+        await server.aclose()
+
+    assert offered["add"] is not None and offered["add"]["additionalProperties"] == {"type": "integer"}
+    assert offered["echo"] is None
+    assert result.data == {"sum": 5}
+
+
 @pytest.mark.slow
 async def test_what_is_no_request_gets_the_protocols_own_error() -> None:
     process = await asyncio.create_subprocess_exec(

@@ -52,10 +52,12 @@ def stored_auth(config: ServerConfig, paths: Paths) -> httpx2.Auth | None:
     """Authorisation by the client's own secret or key, or from tokens that `pegboard mcp login` kept; else None."""
     if config.transport == "stdio":
         return None
-    from pegboard.mcp.auth import FileTokens, own_auth, silent_auth
+    from pegboard.mcp.auth import FileTokens, silent_auth
 
     tokens = FileTokens(token_file(paths, config))
     if "client_secret" in config.oauth or "private_key" in config.oauth:
+        from pegboard.mcp.own_login import own_auth
+
         return own_auth(config.url, tokens, config.oauth)
     return silent_auth(config.url, tokens) if tokens.path.exists() else None
 

@@ -112,8 +112,6 @@ class StoredArtifacts:
             raise InvalidArguments("the pattern is empty")
         found: list[Hit] = []
         for artifact in [self._get(id, None)] if id is not None else await self.list():
-            if artifact.data is not None:
-                continue
             for number, line in enumerate(artifact.content.split("\n"), 1):
                 if wanted in (line.casefold() if ignore_case else line):
                     found.append(Hit(id=artifact.id, line=number, text=line[:_MAX_LINE]))

@@ -233,7 +233,7 @@ def policy_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Explain the policy's answer to a call; test, compare or check rules."""
+    """Explain a call's answer; test, compare or lint rules."""
     from pegboard.cli.options import Options
     from pegboard.cli.policy import policy as act
 

@@ -202,7 +202,9 @@ def resolve(annotation: Any, default: Any, owner: Any, *, label: str, name: str)
         return eval(_compiled(annotation), scope)
     except NameError:
         pass  # it may be known where a nested function is defined
-    except Exception as error:
+    except (
+        Exception
+    ) as error:  # Annotations are foreign code that raises anything; the developer must learn where.
         raise _unresolved(label, name, annotation, str(error)) from error
     try:
         return eval(_compiled(annotation), scope, local_scope(owner))

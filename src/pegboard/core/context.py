@@ -14,6 +14,8 @@ from pegboard.core.values import value
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pegboard.core.effects import Effect
+
 T = TypeVar("T")
 
 
@@ -41,6 +43,7 @@ class Context:
         emit: gives a partial update to whoever listens (ledger M-44).
         labels: taint labels of the run so far.
         ports: what `Inject[...]` is filled from, by port type.
+        effects: what the running call may do, as it was authorised; None outside one and while it plans.
     """
 
     session: str = "local"
@@ -57,6 +60,7 @@ class Context:
     labels: frozenset[str] = frozenset()
     ports: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
     tool: str = ""
+    effects: tuple[Effect, ...] | None = None
 
     def port(self, wanted: type[T]) -> T:
         """The provided object for a port type.

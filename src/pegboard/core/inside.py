@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pegboard.core.context import Context
+from pegboard.core.effects import Effect
 from pegboard.core.events import CallUpdate, DestinationTried
 from pegboard.core.tool import Tool
 from pegboard.core.values import blank
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-def within(line: Pipeline, context: Context, call_id: str, tool: Tool) -> Context:
-    """The context that the function sees."""
+def within(
+    line: Pipeline, context: Context, call_id: str, tool: Tool, effects: tuple[Effect, ...] | None = None
+) -> Context:
+    """The context that the function sees; `effects` once it runs, None while it plans."""
     # Field by field: a class packs thirteen keywords into a dict and unpacks them, at twice the price.
     inner = blank(Context)
     inner.session = context.session
@@ -34,6 +37,7 @@ def within(line: Pipeline, context: Context, call_id: str, tool: Tool) -> Contex
     inner.labels = context.labels
     inner.ports = line.provide
     inner.tool = tool.name
+    inner.effects = effects
     return inner
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, Final, cast
 
+from pegboard.core.cursor import Cursor
 from pegboard.core.numerals import LEADING_ZERO, NO_NUMBERS, NUMBER, NUMBER_END, number_of
 from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, is_ambiguous, unescape
 
@@ -14,8 +15,6 @@ class Unrepairable(ValueError):
     """There is no JSON value to be read out of the text."""
 
 
-_CLOSER: Final = re.compile(r"[}\]]")
-_SPACE: Final = re.compile(r"\s*")
 _ELLIPSIS: Final = re.compile(r"\.{3}|…")
 _WORDS: Final[dict[str, Any]] = {
     "true": True, "false": False, "null": None, "none": None, "undefined": None,
@@ -33,72 +32,22 @@ _MAX_RESCANS: Final = 4
 _QUOTES: Final = frozenset(CLOSERS)
 
 
-class Reader:
-    """A position in a text, and what was repaired up to it.
-
-    Attributes:
-        text: the text.
-        at: the position of the next character.
-        notes: what was repaired.
-        truncated: a value was still open at the end of the text.
-        guessed: something was dropped, moved or invented.
-    """
+class Reader(Cursor):
+    """Reads the values of a text from its position on; see Cursor for what it keeps."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.notes: list[str] = []
-        self.truncated = False
-        self.guessed = False
+        super().__init__(text)
         self._open: list[str] = []
         self._rescans = 0
-
-    def note(self, sentence: str) -> None:
-        """Note a repair with one possible meaning."""
-        self.notes.append(sentence)
-
-    def guess(self, sentence: str) -> None:
-        """Note a repair that may be wrong."""
-        self.notes.append(sentence)
-        self.guessed = True
 
     def from_(self, start: int) -> tuple[Any]:
         """The value that starts at a position."""
         self.at = start
         return (self.value(),)
 
-    def _peek(self) -> str:
-        """The next character after spaces and comments, empty at the end."""
-        text = self.text
-        while True:
-            self.at = cast("re.Match[str]", _SPACE.match(text, self.at)).end()
-            here = text[self.at : self.at + 1]
-            if here not in ("/", "#") or not self._comment():
-                return here
-
-    def _comment(self) -> bool:
-        text, at = self.text, self.at
-        if text.startswith("/*", at):
-            end = text.find("*/", at + 2)
-            end = len(text) if end < 0 else end + 2
-        elif text.startswith("//", at) or text[at] == "#":
-            end = text.find("\n", at)
-            if end < 0:
-                # In one line a comment up to its end may take the value along.
-                self.guessed = True
-                closer = _CLOSER.search(text, at) if text[at] == "#" else None
-                end = len(text) if closer is None else closer.start()
-        else:
-            return False
-        if '"' in text[at:end]:  # more likely a text whose inner quotes were not escaped
-            self.guessed = True
-        self.at = end
-        self.note("A comment was left out.")
-        return True
-
     def value(self) -> Any:
         """The value at this position; an absent one is the empty string."""
-        here = self._peek()
+        here = self.peek()
         if here in ("{", "[", "("):
             if len(self._open) >= _MAX_DEPTH:
                 raise Unrepairable("nested too deeply")
@@ -123,7 +72,7 @@ class Reader:
         """Read `key: value` pairs up to the closing brace; a list where the braces hold a set."""
         last = ""
         while True:
-            here = self._peek()
+            here = self.peek()
             if not here:
                 self.truncated = True
                 return None
@@ -142,7 +91,7 @@ class Reader:
             key = self._key()
             if key is None:
                 continue
-            after = self._peek()
+            after = self.peek()
             if after in (",", "}") and may_be_set and not out:
                 self.note("Braces around a plain list were read as a list.")
                 return self._set(key)
@@ -162,7 +111,7 @@ class Reader:
         else:
             self.guess(f"The stray text {key[:20]!r} was left out.")
             return key
-        here = self._peek()
+        here = self.peek()
         if here in (",", "}", "]", ""):
             self.truncated = self.truncated or not here
             self.guess(f"The missing value of {key[:20]!r} was taken as empty.")
@@ -227,7 +176,7 @@ class Reader:
         commas = 0
         separated = True
         while True:
-            here = self._peek()
+            here = self.peek()
             if not here:
                 self.truncated = True
                 break
@@ -258,7 +207,7 @@ class Reader:
     def _element(self, out: list[Any], *, separated: bool) -> None:
         start = self.at
         value = self.value()
-        if isinstance(value, str) and self._peek() == ":" and self.text[start] in _QUOTES:
+        if isinstance(value, str) and self.peek() == ":" and self.text[start] in _QUOTES:
             self.guess("A missing brace was put in.")
             self.at += 1
             inner: dict[str, Any] = {value: self.value()}
@@ -269,7 +218,7 @@ class Reader:
             return
         if not separated and self.truncated and self.text[start].isalpha():
             return
-        if value == "" and (not self._peek() or self.text[start] not in _QUOTES):
+        if value == "" and (not self.peek() or self.text[start] not in _QUOTES):
             return
         if value == {} and self.text[self.at - 1] != "}":  # `[{]`: opened and never used
             return

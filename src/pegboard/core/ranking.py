@@ -72,83 +72,19 @@ def rank(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
 
 _FIELD_B: Final = 0.6
 _PAIR: Final = 0.5
-_EMPTY_WORDS: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "for",
-        "to",
-        "in",
-        "on",
-        "at",
-        "by",
-        "with",
-        "from",
-        "and",
-        "or",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "this",
-        "that",
-        "these",
-        "those",
-        "it",
-        "its",
-        "i",
-        "me",
-        "my",
-        "you",
-        "your",
-        "we",
-        "our",
-        "can",
-        "could",
-        "would",
-        "should",
-        "will",
-        "do",
-        "do",
-        "what",
-        "which",
-        "who",
-        "when",
-        "where",
-        "how",
-        "much",
-        "many",
-        "please",
-        "want",
-        "need",
-        "like",
-        "help",
-        "let",
-        "giv",
-        "get",
-        "show",
-        "tell",
-        "find",
-        "ther",
-        "any",
-        "som",
-        "all",
-        "as",
-        "if",
-        "than",
-        "then",
-        "into",
-        "about",
-        "between",
-        "up",
-        "out",
-    ]
+_EMPTY: Final = (
+    "a abl about actually after all also am an and another any appreciat are as at bas be becaus been "
+    "befor being between both but by can could currently d did do doe doing don dur each either every "
+    "finally find first follow for from furthermor get giv given go going got had has hav he hello help "
+    "her hi his how i id if im in into is it its ive just kindly know least less let like ll m many may "
+    "me might mor moreover most much my need next no not now of ok okay on onc one only or other our out "
+    "own per pleas please possibl re really s sam second seem she should show sinc so som such sur t tak "
+    "tell than thank that the their them then ther these they third this those to too took two until up "
+    "us use used using ve very via wanna want was we were what when where which whil who whom whos will "
+    "with within would yes you your "
 )
-"""English words that say nothing about a tool, in the form that `words` gives them."""
+_EMPTY_WORDS: Final = frozenset(_EMPTY.split())
+"""English words that say nothing about a tool, and the tails of contractions, in the form that `words` gives them."""
 
 
 class Index:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def run(line: Pipeline, ready: Planned, context: Context) -> Awaitable[Any]:
     """Run the function under its deadline, with the middleware around it."""
-    inner = within(line, context, ready.call.id, ready.tool)
+    inner = within(line, context, ready.call.id, ready.tool, ready.plan.effects)
     if not line.middleware:
         return _function(line, ready, inner)
     return _layered(line, ready, inner)

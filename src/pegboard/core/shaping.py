@@ -164,7 +164,8 @@ def _short(text: str, call_id: str, tool: str, repairs: tuple[str, ...], duratio
     notes.labels, notes.repairs, notes.extra = (), repairs, {}
     result = blank(ToolResult)
     result.content, result.data, result.error = (Text(text),), None, None
-    result.notes, result.call_id, result.tool = notes, call_id, tool
+    result.notes, result.artifacts = notes, ()
+    result.call_id, result.tool = call_id, tool
     return result
 
 

@@ -31,7 +31,7 @@ def value(cls: type[T]) -> type[T]:
 
 
 def blank(cls: type[T]) -> Any:
-    """A `value` without its fields, for the few places on every call's path: all of them must be set.
+    """A `value` without its fields, for the few places on every call's path: all must be set (a test looks).
 
     Setting twelve fields is half the price of calling the class with twelve keywords.
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pegboard.core.globcost import SPAN, bounded
+
 #: Character classes in brackets, ASCII as in git's C locale and in POSIX.
 POSIX_CLASSES: Final[dict[str, str]] = {
     "alnum": "0-9A-Za-z",
@@ -39,11 +41,12 @@ def wildmatch(pattern: str, *, pathname: bool, forgiving: bool = False) -> str:
     out: list[str] = []
     i, n = 0, len(pattern)
     anything = "[^/]" if pathname else "[\\s\\S]"
+    star = f"{anything}*"
     while i < n:
         char = pattern[i]
         if char == "\\":
             if i + 1 == n:
-                return "".join(out) + "\\\\" if forgiving else NEVER
+                return bounded(out, star) + "\\\\" if forgiving else NEVER
             out.append(re.escape(pattern[i + 1]))
             i += 2
         elif char == "?":
@@ -64,7 +67,7 @@ def wildmatch(pattern: str, *, pathname: bool, forgiving: bool = False) -> str:
         else:
             out.append(re.escape(char))
             i += 1
-    return "".join(out)
+    return bounded(out, star)
 
 
 def _stars(pattern: str, start: int, end: int, pathname: bool) -> tuple[str, int]:
@@ -75,7 +78,7 @@ def _stars(pattern: str, start: int, end: int, pathname: bool) -> tuple[str, int
     if alone and end == len(pattern):
         return "[\\s\\S]*", end
     if alone and pattern[end] == "/":
-        return "(?:[\\s\\S]*/)?", end + 1
+        return SPAN, end + 1
     return "[^/]*", end
 
 

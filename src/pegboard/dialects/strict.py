@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pegboard.core.schema import strict, strict_problem
+from pegboard.core.strict import strict, strict_problem
 from pegboard.dialects.protocol import ToolView
 from pegboard.dialects.schemas import sendable
 

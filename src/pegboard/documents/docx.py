@@ -21,8 +21,9 @@ def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
 
     try:
         document: Any = docx.Document(io.BytesIO(data))
-    except (KeyError, ValueError) as error:
-        raise Refused("unsupported", f"the file is no Word document: {error}") from None
+    except (KeyError, ValueError):
+        # The package's own words name an object in memory.
+        raise Refused("unsupported", "the file is an archive, but no Word document") from None
     texts = Texts(document.part)
     parts: list[str] = []
     for kind, block in blocks_of(document.element.body):

@@ -34,7 +34,7 @@ def _cell(number: int, cell: Table, language: str) -> str:
     if cell.get("cell_type") == "markdown":
         return source
     if cell.get("cell_type") != "code":
-        return fence(source)
+        return fence(source) if source.strip() else ""
     parts = [f"Cell {number}:\n{fence(source, language)}"]
     parts += [_output(_table(output)) for output in cast("list[Any]", cell.get("outputs") or [])]
     return "\n\n".join(p for p in parts if p)

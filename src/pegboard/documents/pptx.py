@@ -33,7 +33,8 @@ def read_pptx(data: bytes, pages: str | None) -> dict[str, Any]:
 def _slide(number: int, slide: Any) -> str:
     title = slide.shapes.title
     name = title.text_frame.text.strip() if title is not None and title.has_text_frame else ""
-    parts = [f"## Slide {number}{': ' + ' '.join(name.split()) if name else ''}"]
+    hidden = " (hidden)" if slide._element.get("show") in ("0", "false") else ""
+    parts = [f"## Slide {number}{hidden}{': ' + ' '.join(name.split()) if name else ''}"]
     skip = None if title is None else title.shape_id
     parts += [text for text in _shapes(slide.shapes, skip) if text]
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
@@ -51,11 +52,24 @@ def _shapes(shapes: Iterable[Any], skip: int | None) -> Iterable[str]:
             yield from _shapes(shape.shapes, None)
         elif getattr(shape, "has_table", False) and shape.has_table:
             yield table([[cell.text for cell in row.cells] for row in shape.table.rows])
+        elif getattr(shape, "has_chart", False) and shape.has_chart:
+            yield _chart(shape.chart)
         elif shape.has_text_frame:
             yield _bullets(shape.text_frame)
         elif hasattr(shape, "image"):
             alternative = shape._element.xpath("string(.//p:cNvPr/@descr)")
             yield f"[picture: {alternative or shape.name}]"
+
+
+def _chart(chart: Any) -> str:
+    """The numbers behind a chart: one row a category, one column a series."""
+    plot = chart.plots[0]
+    series = list(plot.series)
+    rows = [
+        [str(category), *("" if s.values[at] is None else f"{s.values[at]:g}" for s in series)]
+        for at, category in enumerate(plot.categories)
+    ]
+    return table([["chart", *(str(s.name) for s in series)], *rows])
 
 
 def _bullets(frame: Any) -> str:

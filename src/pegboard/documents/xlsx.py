@@ -24,7 +24,7 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
     try:
         formulas = _workbook(data, data_only=False)
         values = _workbook(data, data_only=True)
-    except (KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise Refused("unsupported", f"the file is no Excel workbook: {error}") from None
     names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
     numbers, note = chosen(pages, len(names), most=MAX_SHEETS, noun="sheet")
@@ -101,5 +101,9 @@ def _text(value: Any) -> str:
             return value.date().isoformat()
         case datetime.datetime():
             return value.isoformat(" ")
+        case datetime.timedelta():
+            # As Excel shows a duration, [h]:mm:ss, whatever the days.
+            minutes, seconds = divmod(int(value.total_seconds()), 60)
+            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
         case _:
             return str(value)

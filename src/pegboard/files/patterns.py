@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.globcost import INNER, SPAN, bounded
 from pegboard.core.wildmatch import bracket
 
 
@@ -17,6 +18,7 @@ class _GlobParser:
         self.separator = separator
         self.escape = escape
         self.empty = empty
+        self.star = "[^/]*" if separator else "[\\s\\S]*"
         self.depth = 0
 
     def parse(self, i: int) -> tuple[str, int]:
@@ -55,7 +57,7 @@ class _GlobParser:
             else:
                 out.append(re.escape(char))
                 i += 1
-        return "".join(out), i
+        return bounded(out, self.star), i
 
     def stars(self, i: int, start: int) -> tuple[str, int]:
         """`**` as a whole component spans folders; any other run of stars is one star."""
@@ -63,7 +65,7 @@ class _GlobParser:
         end = i
         while end < n and pattern[end] == "*":
             end += 1
-        star = "[^/]*" if self.separator else "[\\s\\S]*"
+        star = self.star
         if end - i != 2:
             return star, end
         at_start = i == start
@@ -73,10 +75,10 @@ class _GlobParser:
         if at_start and at_end:
             return "[\\s\\S]*", end
         if at_start and slash:
-            return "(?:[\\s\\S]*/)?", end + 1
+            return SPAN, end + 1
         if after_slash and slash:
             # The slash before `**` is taken back by the caller: `a/**/b` matches `a/b`.
-            return "(?:/|/[\\s\\S]*/)", end + 1
+            return INNER, end + 1
         if after_slash and at_end:
             return "(?:/[\\s\\S]*)", end
         return star, end

@@ -16,6 +16,7 @@ from pegboard.core.errors import ToolError
 from pegboard.files.blobs import sha256
 from pegboard.files.changes import propose
 from pegboard.files.commit import commit
+from pegboard.files.declared import refuse_undeclared
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail
 from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
 from pegboard.files.looking import Recent, read_descriptor
@@ -279,6 +280,7 @@ class Workspace:
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:
         """See Files."""
+        refuse_undeclared(changes)
         origin = _origin()
         await _in_thread(
             lambda: commit(

@@ -47,7 +47,9 @@ def load_plugin(name: str, *, allowed: Iterable[str], group: str = "pegboard.too
         )
     try:
         return found[0].load()
-    except Exception as error:
+    except (
+        Exception
+    ) as error:  # A stranger's module runs here: whatever it raises is told with the plug-in's name.
         raise BuildError(f"the plug-in {name!r} of {_from(found[0])} cannot be loaded: {error}") from error
 
 

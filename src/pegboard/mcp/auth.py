@@ -1,8 +1,8 @@
 """Authorisation of the client: OAuth 2.1 by package `mcp`, with our storage, listener and browser (ledger K-79).
 
-Discovery, PKCE with S256 only, state, issuer and audience checks are the package's; its redirects stay within
-an origin. Here: tokens in a file of mode 0600 that belongs to one address, a loopback listener for the answer,
-and an address that is opened without any shell.
+Discovery, state, issuer and audience checks are the package's; its redirects stay within an origin. Here: a server
+without PKCE by S256 is refused, tokens lie in a file of mode 0600 that belongs to one address, a listener on loopback
+takes the answer, and an address is opened without any shell.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -28,7 +29,6 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from pegboard.core.errors import Unavailable
-from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.pinning import write_private
 from pegboard.mcp.visible import clean, plain_address
 
@@ -215,10 +215,11 @@ async def interactive_auth(
         if client_id and await tokens.get_client_info() is None:
             known = OAuthClientInformationFull(client_id=client_id, redirect_uris=[AnyUrl(back)])
             await tokens.set_client_info(known)
-        provider = OAuthClientProvider(
+        provider = Authorisation(
             url, _metadata(back, scope), tokens, redirect_handler=redirect,
             callback_handler=lambda: listener.wait(timeout_s), client_metadata_url=metadata_url,
         )  # fmt: skip
+        provider.wanted = scope or ""
         yield provider
         tokens.keep_endpoints(provider.context.oauth_metadata)
     finally:
@@ -241,40 +242,32 @@ def silent_auth(url: str, tokens: FileTokens) -> OAuthClientProvider:
     )
 
 
-def own_auth(url: str, tokens: Any, oauth: Mapping[str, str]) -> OAuthClientProvider:
-    """Authorisation of the client itself, without a person (client credentials, SEP-1046).
+class Authorisation(OAuthClientProvider):
+    """The package's, and what it leaves out.
 
-    Args:
-        url: the server's address; tokens are asked for it alone.
-        tokens: a TokenStorage.
-        oauth: `client_id` and `issuer`; `client_secret`, or `private_key` (PEM) with its `algorithm`; `scope`. Secret
-            and assertions go to that issuer only, whatever the server names.
-
-    Raises:
-        ConfigError: the issuer would be spoken to in the clear.
+    Attributes:
+        wanted: scopes that the settings name, asked for beside those that the server names.
     """
-    from mcp.client.auth.extensions.client_credentials import (
-        ClientCredentialsOAuthProvider,
-        PrivateKeyJWTOAuthProvider,
-        SignedJWTParameters,
-    )
 
-    refuse_clear_credentials(oauth["issuer"], {}, has_auth=True)
-    client, scope, issuer = oauth["client_id"], oauth.get("scope"), oauth["issuer"]
-    if "client_secret" in oauth:
-        return ClientCredentialsOAuthProvider(
-            url, tokens, client, oauth["client_secret"], scope=scope, issuer=issuer
-        )
-    signed = SignedJWTParameters(
-        issuer=client, subject=client, signing_key=oauth["private_key"],
-        signing_algorithm=oauth.get("algorithm", "RS256"),
-    )  # fmt: skip
-    return PrivateKeyJWTOAuthProvider(
-        url, tokens, client, signed.create_assertion_provider(), scope=scope, issuer=issuer
-    )
+    wanted: str = ""
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        if self.wanted:
+            asked = self.context.client_metadata
+            asked.scope = " ".join(dict.fromkeys([*(asked.scope or "").split(), *self.wanted.split()]))
+        return await super()._perform_authorization()
+
+    async def _perform_authorization_code_grant(self) -> tuple[str, str]:
+        # A code that is not bound to this login is anybody's who sees it (RFC 7636; MCP 2025-11-25, authorization).
+        found = self.context.oauth_metadata
+        if found is not None and "S256" not in (found.code_challenge_methods_supported or ()):
+            raise Unavailable(
+                f"the authorisation server {found.issuer} does not promise PKCE with S256, so its codes could be stolen"
+            )
+        return await super()._perform_authorization_code_grant()
 
 
-class _Kept(OAuthClientProvider):
+class _Kept(Authorisation):
     """Knows from an earlier process when the token ends and where it is renewed, which the package forgets."""
 
     def __init__(self, kept: FileTokens, *args: Any, **more: Any) -> None:

@@ -117,7 +117,7 @@ class Connection:
                 # What speaks only the transport of 2024-11-05 refuses the POST; then its stream is tried.
                 try:
                     await self._speak("sse", ready)
-                except Exception as second:
+                except Exception as second:  # Whatever the second way fails with, both reasons are told.
                     if not ready.done() and not isinstance(_first(second), PegboardError):
                         raise Unavailable(
                             f"neither streamable HTTP ({_told(error)}) nor SSE ({_told(second)}) is spoken there"
@@ -246,7 +246,7 @@ class Connection:
         error = _first(error)
         if isinstance(error, PegboardError):
             text = error.message if isinstance(error, ToolError) else str(error)
-            if self.config.name in text:
+            if f"MCP server {self.config.name!r}" in text:
                 return error
             hint = (
                 error.hint.replace("NAME", self.config.name)

@@ -15,6 +15,7 @@ from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
 from pegboard.ports.documents import Document, DocumentKind, Documents
 from pegboard.ports.files import Files
+from pegboard.textedit.encoding import NotText, decode
 
 #: Kinds whose files are text too: lines are what an edit needs, Markdown is what a reader needs.
 _ALSO_TEXT: Final = ("html", "csv", "notebook")
@@ -140,13 +141,27 @@ async def _document(
     if not data:
         return ToolResult.from_text("[empty file]", data={"path": path, "kind": kind, "size": 0, "text": ""})
     try:
-        found = await documents.read(kind, data, pages=pages)
+        found = await documents.read(kind, _as_utf8(kind, data), pages=pages)
     except Unsupported as refusal:
         if kind != "image":
             raise
         # What only looks like an image is named, not dumped.
         return _named(path, "image", len(data), refusal.message)
     return _rendered(path, found, len(data))
+
+
+def _as_utf8(kind: DocumentKind, data: bytes) -> bytes:
+    """The bytes of a document that is text, in UTF-8: in the encoding that reading it by lines would find.
+
+    HTML that names its encoding is the reader's own to decode.
+    """
+    if kind not in ("csv", "html") or (kind == "html" and b"charset" in data[:4096].lower()):
+        return data
+    try:
+        found = decode(data)
+    except NotText:
+        return data
+    return data if found.encoding.certain and not found.encoding.wide else found.text.encode("utf-8")
 
 
 def _rendered(path: str, found: Document, size: int) -> ToolResult:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pegboard.compat import wording as say
 from pegboard.compat.profiles.files_and_commands import command, read_write_edit
-from pegboard.compat.profiles.shapes import flag, may, need, text, whole
+from pegboard.compat.profiles.shapes import flag, may, need, row, text, whole
 from pegboard.core.profiles import Given, Row
 
 _MODES: Final = {"files_with_matches": "files"}
@@ -53,121 +53,114 @@ CLAUDE_CODE: Final = (
     _cc(_CC_WRITE, say.cc_wrote),
     _cc(_CC_EDIT, say.cc_edited),
     _cc(command("Bash", "Run a bash command."), say.cc_bash),
-    Row(
-        name="BashOutput",
+    row(
+        "BashOutput",
+        "New output of a background command.",
+        need("bash_id", text("Which background command"), "process_id"),
         tool="process",
-        description="New output of a background command.",
-        parameters=(need("bash_id", text("Which background command"), "process_id"),),
         fixed={"action": "output"},
     ),
-    Row(
-        name="KillShell",
+    row(
+        "KillShell",
+        "End a background command.",
+        need("shell_id", text("Which background command"), "process_id"),
         tool="process",
-        description="End a background command.",
-        parameters=(need("shell_id", text("Which background command"), "process_id"),),
         fixed={"action": "kill"},
     ),
     _cc(
-        Row(
-            name="Glob",
+        row(
+            "Glob",
+            "Find files by name, newest first.",
+            need("pattern", text("Glob pattern")),
+            may("path", text("Directory to search in")),
             tool="glob",
-            description="Find files by name, newest first.",
-            parameters=(
-                need("pattern", text("Glob pattern")),
-                may("path", text("Directory to search in")),
-            ),
         ),
         say.cc_glob,
     ),
     _cc(
-        Row(
-            name="Grep",
-            tool="grep",
-            description="Search file contents with a regular expression.",
-            parameters=(
-                need("pattern", text("Regular expression")),
-                may("path", text("File or directory to search in")),
-                may("glob", text("Only files that match, such as *.js")),
-                may("type", text("File type, such as py")),
-                may(
-                    "output_mode",
-                    text(
-                        "What to show",
-                        enum=["content", "files_with_matches", "count"],
-                        default="files_with_matches",
-                    ),
-                    "mode",
+        row(
+            "Grep",
+            "Search file contents with a regular expression.",
+            need("pattern", text("Regular expression")),
+            may("path", text("File or directory to search in")),
+            may("glob", text("Only files that match, such as *.js")),
+            may("type", text("File type, such as py")),
+            may(
+                "output_mode",
+                text(
+                    "What to show",
+                    enum=["content", "files_with_matches", "count"],
+                    default="files_with_matches",
                 ),
-                may("-i", flag("Ignore case"), "ignore_case"),
-                may("-n", flag("Show line numbers (always shown)"), None),
-                may("-A", whole("Lines after each match"), "-A"),
-                may("-B", whole("Lines before each match"), "-B"),
-                may("-C", whole("Lines around each match"), "context"),
-                may("head_limit", whole("How many lines at most"), "limit"),
-                may("multiline", flag("Let the pattern span lines")),
+                "mode",
             ),
+            may("-i", flag("Ignore case"), "ignore_case"),
+            may("-n", flag("Show line numbers (always shown)"), None),
+            may("-A", whole("Lines after each match"), "-A"),
+            may("-B", whole("Lines before each match"), "-B"),
+            may("-C", whole("Lines around each match"), "context"),
+            may("head_limit", whole("How many lines at most"), "limit"),
+            may("multiline", flag("Let the pattern span lines")),
+            tool="grep",
             adapt=_grep_mode,
         )
     ),
-    Row(
-        name="LS",
+    row(
+        "LS",
+        "List a directory.",
+        need("path", text("The directory")),
         tool="list_dir",
-        description="List a directory.",
-        parameters=(need("path", text("The directory")),),
     ),
-    Row(
-        name="WebFetch",
+    row(
+        "WebFetch",
+        "Fetch a page.",
+        need("url", text("URL of the page")),
+        may("prompt", text("What to extract")),
         tool="web_fetch",
-        description="Fetch a page.",
-        parameters=(need("url", text("URL of the page")), may("prompt", text("What to extract"))),
     ),
-    Row(
-        name="WebSearch",
+    row(
+        "WebSearch",
+        "Search the web.",
+        need("query", text("Search query")),
         tool="web_search",
-        description="Search the web.",
-        parameters=(need("query", text("Search query")),),
     ),
-    Row(
-        name="Task",
+    row(
+        "Task",
+        "Give a task to a subagent and wait for its answer.",
+        may("description", text("The task in 3-5 words"), None),
+        need("prompt", text("The task"), "instruction"),
+        need("subagent_type", text("Which agent"), "agent_name"),
         tool="call_subagent",
-        description="Give a task to a subagent and wait for its answer.",
-        parameters=(
-            may("description", text("The task in 3-5 words"), None),
-            need("prompt", text("The task"), "instruction"),
-            need("subagent_type", text("Which agent"), "agent_name"),
-        ),
     ),
-    Row(
-        name="AskUserQuestion",
-        tool="ask_user",
-        description="Ask the user a question and wait for the answer.",
-        parameters=(
-            Given(
-                name="questions",
-                required=True,
-                schema={
-                    "type": "array",
-                    "description": "The question; the first is asked.",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "question": text("The question"),
-                            "header": text("A short label"),
-                            "options": {
-                                "type": "array",
-                                "items": {
-                                    "type": "object",
-                                    "properties": {"label": text("The answer"), "description": text("Why")},
-                                    "required": ["label"],
-                                },
+    row(
+        "AskUserQuestion",
+        "Ask the user a question and wait for the answer.",
+        Given(
+            name="questions",
+            required=True,
+            schema={
+                "type": "array",
+                "description": "The question; the first is asked.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "question": text("The question"),
+                        "header": text("A short label"),
+                        "options": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "properties": {"label": text("The answer"), "description": text("Why")},
+                                "required": ["label"],
                             },
-                            "multiSelect": flag("Whether several may be chosen"),
                         },
-                        "required": ["question"],
+                        "multiSelect": flag("Whether several may be chosen"),
                     },
+                    "required": ["question"],
                 },
-            ),
+            },
         ),
+        tool="ask_user",
         adapt=_question,
     ),
 )

@@ -5,39 +5,33 @@ from __future__ import annotations
 from typing import Final
 
 from pegboard.compat.profiles.files_and_commands import command, read_write_edit
-from pegboard.compat.profiles.shapes import flag, may, need, text, whole
+from pegboard.compat.profiles.shapes import flag, may, need, row, text, whole
 from pegboard.core.profiles import Row
 
 MOLTBOT: Final = (
     *read_write_edit("read", "write", "edit"),
     command("exec", "Run a shell command."),
-    Row(
-        name="process",
-        tool="process",
-        description="Manage background commands.",
-        parameters=(
-            need("action", text("What to do", enum=["list", "stop", "output"])),
-            may("task_id", text("Which background command"), "process_id"),
-        ),
+    row(
+        "process",
+        "Manage background commands.",
+        need("action", text("What to do", enum=["list", "stop", "output"])),
+        may("task_id", text("Which background command"), "process_id"),
     ),
     Row(name="apply_patch", tool="apply_patch"),
-    Row(
-        name="web_search",
-        tool="web_search",
-        description="Search the web.",
-        parameters=(
-            need("query", text("Search query")),
-            may("count", whole("Results (1-10)", minimum=1, maximum=10)),
-            may("country", text("Country code: US, DE, ALL")),
-            may("search_lang", text("Language: en, de, fr")),
-            may("freshness", text("Time range: pd, pw, pm, py")),
-        ),
+    row(
+        "web_search",
+        "Search the web.",
+        need("query", text("Search query")),
+        may("count", whole("Results (1-10)", minimum=1, maximum=10)),
+        may("country", text("Country code: US, DE, ALL")),
+        may("search_lang", text("Language: en, de, fr")),
+        may("freshness", text("Time range: pd, pw, pm, py")),
     ),
-    Row(
-        name="web_fetch",
-        tool="web_fetch",
-        description="Fetch a page.",
-        parameters=(need("url", text("URL of the page")), may("prompt", text("What to extract"))),
+    row(
+        "web_fetch",
+        "Fetch a page.",
+        need("url", text("URL of the page")),
+        may("prompt", text("What to extract")),
     ),
     Row(
         name="message",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pegboard.core.profiles import Given
+from pegboard.core.profiles import Given, Row
 
 Schema = dict[str, Any]
 
@@ -32,3 +32,8 @@ def need(name: str, schema: Schema, to: str | None = "") -> Given:
 def may(name: str, schema: Schema, to: str | None = "") -> Given:
     """A parameter that may be left out."""
     return Given(name=name, schema=schema, to=to)
+
+
+def row(name: str, description: str, *parameters: Given, tool: str = "", **more: Any) -> Row:
+    """A tool as a profile shows it; `tool` is ours that stands behind it, the same name where it is left out."""
+    return Row(name=name, tool=tool or name, description=description, parameters=parameters, **more)

@@ -1,0 +1,333 @@
+"""Logging in against authorisation servers on loopback that are honest, mixed up with another, or want too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+import pytest
+
+from pegboard.core.errors import ConfigError, Unavailable
+from pegboard.mcp.auth import FileTokens, interactive_auth, silent_auth
+from pegboard.mcp.client import MCPServer
+from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.own_login import own_auth
+from tests.ledger import owes
+from tests.mcp.test_posting import Asked, Server, served, text
+
+pytestmark = pytest.mark.slow
+
+
+class Issuer(Server):
+    """An authorisation server; `says` replaces parts of its metadata."""
+
+    def __init__(self, **says: Any) -> None:
+        super().__init__(_never)
+        self.says = says
+        self.granted: list[dict[str, str]] = []
+        self.answers: dict[str, str] = {}
+
+    async def serve(self, asked: Asked) -> None:
+        path = urlsplit(asked.path).path
+        if path.startswith("/.well-known/"):
+            await asked.answer(200, json.dumps({**self.metadata(), **self.says}))
+        elif path == "/register":
+            await asked.answer(201, json.dumps({**json.loads(asked.body), "client_id": "registered"}))
+        elif path == "/token":
+            self.granted.append({k: v[0] for k, v in parse_qs(asked.body.decode()).items()})
+            self.granted[-1]["authorization"] = asked.headers.get("authorization", "")
+            token = {"access_token": "good", "token_type": "Bearer", "expires_in": 3600}
+            await asked.answer(200, json.dumps(token))
+        else:
+            await asked.answer(404, kind="")
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def metadata(self) -> dict[str, Any]:
+        return {
+            "issuer": self.base,
+            "authorization_endpoint": f"{self.base}/authorize",
+            "token_endpoint": f"{self.base}/token",
+            "registration_endpoint": f"{self.base}/register",
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "none", "private_key_jwt"],
+        }
+
+
+class Guarded(Server):
+    """An MCP server that wants a token of the issuers that it names."""
+
+    def __init__(self, *issuers: str, **says: Any) -> None:
+        super().__init__(_answers)
+        self.issuers = issuers
+        self.says = says
+
+    async def serve(self, asked: Asked) -> None:
+        if urlsplit(asked.path).path.startswith("/.well-known/oauth-protected-resource"):
+            row = {"resource": self.url, "authorization_servers": list(self.issuers), **self.says}
+            await asked.answer(200, json.dumps(row))
+        elif asked.headers.get("authorization") != "Bearer good":
+            where = f"http://127.0.0.1:{self.port}/.well-known/oauth-protected-resource/mcp"
+            await asked.answer(401, kind="", www_authenticate=f'Bearer resource_metadata="{where}"')
+        else:
+            await super().serve(asked)
+
+
+async def _never(asked: Asked) -> None:
+    raise AssertionError(asked.path)
+
+
+async def _answers(asked: Asked) -> None:
+    await asked.result(text("in"))
+
+
+@asynccontextmanager
+async def on(server: Server) -> AsyncIterator[Any]:
+    listening = await asyncio.start_server(server.visit, "127.0.0.1", 0)
+    server.port = listening.sockets[0].getsockname()[1]
+    server.url = f"http://127.0.0.1:{server.port}/mcp"
+    async with listening:
+        yield server
+
+
+async def tools_of(url: str, auth: Any) -> list[Any]:
+    config = ServerConfig(name="s", transport="streamable_http", url=url, protocol="2025-11-25")
+    server = MCPServer(config=config, auth=auth)
+    try:
+        async with asyncio.timeout(20):
+            return await server.tools()
+    finally:
+        await server.aclose()
+
+
+def own(issuer: str, **more: str) -> dict[str, str]:
+    return {"client_id": "me", "issuer": issuer, "client_secret": "hush", **more}
+
+
+@owes("K-79")
+async def test_a_client_logs_in_by_its_own_secret_and_keeps_the_token_for_itself(tmp_path: Path) -> None:
+    tokens = FileTokens(tmp_path / "tokens.json")
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        first = await tools_of(server.url, own_auth(server.url, tokens, own(issuer.base, scope="read")))
+        again = await tools_of(server.url, own_auth(server.url, tokens, own(issuer.base, scope="read")))
+
+    assert [t.name for t in first] == [t.name for t in again] == ["mcp_s_t", "mcp_s_u"]
+    (grant,) = issuer.granted
+    assert grant["grant_type"] == "client_credentials" and grant["scope"] == "read"
+    assert grant["resource"] == server.url
+    assert "hush" not in str(grant) and grant["authorization"].startswith("Basic ")
+    assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
+
+
+@owes("K-79")
+async def test_a_client_logs_in_by_a_signed_word_that_names_whom_it_is_for(tmp_path: Path) -> None:
+    import jwt
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        login = {"client_id": "me", "issuer": issuer.base, "private_key": pem, "algorithm": "ES256"}
+        await tools_of(server.url, own_auth(server.url, FileTokens(tmp_path / "t.json"), login))
+
+    said = jwt.decode(
+        issuer.granted[0]["client_assertion"], key.public_key(), algorithms=["ES256"], audience=issuer.base,
+        options={"verify_aud": False},
+    )  # fmt: skip
+    assert (said["iss"], said["sub"]) == ("me", "me")
+    assert str(said["aud"]).rstrip("/") == issuer.base
+
+
+@owes("K-79")
+async def test_a_server_that_names_another_issuer_gets_no_secret_sent_there(tmp_path: Path) -> None:
+    async with on(Issuer()) as honest, on(Issuer()) as evil, on(Guarded(evil.base)) as server:
+        auth = own_auth(server.url, FileTokens(tmp_path / "t.json"), own(honest.base))
+        with pytest.raises(Unavailable, match="'s'"):
+            await tools_of(server.url, auth)
+
+    assert evil.granted == [] and honest.granted == []
+
+
+async def test_metadata_that_speaks_for_another_issuer_is_not_believed(tmp_path: Path) -> None:
+    async with on(Issuer()) as honest, on(Issuer()) as evil:
+        evil.says = {"issuer": honest.base}
+        async with on(Guarded(evil.base)) as server:
+            with pytest.raises(Unavailable):
+                auth = own_auth(server.url, FileTokens(tmp_path / "t.json"), own(honest.base))
+                await tools_of(server.url, auth)
+
+    assert evil.granted == []
+
+
+@asynccontextmanager
+async def browser(issuer: Issuer, **answer: str) -> AsyncIterator[Any]:
+    """What the person's browser is sent back with: code and state, unless `answer` says otherwise."""
+    tasks: list[asyncio.Task[None]] = []
+    opened: list[str] = []
+
+    async def show(address: str) -> None:
+        opened.append(address)
+        query = {k: v[0] for k, v in parse_qs(urlsplit(address).query).items()}
+        back = {"code": "c", "state": query.get("state", ""), **answer}
+
+        async def follow() -> None:
+            async with httpx2.AsyncClient(trust_env=False) as http:
+                sent = {k: v for k, v in back.items() if v != "left out"}
+                await http.get(f"{query['redirect_uri']}?{urlencode(sent)}")
+
+        tasks.append(asyncio.create_task(follow()))
+
+    try:
+        yield show, opened
+    finally:
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ({"state": "of somebody else"}, {}),
+        ({"state": "left out"}, {}),
+        ({"iss": "http://127.0.0.1:1"}, {"authorization_response_iss_parameter_supported": True}),
+        ({"code": "left out", "error": "access_denied"}, {}),
+        ({}, {"code_challenge_methods_supported": ["plain"]}),
+    ],
+    ids=["state", "no-state", "mix-up", "denied", "no-pkce"],
+)
+@owes("K-79")
+async def test_an_answer_that_is_not_for_this_login_buys_no_token(
+    answer: dict[str, str], says: dict[str, Any], tmp_path: Path
+) -> None:
+    async with on(Issuer(**says)) as issuer, on(Guarded(issuer.base)) as server:
+        async with browser(issuer, **answer) as (show, _):
+            tokens = FileTokens(tmp_path / "t.json")
+            with pytest.raises(Unavailable):
+                async with interactive_auth(server.url, tokens, show=show, timeout_s=5) as auth:
+                    await tools_of(server.url, auth)
+
+    assert issuer.granted == []
+    assert await tokens.get_tokens() is None
+
+
+@owes("K-79")
+async def test_a_login_in_the_browser_is_for_this_server_and_proves_that_it_began_it(tmp_path: Path) -> None:
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        async with browser(issuer) as (show, opened):
+            tokens = FileTokens(tmp_path / "t.json")
+            async with interactive_auth(server.url, tokens, show=show, timeout_s=5) as auth:
+                found = await tools_of(server.url, auth)
+
+    asked = {k: v[0] for k, v in parse_qs(urlsplit(opened[0]).query).items()}
+    assert len(found) == 2
+    assert asked["code_challenge_method"] == "S256" and asked["resource"] == server.url
+    assert issuer.granted[0]["code_verifier"] and issuer.granted[0]["resource"] == server.url
+
+
+async def test_a_server_that_asks_for_a_token_for_another_gets_none(tmp_path: Path) -> None:
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        server.says = {"resource": "https://bank.example/mcp"}
+        async with browser(issuer) as (show, opened):
+            with pytest.raises(Unavailable):
+                tokens = FileTokens(tmp_path / "t.json")
+                async with interactive_auth(server.url, tokens, show=show, timeout_s=5) as auth:
+                    await tools_of(server.url, auth)
+
+    assert opened == [] and issuer.granted == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "refused"),
+    [("javascript:alert(1)", True), ("file:///bin/sh", True), ("http://127.0.0.1:1/`id`", False),
+     ("http://127.0.0.1:1/\u202e$(id)", False)],
+)  # fmt: skip
+async def test_a_login_address_is_opened_only_as_a_plain_web_address(
+    endpoint: str, refused: bool, tmp_path: Path
+) -> None:
+    async with on(Issuer(authorization_endpoint=endpoint)) as issuer, on(Guarded(issuer.base)) as server:
+        async with browser(issuer) as (show, opened):
+            with pytest.raises(Unavailable) if refused else contextlib.nullcontext():
+                tokens = FileTokens(tmp_path / "t.json")
+                async with interactive_auth(server.url, tokens, show=show, timeout_s=5) as auth:
+                    await tools_of(server.url, auth)
+
+    assert bool(opened) is not refused
+    assert all(urlsplit(o).scheme in ("http", "https") and o.isascii() and "`" not in o for o in opened)
+
+
+@owes("K-79")
+async def test_a_login_that_has_ended_says_how_to_log_in_again_and_asks_nobody(tmp_path: Path) -> None:
+    tokens = FileTokens(tmp_path / "t.json")
+    tokens.path.write_text(
+        json.dumps({"tokens": {"access_token": "old", "token_type": "Bearer"}, "expires_at": 1})
+    )
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        with pytest.raises(Unavailable) as caught:
+            await tools_of(server.url, silent_auth(server.url, tokens))
+
+    assert "pegboard mcp login s" in caught.value.hint
+    assert issuer.granted == []
+
+
+async def test_a_file_of_tokens_that_cannot_be_read_counts_as_none(tmp_path: Path) -> None:
+    tokens = FileTokens(tmp_path / "t.json")
+    for content in ("", "{", '{"tokens": 5, "client": 5, "endpoints": 5, "expires_at": "soon"}'):
+        tokens.path.write_text(content)
+        assert await tokens.get_tokens() is None and await tokens.get_client_info() is None
+        assert tokens.endpoints() is None and tokens.expires_at is None
+
+    assert tokens.forget() and not tokens.forget()
+    tokens.keep_endpoints(None)
+    assert not tokens.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("oauth", "why"),
+    [
+        ({"client_secret": "x"}, "needs client_id and issuer"),
+        ({"clientId": "a", "privateKey": "x"}, "needs client_id and issuer"),
+        ({"client_id": "a", "issuer": "https://i", "client_secret": "x", "private_key": "y"}, "give one"),
+        ({"client_idd": "a"}, "unknown key 'client_idd'"),
+        ("yes", "must be a table"),
+    ],
+)
+def test_settings_of_a_login_that_cannot_work_are_named(oauth: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        servers_of({"s": {"url": "https://h/mcp", "oauth": oauth}}, environment={})
+
+
+def test_an_issuer_is_never_spoken_to_in_the_clear(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="in the clear"):
+        own_auth("https://h/mcp", FileTokens(tmp_path / "t"), own("http://issuer.example"))
+
+
+async def test_settings_with_a_secret_need_no_person(tmp_path: Path) -> None:
+    from pegboard.app.servers import stored_auth
+    from pegboard.config.paths import Paths
+
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        row = {"url": server.url, "oauth": {"clientId": "me", "issuer": issuer.base, "clientSecret": "${S}"}}
+        (config,) = servers_of({"s": row}, environment={"S": "hush"})
+        paths = Paths.of({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
+        found = await tools_of(server.url, stored_auth(config, paths))
+
+    assert len(found) == 2
+
+
+async def test_a_plain_server_needs_no_login() -> None:
+    async with served(_answers) as server:
+        assert len(await tools_of(server.url, None)) == 2
