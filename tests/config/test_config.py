@@ -315,6 +315,7 @@ def test_models_are_opened_listed_and_fetched_by_name(paths: Paths, tmp_path: Pa
 def test_hosts_let_commands_and_nothing_else_reach_them_behind_the_files_own_rules(paths: Paths) -> None:
     mine(paths, 'hosts = ["*.example.com"]\nrules = ["deny connect:bad.example.com"]\n')
     policy = Policy(rules=load_config(paths, None).rules)
+    assert [r.source for r in policy.rules] == ["user pegboard.toml rules[0]", "user pegboard.toml hosts[0]"]
 
     def answer(host: str, tool: str = "exec") -> str:
         return policy((Effect("connect", host),), Situation(values={"tool": tool})).verdict

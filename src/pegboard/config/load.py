@@ -312,7 +312,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 raise ConfigError(f"{path}: unknown key {key!r}{meant}")
     if hosts:
         # Behind the file's own rules, wherever the key stands in it.
-        may_reach = _rules([f"allow connect:{host} tool=exec" for host in hosts], path, source)
+        may_reach = _rules([f"allow connect:{host} tool=exec" for host in hosts], path, source, key="hosts")
         changes["rules"] = changes.get("rules", config.rules) + may_reach
     return replace(config, **changes)
 
@@ -370,17 +370,17 @@ class _Unfilled(dict[str, str]):
         return "${" + key + "}"
 
 
-def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
+def _rules(value: Any, path: Path, source: str, *, key: str = "rules") -> tuple[Rule, ...]:
     out: list[Rule] = []
-    for index, one in enumerate(_of(list, value, path, "rules")):
-        where = f"{source} {path.name} rules[{index}]"
+    for index, one in enumerate(_of(list, value, path, key)):
+        where = f"{source} {path.name} {key}[{index}]"
         try:
             if isinstance(one, str):
                 out.append(Rule.parse(one, source=where))
             else:
                 out.append(Rule.from_mapping(_of(dict, one, path, f"rules[{index}]"), source=where))
         except ConfigError as error:
-            raise ConfigError(f"{_at(path, _written(one))}: rules[{index}]: {error}") from None
+            raise ConfigError(f"{_at(path, _written(one))}: {key}[{index}]: {error}") from None
     return tuple(out)
 
 
