@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.budgets import UNLIMITED, Left
@@ -20,10 +20,6 @@ from pegboard.core.policy import ALLOWED, Decision
 from pegboard.core.rules import Situation
 from pegboard.core.tool import Tool
 from pegboard.core.values import record
-
-if TYPE_CHECKING:
-    pass
-
 
 _PROCESS: Final = os.urandom(6).hex()
 _COUNT: Final = itertools.count(1)
