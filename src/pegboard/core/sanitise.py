@@ -75,14 +75,15 @@ def visible(name: str) -> str:
     """
     if "\n" not in name and "\t" not in name and clean(name) == name:
         return name
-    return "".join(_escaped(char) if _hidden(char) else char for char in name)
+    return "".join(escaped(char) if _hidden(char) else char for char in name)
 
 
 def _hidden(char: str) -> bool:
     return char in "\n\t" or unicodedata.category(char) in _UNSEEN or clean(char) != char
 
 
-def _escaped(char: str) -> str:
+def escaped(char: str) -> str:
+    """One character as `visible` writes it."""
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 

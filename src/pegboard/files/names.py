@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.sanitise import escaped, visible
 
 MAX_NAME_BYTES: Final = 255
 MAX_PATH_BYTES: Final = 4095
@@ -84,10 +85,8 @@ def check_new_name(name: str, path: str) -> None:
 
 def shown(path: str) -> str:
     """A path as it may stand in a message: control characters and surrogates escaped, cut to 200."""
-    text = path if len(path) <= 200 else path[:200] + "…"
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    text = visible(path if len(path) <= 200 else path[:200] + "…")
+    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
 def folded(name: str) -> str:
