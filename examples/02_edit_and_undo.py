@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from pegboard import Executor, builtin
-from pegboard.files.undo import Last
+from pegboard.files.selection import Last
 from pegboard.ports.files import Files
 
 
