@@ -563,6 +563,7 @@ async def test_anthropic_thinking_goes_back_with_its_signature_and_usage_counts_
     assert asked_first["tools"] == asked_second["tools"]
 
 
+@owes("K-08")
 async def test_anthropic_cache_markers_stand_at_the_end_of_the_prefix_and_of_the_last_two_user_messages() -> (
     None
 ):
