@@ -281,3 +281,33 @@ def test_logging_out_forgets_the_tokens_and_programs_need_none(place: Path) -> N
 
     assert "there are no tokens" in run(place, "mcp", "login", "web", "--logout", B="b").stdout
     assert "needs no login" in run(place, "mcp", "login", "prog", B="b").stderr
+
+
+PING = '{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n'
+
+
+@pytest.mark.slow
+def test_calls_in_a_file_are_answered_in_a_file(place: Path) -> None:
+    (place / "calls.jsonl").write_text(PING)
+    words = [sys.executable, "-m", "pegboard.cli.main", "mcp", "serve", "--workspace", str(place)]
+    with open(place / "calls.jsonl") as calls, open(place / "answers.jsonl", "w") as answers:
+        done = subprocess.run(
+            words, stdin=calls, stdout=answers, stderr=subprocess.PIPE, env=environment(place), timeout=60,
+            check=False,
+        )  # fmt: skip
+
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    (answer,) = (place / "answers.jsonl").read_text().splitlines()
+    assert json.loads(answer) == {"jsonrpc": "2.0", "id": 7, "result": {}}
+    nothing = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=environment(place), timeout=60, check=False,
+    )  # fmt: skip
+    assert (nothing.returncode, b"Traceback" in nothing.stderr) == (0, False), nothing.stderr
+
+
+def test_what_cannot_be_served_is_told_before_anything_is_offered(place: Path) -> None:
+    for words, said in ((["--http", "bogus"], "HOST:PORT"), (["--tools", "nope"], "fits no tool")):
+        done = run(place, "mcp", "serve", *words, "--workspace", str(place))
+        assert done.returncode == 2
+        assert said in done.stderr and "offers" not in done.stderr

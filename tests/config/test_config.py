@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from pegboard.config.load import load_config, read_file, read_rules
+import pegboard
+from pegboard.config.load import Config, load_config, read_file, read_rules
 from pegboard.config.models import available_models, fetch_weights, open_model
 from pegboard.config.paths import Paths, refused_workspace
 from pegboard.config.trust import Trust
+from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, ModelError
 from pegboard.core.limits import Limits
+from pegboard.core.policy import Policy
+from pegboard.core.rules import Situation
 from tests.ledger import owes
 
 
@@ -87,10 +93,14 @@ def test_every_format_says_the_same(paths: Paths, name: str, text: str) -> None:
         "be brief",
         ("grep",),
     )
-    assert [str(r) for r in config.rules] == ["deny write:x", "ask read:y tool=t"]
+    assert [str(r) for r in config.rules] == [
+        "deny write:x",
+        "ask read:y tool=t",
+        "allow connect:example.com tool=exec",
+    ]
     assert (config.allowed_dirs, config.read_only_dirs, config.sandbox) == (("/a",), ("/b",), "none")
     assert config.require_sandbox
-    assert (config.hosts, config.path_prepend, config.exec_timeout_s) == (("example.com",), ("/bin",), 5.0)
+    assert (config.path_prepend, config.exec_timeout_s) == (("/bin",), 5.0)
     assert config.limits == Limits(turns=3, tokens=100, money=0.5, wall_s=9)
     assert config.files == (file,)
 
@@ -300,3 +310,31 @@ def test_models_are_opened_listed_and_fetched_by_name(paths: Paths, tmp_path: Pa
     assert {"name", "status"} <= set(available_models(paths, {})[0])
     with pytest.raises((ModelError, ConfigError)):
         fetch_weights("no-such-model", paths)
+
+
+def test_hosts_let_commands_and_nothing_else_reach_them_behind_the_files_own_rules(paths: Paths) -> None:
+    mine(paths, 'hosts = ["*.example.com"]\nrules = ["deny connect:bad.example.com"]\n')
+    policy = Policy(rules=load_config(paths, None).rules)
+    assert [r.source for r in policy.rules] == ["user pegboard.toml rules[0]", "user pegboard.toml hosts[0]"]
+
+    def answer(host: str, tool: str = "exec") -> str:
+        return policy((Effect("connect", host),), Situation(values={"tool": tool})).verdict
+
+    assert [answer(f"{name}.example.com") for name in ("good", "bad")] == ["allow", "deny"]
+    assert answer("example.org") == answer("good.example.com", tool="other") == "ask"
+
+
+def test_every_setting_is_used_somewhere() -> None:
+    used: set[str] = set()
+    for file in Path(pegboard.__file__).parent.rglob("*.py"):
+        if file.parent.name != "config":
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Attribute(attr=attr, value=ast.Name(id="config" | "settings")):
+                        used.add(attr)
+                    case ast.Attribute(attr=attr, value=ast.Attribute(attr="config")):
+                        used.add(attr)
+                    case _:
+                        pass
+
+    assert [field.name for field in fields(Config) if field.name not in used] == []

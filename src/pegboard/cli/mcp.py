@@ -73,11 +73,18 @@ def serve(how: Serving, *, options: Options) -> int:
 
     if how.clients and not how.http:
         raise ConfigError("--client is for --http: standard input and output has one client only")
+    if how.http:
+        _address(how.http)
     sink = -1 if how.http else claim_stdout()
     with options.open() as app:
         kit = served(app.toolkit, how.patterns)
         if not kit:
             raise ConfigError("there is no tool to serve; name some with --tools PATTERN")
+        for pattern in how.patterns:
+            if not any(fnmatchcase(name, pattern) for name in app.toolkit.names):
+                raise ConfigError(
+                    f"--tools {pattern!r} fits no tool; there are: {', '.join(app.toolkit.names)}"
+                )
         for tool in kit:
             _note(f"offers {tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
         for line in app.config.ignored:

@@ -48,7 +48,6 @@ class Config:
         sandbox: backend to use: auto, bubblewrap, docker, podman, none.
         require_sandbox: refuse to run a command where the sandbox does not work.
         confinement: the whole of `[sandbox]`: backend, image, limits of a command.
-        hosts: hosts that commands may reach.
         network: private places that are open to the network guard (`[network]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
@@ -73,7 +72,6 @@ class Config:
     sandbox: str = "auto"
     require_sandbox: bool = False
     confinement: SandboxSettings = field(default_factory=SandboxSettings)
-    hosts: tuple[str, ...] = ()
     network: NetworkSettings = field(default_factory=NetworkSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
@@ -255,6 +253,7 @@ def _fill(value: Any, path: Path, key: str, environment: Mapping[str, str]) -> A
 def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) -> Config:
     """The config with a file's keys on top."""
     changes: dict[str, Any] = {"files": (*config.files, path)}
+    hosts: tuple[str, ...] = ()
     for key, value in table.items():
         match key:
             case "mode":
@@ -288,7 +287,9 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 # Another system's section of that name, as its own file has it (ledger M-59..M-68, D-40, C-39).
                 section = without_servers(cast("dict[str, Any]", value))
                 changes.update(_documents(config, changes, {"moltbot": section} if section else {}, path))
-            case "tools" | "allowed_dirs" | "read_only_dirs" | "hosts" | "path_prepend" | "fallback_models":
+            case "hosts":
+                hosts = tuple(_of(str, v, path, "hosts[]") for v in _of(list, value, path, key))
+            case "tools" | "allowed_dirs" | "read_only_dirs" | "path_prepend" | "fallback_models":
                 changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(_of(dict, value, path, key), path)
@@ -309,6 +310,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 near = difflib.get_close_matches(key, _KEYS, n=1)
                 meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(_KEYS)}"
                 raise ConfigError(f"{path}: unknown key {key!r}{meant}")
+    if hosts:
+        # Behind the file's own rules, wherever the key stands in it.
+        may_reach = _rules([f"allow connect:{host} tool=exec" for host in hosts], path, source, key="hosts")
+        changes["rules"] = changes.get("rules", config.rules) + may_reach
     return replace(config, **changes)
 
 
@@ -365,17 +370,17 @@ class _Unfilled(dict[str, str]):
         return "${" + key + "}"
 
 
-def _rules(value: Any, path: Path, source: str) -> tuple[Rule, ...]:
+def _rules(value: Any, path: Path, source: str, *, key: str = "rules") -> tuple[Rule, ...]:
     out: list[Rule] = []
-    for index, one in enumerate(_of(list, value, path, "rules")):
-        where = f"{source} {path.name} rules[{index}]"
+    for index, one in enumerate(_of(list, value, path, key)):
+        where = f"{source} {path.name} {key}[{index}]"
         try:
             if isinstance(one, str):
                 out.append(Rule.parse(one, source=where))
             else:
                 out.append(Rule.from_mapping(_of(dict, one, path, f"rules[{index}]"), source=where))
         except ConfigError as error:
-            raise ConfigError(f"{_at(path, _written(one))}: rules[{index}]: {error}") from None
+            raise ConfigError(f"{_at(path, _written(one))}: {key}[{index}]: {error}") from None
     return tuple(out)
 
 

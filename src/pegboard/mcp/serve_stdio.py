@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import stat
 import sys
+import threading
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -30,9 +32,12 @@ async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> No
     """Serve until the client closes its end, then end what still runs.
 
     Args:
-        source, sink: descriptors of the pipes; both are closed at the end.
+        source, sink: descriptors, of pipes as hosts give them, or of files (`< calls.jsonl > answers.jsonl`,
+            `/dev/null`); both are closed at the end.
     """
     loop = asyncio.get_running_loop()
+    source, _ = _piped(source, reads=True)
+    sink, written = _piped(sink, reads=False)
     reader = asyncio.StreamReader(limit=_CHUNK)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
     transport, protocol = await loop.connect_write_pipe(
@@ -65,6 +70,26 @@ async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> No
         with suppress(ConnectionError, OSError, TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await writer.wait_closed()
+        if written is not None:
+            await asyncio.to_thread(written.join, _LEAVE_S)
+
+
+def _piped(descriptor: int, *, reads: bool) -> tuple[int, threading.Thread | None]:
+    """A descriptor that an event loop can wait for: a file's bytes go through a pipe and a thread."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor):
+        return descriptor, None
+    out, into = os.pipe()
+    ends = (descriptor, into) if reads else (out, descriptor)
+    thread = threading.Thread(target=_copy, args=ends, name="pegboard-stdio", daemon=True)
+    thread.start()
+    return (out if reads else into), thread
+
+
+def _copy(source: int, sink: int) -> None:
+    with suppress(OSError), os.fdopen(source, "rb", 0) as read, os.fdopen(sink, "wb", 0) as write:
+        while chunk := read.read(_CHUNK):
+            write.write(chunk)
 
 
 class _Line:
