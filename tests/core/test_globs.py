@@ -54,6 +54,14 @@ def test_path_globs_known_from_gitignore(pattern: str, path: str, covered: bool)
     assert path_glob(pattern)(path) is covered
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits"),
+    [("*x*y*", "zxzyz", True), ("*x*y*", "zyzxz", False), ("a*b*a", "aba", True), ("a*a", "a", False)],
+)
+def test_what_stands_between_stars_comes_in_order(pattern: str, text: str, fits: bool) -> None:
+    assert glob(pattern)(text) is fits
+
+
 def test_no_pattern_and_no_text_take_more_than_a_moment() -> None:
     # Written as regular expressions, each of these takes years.
     started = time.process_time()

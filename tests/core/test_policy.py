@@ -140,6 +140,7 @@ def test_a_call_without_effects_is_decided_by_rules_that_name_no_kind_and_by_its
     assert Policy.of(["deny read:*"])((), HERE).verdict == "allow"
 
 
+@owes("G-07")
 def test_without_a_sandbox_every_command_asks_except_in_full() -> None:
     assert verdict(Policy.of(sandboxed=False), LS) == "ask"
     assert verdict(Policy.of(sandboxed=False, mode="full"), LS) == "allow"

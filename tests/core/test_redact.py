@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.core import secretforms
-from pegboard.core.redact import TAIL_CHARS, Redactor, mark
+from pegboard.core.redact import TAIL_CHARS, Redactor, holds_mark, mark
 from tests.ledger import SHARED, owes
 
 KNOWN = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
@@ -269,3 +269,14 @@ def test_looking_only_where_a_token_can_begin_misses_none(parts: list[str]) -> N
     pattern = re.compile(r"(?<![A-Za-z0-9])" + secretforms._TOKEN.pattern)
 
     assert [m.span() for m in secretforms.tokens(text)] == [m.span() for m in pattern.finditer(text)]
+
+
+def test_a_mark_is_found_at_any_depth_and_in_json_text() -> None:
+    mark = "[redacted:0123abcd]"
+
+    assert (
+        holds_mark({"a": [{"b": f"x {mark}"}]})
+        and holds_mark({mark: 1})
+        and holds_mark(json.dumps({"a": mark}))
+    )
+    assert not holds_mark({"a": ["[redacted]", 1, None]}) and not holds_mark(None)

@@ -439,3 +439,15 @@ def test_a_rule_for_sudo_and_one_for_what_it_runs_both_see_the_command(workspace
 
     for rule in denied:
         assert any(rule.covers(effect, Situation()) for effect in effects)
+
+
+@owes("N-53", "X-22")
+@pytest.mark.parametrize(
+    "command",
+    ["mke2fs /dev/sda1", "wipefs -a disk.img", "zpool destroy tank", "mkswap swapfile", "sgdisk -Z disk.img", "shutdown now",
+     "useradd x"],
+)  # fmt: skip
+def test_what_formats_stops_or_takes_over_the_machine_is_denied_and_not_only_asked(
+    command: str, tmp_path: Path
+) -> None:
+    assert judge(command, tmp_path).decision == "deny"
