@@ -71,7 +71,13 @@ def arguments_for(schema: dict[str, Any]) -> dict[str, Any]:
 
 async def talk(url: str, auth: Any) -> None:
     config = ServerConfig(
-        name="suite", transport="streamable_http", url=url, protocol=VERSION or "auto", timeout_s=20
+        # Dozens of these run at once, so that each has a small share of the machine.
+        name="suite",
+        transport="streamable_http",
+        url=url,
+        protocol=VERSION or "auto",
+        timeout_s=60,
+        start_s=110,
     )
     server = MCPServer(config=config, auth=auth)
     try:
@@ -129,7 +135,7 @@ async def main() -> None:
             url,
             tokens,
             show=browse,
-            timeout_s=15,
+            timeout_s=100,
             metadata_url="https://conformance-test.local/client-metadata.json",
         ) as auth:
             await talk(url, auth)

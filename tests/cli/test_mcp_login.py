@@ -67,6 +67,23 @@ def test_a_login_keeps_tokens_for_this_user_and_later_commands_use_them(guarded:
 
 @owes("K-79")
 @pytest.mark.slow
+def test_a_person_may_take_longer_for_a_login_than_a_server_has_for_its_start(
+    guarded: str, place: Path
+) -> None:
+    (place / "slow.py").write_text(f"import time; time.sleep(6)\n{BROWSER}")
+    settings = place / ".config/pegboard/mcp.json"
+    known = json.loads(settings.read_text())
+    known["mcpServers"]["web"]["start_s"] = 2
+    settings.write_text(json.dumps(known))
+
+    login = run(place, "mcp", "login", "web", BROWSER=f"{sys.executable} {place / 'slow.py'} %s")
+
+    assert login.returncode == 0, login.stdout + login.stderr
+    assert login.stdout.count("open this address") == 1
+
+
+@owes("K-79")
+@pytest.mark.slow
 def test_a_token_that_is_no_longer_taken_is_renewed_without_a_browser(guarded: str, place: Path) -> None:
     run(place, "mcp", "login", "web", BROWSER=f"{sys.executable} {place / 'browser.py'} %s")
     (kept,) = (place / ".local/state/pegboard/mcp").glob("tokens-*.json")

@@ -85,6 +85,7 @@ async def test_way_3_defaults_and_types_become_the_schema() -> None:
     )
 
 
+@owes("C-01")
 def test_a_lambda_without_a_name_says_what_to_do() -> None:
     with raises(BuildError, match="name='…'"):
         create_tool(lambda x: x)

@@ -8,7 +8,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -338,7 +338,7 @@ def login(name: str, *, logout: bool, options: Options) -> int:
 async def _login(config: ServerConfig, tokens: Any) -> None:
     import webbrowser
 
-    from pegboard.mcp.auth import interactive_auth
+    from pegboard.mcp.auth import LOGIN_S, interactive_auth
 
     async def show(address: str) -> None:
         say(f"open this address to log in:\n  {address}")
@@ -350,7 +350,8 @@ async def _login(config: ServerConfig, tokens: Any) -> None:
         config.url, tokens, show=show, scope=oauth.get("scope"),
         client_id=oauth.get("client_id"),
     ) as auth:  # fmt: skip
-        server = MCPServer(config=config, auth=auth)
+        # The person's time, not the server's: it is only connected once they are logged in.
+        server = MCPServer(config=replace(config, start_s=max(config.start_s, LOGIN_S + 30)), auth=auth)
         try:
             await server.tools()
         finally:

@@ -144,7 +144,8 @@ class Connection:
             async with self._new_session(dispatcher) as session:
                 self._session = session
                 # The stateless era has no such stream, and old servers fall silent at what they do not know.
-                await session.negotiate(HANDSHAKE[-1] if transport == "sse" else self.config.protocol)
+                protocol = HANDSHAKE[-1] if transport == "sse" else self.config.protocol
+                await session.negotiate(protocol, patient=self._server.auth is not None)
                 self.alive = True
                 if not ready.done():
                     ready.set_result(None)

@@ -29,11 +29,15 @@ class Session(ClientSession):
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
         """Nothing: we check results ourselves, with our own validator and words."""
 
-    async def negotiate(self, protocol: str = "auto") -> None:
+    async def negotiate(self, protocol: str = "auto", *, patient: bool = False) -> None:
         """Agree on a protocol revision.
 
         `auto` probes for the stateless era and falls back to the handshake (2025-11-25 and older); a
         handshake revision skips the probe, and a stateless one is insisted on, however slow the server is.
+
+        Args:
+            protocol: see ServerConfig.
+            patient: a person may have to log in before the probe is answered.
 
         Raises:
             Unavailable: the server speaks no revision that we know.
@@ -43,7 +47,9 @@ class Session(ClientSession):
             if protocol in MODERN_PROTOCOL_VERSIONS:
                 if not await self._probed(None):
                     raise Unavailable(f"the server does not speak {protocol}")
-            elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed():
+            elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed(
+                None if patient else _PROBE_S
+            ):
                 await self.initialize()
         except RuntimeError as error:
             raise Unavailable(f"no common protocol revision: {error}") from None
