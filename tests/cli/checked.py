@@ -44,4 +44,14 @@ if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         server.run("stdio")
     else:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+        import socket
+
+        import uvicorn
+
+        # Bound before it is told: a port that was only looked up may be somebody else's a moment later.
+        bound = socket.socket()
+        bound.bind(("127.0.0.1", 0))
+        bound.listen(64)
+        print(bound.getsockname()[1], flush=True)
+        app = server.streamable_http_app()
+        uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[bound])

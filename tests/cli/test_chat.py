@@ -132,7 +132,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.wait("I changed it.")
     assert (work / "a.txt").read_text() == "new line\n"
     terminal.type("/undo", "Enter")
-    terminal.wait("undone: 1 file changes")
+    terminal.wait("undone: 1 file change")
     assert (work / "a.txt").read_text() == "old line\n"
     terminal.type("/mode read-only", "Enter")
     terminal.wait("mode read-only")

@@ -85,7 +85,7 @@ def test_every_command_does_what_its_help_says(talk: Talk, work: Path) -> None:
 
     for line in (
         "shorten what the model is sent", "there is nothing to shorten", "write_file", "mode ask", "mode full",
-        "unknown mode 'odd'", "undone: 1 file changes", "done", "2 model turns, 7 tokens in, 2 out",
+        "unknown mode 'odd'", "undone: 1 file change", "done", "2 model turns, 7 tokens in, 2 out",
         "scripted:", "tokens, now", "there is no /nope",
     ):  # fmt: skip
         assert line in shown, line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from pegboard.runtime.checks import CHECKS
 from pegboard.runtime.checks.samples import UNICODE
 from tests.cli.test_mcp import environment, place, run
 from tests.ledger import owes
-from tests.waiting import listens, until
 
 __all__ = ["place"]
 
@@ -31,19 +29,20 @@ def server(request: Any, place: Path) -> Iterator[Path]:
         run(place, "mcp", "add", "it", "--", sys.executable, SERVER, "stdio", "0", str(log))
         yield log
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, SERVER, "streamable-http", str(port), str(log)], env=environment(place)
+        [sys.executable, SERVER, "streamable-http", "0", str(log)],
+        env=environment(place),
+        stdout=subprocess.PIPE,
     )
     try:
-        until(lambda: listens(port), "the server listens")
+        # It says its port when it is bound: connections wait in its queue from then on.
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
         run(place, "mcp", "add", "it", "--url", f"http://127.0.0.1:{port}/mcp")
         yield log
     finally:
         process.kill()
-        process.wait(10)
+        process.communicate(timeout=10)
 
 
 def checked(place: Path, *words: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:

@@ -106,6 +106,15 @@ def test_validation_gives_none_or_the_problem(params: dict[str, Any], problem: s
     assert WebSearchTool().validate_params(params) == problem
 
 
+@owes("A-16", "U-12")
+async def test_a_declared_default_is_filled_in_before_the_tool_runs() -> None:
+    class Strict(WebSearchTool):
+        async def execute(self, query: str, max_results: int) -> ToolResult:  # type: ignore[override]
+            return ToolResult(success=True, data=(query, max_results))
+
+    assert (await Strict()(query="x")).data == ("x", 10)
+
+
 @owes("A-15", "A-16", "A-17", "U-12")
 async def test_calling_a_tool_validates_and_executes() -> None:
     tool = WebSearchTool()

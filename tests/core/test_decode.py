@@ -519,3 +519,60 @@ def test_a_union_within_unions_is_coerced_in_bounded_time() -> None:
         value = {"a": value}
 
     assert len(Signature.foreign(schema).errors({"x": value, "y": "no"})) > 0
+
+
+def counted(a: int, b: str = "") -> None: ...
+
+
+def wrapping(args: dict[str, int], a: int = 0) -> None: ...
+
+
+def open_ended(a: int = 0, **others: Any) -> None: ...
+
+
+@owes("K-05")
+@pytest.mark.parametrize(
+    "word", ["arguments", "args", "parameters", "params", "input", "kwargs", "tool_input"]
+)
+def test_an_object_around_the_arguments_is_taken_off(word: str) -> None:
+    for sent in ({word: {"a": 1}}, f'{{"{word}": {{"a": "1"}}}}'):
+        decoded = Signature.of(counted).decode(sent)
+
+        assert decoded.arguments == {"a": 1, "b": ""}
+        assert f"The arguments stood inside '{word}' and were taken out." in decoded.repairs
+
+    foreign = Signature.foreign({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+                                 "additionalProperties": False})  # fmt: skip
+    assert foreign.decode({word: {"a": 1}}).arguments == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"arguments": {"a": 1}, "b": "x"},  # beside others it is a name like any other
+        {"arguments": [1]},
+        {"data": {"a": 1}},
+    ],
+)
+def test_nothing_else_is_taken_for_a_wrapper(given: Any) -> None:
+    with pytest.raises(InvalidArguments, match="unknown argument"):
+        Signature.of(counted).decode(given)
+
+
+def test_a_parameter_or_free_name_that_is_called_like_a_wrapper_is_itself() -> None:
+    assert Signature.of(wrapping).decode({"args": {"a": 1}}).arguments == {"args": {"a": 1}, "a": 0}
+    assert Signature.of(open_ended).decode({"args": {"a": 1}}).arguments == {"args": {"a": 1}, "a": 0}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "b": "x",,}', """{'a': 1, 'b': 'it''s'}""", '{"a": 1, "b": "x" + "y"}', '{"a"： 1}']
+)
+def test_a_text_that_closes_all_that_it_opens_is_wrong_and_not_cut_off(text: str) -> None:
+    with pytest.raises(InvalidArguments, match="not valid JSON"):
+        Signature.of(counted).decode(text)
+
+
+def test_a_repair_without_a_name_of_its_own_does_not_speak_of_commas() -> None:
+    assert Signature.of(counted).decode(r'{"a": 1, "b": "\d+"}').repairs == (
+        "Slips in its JSON were put right.",
+    )

@@ -1,8 +1,11 @@
-"""A run that is killed and taken up again, as a program of its own: `killed.py FOLDER COUNT SEED`.
+"""A run that is killed and taken up again, as a program of its own: `killed.py FOLDER COUNT SEED KIND`.
 
 For each of COUNT kill points: a child process runs a scripted agent over the SQLite stream and is
-killed with SIGKILL after a random time; further children take the run up, killed again at random,
-until one ends it. Prints one JSON line for each: what the world and the stream say.
+killed with SIGKILL; further children take the run up, killed again, until one ends it. Prints one JSON
+line for each: what the world and the stream say.
+
+Kinds: `anywhere` is killed after a random time; `compaction` and `approval` kill themselves at, or some
+microseconds behind, a moment when the conversation is shortened or somebody is asked and answers.
 """
 
 from __future__ import annotations
@@ -13,21 +16,29 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from pegboard import Agent, Toolkit, tool
+from pegboard import Agent, Limits, Toolkit, tool
+from pegboard.core.approval import Approved, Waiting
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
+from pegboard.core.events import Event, RunFinished
 from pegboard.core.transcript import AssistantMessage
 from pegboard.ports.model import Replied
 from pegboard.store.logs import SessionLog, decode
 from pegboard.store.sqlite import SqliteStore
 
-TURNS = 6
+TURNS = {"anywhere": 6, "compaction": 24, "approval": 6}
+MOMENTS = {
+    "compaction": ("context.compacted", "model.replied", "call.finished"),
+    "approval": ("permission.request", "call.started", "call.finished", "run.finished"),
+}
+"""Types of events at which a child ends itself."""
 SESSION = "killed"
 KEY = b"k" * 32
 
@@ -38,24 +49,30 @@ class Counting:
     name = "counting"
     destination = "nowhere"
 
+    def __init__(self, last: int) -> None:
+        self._last = last
+
     def converse(self, **_: Any) -> CountingTalk:
-        return CountingTalk()
+        return CountingTalk(self._last)
 
     async def aclose(self) -> None:
         """Nothing."""
 
 
 class CountingTalk:
-    def __init__(self) -> None:
+    def __init__(self, last: int) -> None:
         self.turns = 0
+        self._last = last
 
     def append(self, message: Any) -> None:
-        self.turns += isinstance(message, AssistantMessage)
+        # By the ids of its calls: how many turns there were cannot be seen in a shortened conversation.
+        if isinstance(message, AssistantMessage) and message.calls:
+            self.turns = int((message.calls[0].id or "")[1:]) + 1
 
     async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[Any]:
         n = self.turns
         await asyncio.sleep(0)
-        if n >= TURNS:
+        if n >= self._last:
             yield Replied(AssistantMessage(content=(Text("all done"),)))
             return
         calls = [ToolCall(f"w{n}", "note", {"text": f"w{n}"}), ToolCall(f"r{n}", "look", {})]
@@ -64,7 +81,40 @@ class CountingTalk:
         yield Replied(AssistantMessage(content=tuple(calls), stop="tools"))
 
 
-def kit(world: Path) -> Toolkit:
+class Ann:
+    """Somebody who takes a moment to say yes; what would be sent is put aside for later."""
+
+    async def decide(self, request: Any) -> Any:
+        await asyncio.sleep(0.0005)
+        if request.tool == "send":
+            return Waiting("approval", request.id)
+        return Approved(by="ann")
+
+
+class Trap(SessionLog):
+    """A log that ends its process at some moment.
+
+    Args:
+        moment: type of event, which of them, and seconds behind it; None = never.
+    """
+
+    moment: tuple[str, int, float] | None = None
+
+    def record(self, event: Event) -> None:
+        super().record(event)
+        if self.moment is None or event.type != self.moment[0]:
+            return
+        kind, left, behind = self.moment
+        self.moment = (kind, left - 1, behind) if left else None
+        if left:
+            return
+        if behind:
+            threading.Timer(behind, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kit(world: Path, filler: str = "") -> Toolkit:
     def put(line: str) -> None:
         with open(world, "a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -75,7 +125,7 @@ def kit(world: Path) -> Toolkit:
         """Write a line."""
         put(text)
         await asyncio.sleep(0.001)
-        return f"noted {text}"
+        return f"noted {text} {filler}"
 
     @tool(effects=[Effect("send", "test:1")])
     async def send(text: str) -> str:
@@ -92,26 +142,34 @@ def kit(world: Path) -> Toolkit:
     return Toolkit([note, send, look])
 
 
-async def work(folder: Path, run: str | None) -> None:
+async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int, float] | None) -> None:
     store = SqliteStore(folder / "history.sqlite")
-    log = SessionLog(store, SESSION, key=KEY, heads=folder / "head.json", run=run or "")
-    agent = Agent(tools=kit(folder / "world.txt"), model=Counting(), mode="full")
+    log = Trap(store, SESSION, key=KEY, heads=folder / "head.json", run=run or "")
+    log.moment = moment
+    limits = Limits(turns=99, context_tokens=1500 if kind == "compaction" else None)
+    agent = Agent(
+        tools=kit(folder / "world.txt", "and so on " * (60 if kind == "compaction" else 0)),
+        model=Counting(TURNS[kind]), mode="ask" if kind == "approval" else "full", limits=limits, approver=Ann(),
+    )  # fmt: skip
     if run is None:
         await agent.run("go", session=SESSION, recorder=log)
     else:
-        async for _ in agent.resume(run, decode(store.read(SESSION)), recorder=log):
+        events = decode(store.read(SESSION))
+        last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
+        answers = {str(p["pending"]): Approved(by="bob") for p in (last.pending if last else ())}
+        async for _ in agent.resume(run, events, recorder=log, answers=answers, approver=Ann()):
             pass
     await log.flush()
     log.close()
     store.close()
 
 
-def child(folder: Path, run: str | None) -> int:
+def child(folder: Path, run: str | None, kind: str, moment: tuple[str, int, float] | None) -> int:
     """Fork a worker; its process id."""
     pid = os.fork()
     if pid == 0:
         try:
-            asyncio.run(work(folder, run))
+            asyncio.run(work(folder, run, kind, moment))
             os._exit(0)
         except BaseException as error:  # noqa: BLE001  (the child tells whatever it was)
             print(json.dumps({"crash": repr(error)}), flush=True)
@@ -119,16 +177,21 @@ def child(folder: Path, run: str | None) -> int:
     return pid
 
 
-def once(folder: Path, chance: random.Random) -> dict[str, Any]:
+def once(folder: Path, chance: random.Random, kind: str) -> dict[str, Any]:
     folder.mkdir()
-    delays: list[float] = []
+    points: list[Any] = []
     run: str | None = None
     kills = 0
-    for attempt in range(8):
-        pid = child(folder, run)
-        if attempt < 3:
-            delays.append(chance.uniform(0.0, 0.06))
-            time.sleep(delays[-1])
+    for attempt in range(20):
+        moment: tuple[str, int, float] | None = None
+        if kind != "anywhere" and attempt < 4:
+            behind = chance.choice((0.0, chance.uniform(0.0, 0.002)))
+            moment = (chance.choice(MOMENTS[kind]), chance.randrange(4), behind)
+            points.append(moment)
+        pid = child(folder, run, kind, moment)
+        if kind == "anywhere" and attempt < 3:
+            points.append(chance.uniform(0.0, 0.06))
+            time.sleep(points[-1])
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         kills += os.WIFSIGNALED(status)
@@ -138,15 +201,15 @@ def once(folder: Path, chance: random.Random) -> dict[str, Any]:
         run = rows[0].id if rows else None
         if rows and rows[0].status == "done":
             break
-    return {"folder": str(folder), "kills": kills, "delays": delays, "run": run, "rows": len(rows),
-            "status": rows[0].status if rows else "none"}  # fmt: skip
+    return {"folder": str(folder), "kills": kills, "points": points, "run": run, "rows": len(rows),
+            "status": rows[0].status if rows else "none", "kind": kind}  # fmt: skip
 
 
 def main() -> None:
-    folder, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder, count, seed, kind = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     chance = random.Random(seed)
     for number in range(count):
-        print(json.dumps(once(folder / str(number), chance)), flush=True)
+        print(json.dumps(once(folder / str(number), chance, kind)), flush=True)
 
 
 if __name__ == "__main__":

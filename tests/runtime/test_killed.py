@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -9,11 +10,22 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pegboard.core.events import CallFinished, CallStarted, Event, RunFinished
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    ContextCompacted,
+    Event,
+    PermissionRequested,
+    RunFinished,
+    RunStarted,
+)
+from pegboard.core.result import ToolResult
 from pegboard.dialects import dialect
+from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
 from pegboard.store.chain import verify
 from pegboard.store.logs import decode
@@ -25,10 +37,11 @@ from tests.transcript import assert_valid_transcript
 ROOT = Path(__file__).parents[2]
 
 
-def sweep(folder: Path, count: int, seed: int) -> None:
-    print(f"seed {seed}, {count} kill points")
+def sweep(folder: Path, count: int, seed: int, kind: str = "anywhere") -> list[list[Event]]:
+    """The streams of the runs, each checked."""
+    print(f"seed {seed}, {count} kill points, {kind}")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.runtime.killed", str(folder), str(count), str(seed)],
+        [sys.executable, "-m", "tests.runtime.killed", str(folder), str(count), str(seed), kind],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         capture_output=True,
@@ -40,11 +53,10 @@ def sweep(folder: Path, count: int, seed: int) -> None:
     assert not [line for line in lines if "crash" in line], lines
     assert len(lines) == count
     assert sum(line["kills"] for line in lines) >= count // 2, "the kills came too late to prove anything"
-    for line in lines:
-        check(Path(line["folder"]), line)
+    return [check(Path(line["folder"]), line) for line in lines]
 
 
-def check(folder: Path, line: dict[str, object]) -> None:
+def check(folder: Path, line: dict[str, Any]) -> list[Event]:
     store = SqliteStore(folder / "history.sqlite")
     entries = store.read(SESSION)
     store.close()
@@ -58,16 +70,18 @@ def check(folder: Path, line: dict[str, object]) -> None:
     settle(events, world, line)
     transcript = [m for message in fold(events).messages for m in dialect("openai-chat").encode(message)]
     assert_valid_transcript(transcript)
+    return events
 
 
-def settle(events: list[Event], world: Counter[str], line: dict[str, object]) -> None:
+def settle(events: list[Event], world: Counter[str], line: dict[str, Any]) -> None:
     """What the stream says of each call against what the world shows."""
-    finished = Counter(e.result.call_id for e in events if isinstance(e, CallFinished))
+    ended = [e.result for e in events if isinstance(e, CallFinished) and not waits(e.result)]
+    finished = Counter(r.call_id for r in ended)
     assert [c for c, n in finished.items() if n > 1] == [], line
     started = {e.call_id for e in events if isinstance(e, CallStarted)}
     assert set(world) <= started, "something was done that nobody had written down"
-    results = {e.result.call_id: e.result for e in events if isinstance(e, CallFinished)}
-    for n in range(TURNS):
+    results = {r.call_id: r for r in ended}
+    for n in range(TURNS[line["kind"]]):
         for call in (f"w{n}", f"r{n}", *([f"s{n}"] if n % 2 else [])):
             result = results[call]
             if call[0] == "r":
@@ -82,6 +96,10 @@ def settle(events: list[Event], world: Counter[str], line: dict[str, object]) ->
     assert events[-1].answer == "all done"
 
 
+def waits(result: ToolResult) -> bool:
+    return result.error is not None and result.error.code == "suspended"
+
+
 @pytest.mark.slow
 @owes("G-10", "G-17", "K-49", "context-06")
 def test_a_run_killed_anywhere_resumes_with_nothing_lost_and_nothing_done_twice(tmp_path: Path) -> None:
@@ -93,3 +111,48 @@ def test_a_run_killed_anywhere_resumes_with_nothing_lost_and_nothing_done_twice(
 @owes("G-10", "G-17")
 def test_two_hundred_kill_points_resume_clean(tmp_path: Path) -> None:
     sweep(tmp_path, 200, random.randrange(10**6))
+
+
+def around_compaction(folder: Path, count: int) -> None:
+    for events in sweep(folder, count, random.randrange(10**6), "compaction"):
+        shortened = [e for e in events if isinstance(e, ContextCompacted)]
+        assert shortened, "nothing was shortened, so nothing is proved"
+        again = asyncio.run(replay(events, next(e.run for e in events if isinstance(e, RunStarted))))
+        assert again.events == len(events)
+
+
+def around_approval(folder: Path, count: int) -> None:
+    for events in sweep(folder, count, random.randrange(10**6), "approval"):
+        asked = {e.call_id for e in events if isinstance(e, PermissionRequested)}
+        for event in events:
+            if isinstance(event, CallStarted) and event.tool != "look":
+                # Whatever was killed in between: nothing began that nobody had been asked about.
+                assert event.call_id in asked
+                assert event.approver == ("bob" if event.tool == "send" else "ann")
+        asyncio.run(replay(events, next(e.run for e in events if isinstance(e, RunStarted))))
+
+
+@pytest.mark.slow
+@owes("G-10", "K-73", "context-06")
+def test_a_run_killed_around_a_compaction_resumes_and_replays(tmp_path: Path) -> None:
+    around_compaction(tmp_path, 8)
+
+
+@pytest.mark.slow
+@owes("G-10", "G-17", "K-25")
+def test_a_run_killed_around_an_approval_does_nothing_unasked_and_nothing_twice(tmp_path: Path) -> None:
+    around_approval(tmp_path, 8)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@owes("G-10", "K-73")
+def test_a_hundred_kills_around_a_compaction(tmp_path: Path) -> None:
+    around_compaction(tmp_path, 100)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@owes("G-10", "G-17")
+def test_a_hundred_kills_around_an_approval(tmp_path: Path) -> None:
+    around_approval(tmp_path, 100)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
+from pegboard.app.tee import Tee
 from pegboard.core.approval import Approver
 from pegboard.core.budgets import Spent
 from pegboard.core.content import text_of
@@ -17,7 +19,6 @@ from pegboard.core.context import Context
 from pegboard.core.deferral import BEYOND
 from pegboard.core.errors import BuildError
 from pegboard.core.events import (
-    TRANSIENT,
     Event,
     ModelReplied,
     Recorder,
@@ -28,38 +29,10 @@ from pegboard.core.events import (
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import Usage, UserMessage
+from pegboard.core.transcript import UserMessage
 
 if TYPE_CHECKING:
     from pegboard.runtime.compaction import Window
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What became of a run.
-
-    Attributes:
-        answer: the final text.
-        output: the typed output where the agent has an `output` type, else None.
-        status: done, suspended, limit or failed.
-        pending: what a suspended run waits for.
-        run_id: the run's id.
-        usage: tokens and money.
-        events: what happened, in order.
-        error: why it failed, or which limit ended it; empty where it is done.
-    """
-
-    answer: str
-    output: Any
-    status: str
-    pending: tuple[Mapping[str, Any], ...]
-    run_id: str
-    usage: Usage
-    events: tuple[Event, ...] = field(repr=False)
-    error: str = ""
-
-    def __str__(self) -> str:
-        return self.answer
 
 
 class Agent:
@@ -124,9 +97,9 @@ class Agent:
         Raises:
             ModelError: no model could be found or opened. What happens later is told by the status.
         """
-        tee = _Tee(self._history(session), recorder)
+        tee = Tee(self._history(session), recorder)
         finished = await self._loop(task, tee, session)
-        return _answer(finished, tee.mine)
+        return answer_of(finished, tee.mine)
 
     def run_sync(self, task: str, *, session: str | None = None) -> Answer:
         """`run` from code that is not async."""
@@ -210,7 +183,7 @@ class Agent:
         given: _Given | None = None,
     ) -> AsyncGenerator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
-        tee = _Tee(self._history(session), recorder, waiting.put_nowait)
+        tee = Tee(self._history(session), recorder, waiting.put_nowait)
         work = asyncio.ensure_future(self._loop(task, tee, session, run, given))
         work.add_done_callback(lambda _: waiting.put_nowait(None))
         try:
@@ -276,7 +249,7 @@ class Agent:
     async def _loop(
         self,
         task: str,
-        tee: _Tee,
+        tee: Tee,
         session: str | None,
         run: str | None = None,
         given: _Given | None = None,
@@ -288,7 +261,7 @@ class Agent:
             return await self._alone(task, tee, session, run, given)
 
     async def _alone(
-        self, task: str, tee: _Tee, session: str | None, run: str | None, given: _Given | None
+        self, task: str, tee: Tee, session: str | None, run: str | None, given: _Given | None
     ) -> RunFinished:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.output import OutputReader
@@ -399,55 +372,3 @@ class _Given:
     answers: Mapping[str, Any]
     approver: Approver | None
     spent_s: float = 0.0
-
-
-class _Tee:
-    """Hands each event to the session's list, another recorder and a listener."""
-
-    def __init__(
-        self, kept: list[Event], other: Recorder | None, listener: Callable[[Event], None] | None = None
-    ) -> None:
-        self.mine: list[Event] = []
-        self._kept = kept
-        self._others = [r for r in (other.record if other else None, listener) if r is not None]
-        self._other = other
-
-    def listen(self, listener: Callable[[Event], None]) -> None:
-        """Hand each event to one more listener from now on."""
-        self._others.append(listener)
-
-    @property
-    def waits(self) -> bool:
-        """Whether the run may be taken up again."""
-        last = self.mine[-1] if self.mine else None
-        return not (isinstance(last, RunFinished) and last.status in ("done", "limit"))
-
-    def before(self) -> tuple[Event, ...]:
-        """What the session holds when the run begins."""
-        return tuple(self._kept)
-
-    def record(self, event: Event) -> None:
-        """See Recorder."""
-        if event.type not in TRANSIENT:
-            self.mine.append(event)
-            self._kept.append(event)
-        for other in self._others:
-            other(event)
-
-    async def flush(self, *, power_loss: bool = False) -> None:
-        """See Recorder."""
-        if self._other is not None:
-            await self._other.flush(power_loss=power_loss)
-
-
-def _answer(finished: RunFinished, events: list[Event]) -> Answer:
-    return Answer(
-        answer=finished.answer,
-        output=finished.output,
-        status=finished.status,
-        pending=finished.pending,
-        run_id=finished.run,
-        usage=finished.usage,
-        events=tuple(events),
-        error=finished.error,
-    )

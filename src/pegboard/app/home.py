@@ -239,9 +239,9 @@ class App:
 
     def _kit_of(self, name: str) -> Toolkit:
         """Only the named tool, or all where none is called so, since the answer then lists them."""
-        from pegboard.tools import DEFAULT, TOOLS
+        from pegboard.tools import TOOLS
 
-        if self._toolkit is None and name in TOOLS and name in (self.config.tools or DEFAULT):
+        if self._toolkit is None and name in TOOLS and name in (self.config.tools or TOOLS):
             return builtin(name)
         found = self.toolkit.resolve(name)
         return self.toolkit if found is None else Toolkit([found])

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
-from pegboard.cli.show import print_changes, safe, say, table
+from pegboard.cli.show import counted, print_changes, safe, say, table
 from pegboard.core.errors import BuildError
 from pegboard.core.policy import MODES
 from pegboard.core.sanitise import visible
@@ -113,7 +113,8 @@ async def _undo(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
     print_changes(report.changes.changes)
     for conflict in report.conflicts:
         say(f"{visible(conflict.path)}: left as it is: {safe(conflict.reason)}")
-    say(f"undone: {len(report.changes.changes)} file changes" if report.applied else "nothing to be undone")
+    done = counted(len(report.changes.changes), "file change")
+    say(f"undone: {done}" if report.applied else "nothing to be undone")
     return ""
 
 

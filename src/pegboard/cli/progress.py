@@ -71,7 +71,8 @@ class Progress:
                 self._head(event.tool, event.effects, paint(decided, verdict))
                 self._asked.pop(event.call_id, None)
                 if event.decision != "deny":
-                    print_changes(event.changes)
+                    if event.approver != "terminal":  # Who said yes here has just seen them.
+                        print_changes(event.changes)
                     self._shown[event.call_id] = [c.diff for c in event.changes if c.diff]
             case CallFinished(result):
                 self._end_line()

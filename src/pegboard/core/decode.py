@@ -217,13 +217,13 @@ def _read_text(text: str, notes: list[str], name: str, infinite: bool) -> Any:
         repaired = repair_json(text)
     except Unrepairable:
         repaired = None
-    if repaired is not None and repaired.truncated:
+    if repaired is not None and repaired.truncated and not _seems_whole(text):
         refuse(
             [Problem("", f"they were cut off after {len(text)} characters, at {shown(text[-24:])}")],
             name=name,
             hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
         )
-    if repaired is None or repaired.guessed:
+    if repaired is None or repaired.guessed or repaired.truncated:
         where = f"line {problem.lineno} column {problem.colno}"
         near = shown(text[max(0, problem.pos - 12) : problem.pos + 12])
         escape = "escape" in problem.msg
@@ -236,6 +236,12 @@ def _read_text(text: str, notes: list[str], name: str, infinite: bool) -> Any:
         )
     notes += repaired.notes
     return repaired.value
+
+
+def _seems_whole(text: str) -> bool:
+    """Whether a text closes all that it opens: it was not cut off, whatever else is wrong with it."""
+    closed = text.rstrip()[-1:] in ("}", "]", "`")
+    return closed and text.count("{") <= text.count("}") and text.count("[") <= text.count("]")
 
 
 def _as_json(arguments: Mapping[str, Any], name: str, infinite: bool) -> Any:
@@ -284,6 +290,7 @@ def name_arguments(
         forbidden: names that are never passed on (injected parameters).
     """
     known = list(names)
+    given = _unwrapped(given, known, notes, open_=open_)
     out: dict[str, Any] = {k: v for k, v in given.items() if k in known}
     problems: list[Problem] = []
     barred = frozenset(forbidden)
@@ -304,6 +311,25 @@ def name_arguments(
         else:
             problems.append(Problem(f".{key}", unknown_name(key, known, aliases)))
     return out, problems
+
+
+def _unwrapped(
+    given: Mapping[str, Any], known: list[str], notes: list[str], *, open_: bool
+) -> Mapping[str, Any]:
+    """The arguments without an object around them that some models add (ledger K-05).
+
+    Only where nothing else can be meant: its one key is a word for arguments and no parameter.
+    """
+    if open_ or len(given) != 1:
+        return given
+    ((key, inner),) = given.items()
+    if key not in _WRAPPERS or key in known or not isinstance(inner, dict):
+        return given
+    notes.append(f"The arguments stood inside {key!r} and were taken out.")
+    return cast("dict[str, Any]", inner)
+
+
+_WRAPPERS: Final = frozenset({"arguments", "args", "parameters", "params", "input", "kwargs", "tool_input"})
 
 
 def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:

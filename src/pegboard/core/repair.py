@@ -64,7 +64,7 @@ def repair_json(text: str) -> Repaired:
     if not values:
         raise Unrepairable("no object or array in it")
     value = _one(values, reader)
-    notes = tuple(dict.fromkeys(reader.notes)) or ("Commas were put right.",)
+    notes = tuple(dict.fromkeys(reader.notes)) or ("Slips in its JSON were put right.",)
     return Repaired(value, notes, reader.truncated, reader.guessed)
 
 

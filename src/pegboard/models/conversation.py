@@ -127,7 +127,6 @@ class ProviderConversation:
         except ModelError as error:
             raise _Failed(Failure(error)) from error
         except Exception as error:
-            # The boundary to an SDK and its transport: whatever they raise becomes one kind of error.
             raise _Failed(failure_of(error, endpoint, self._waiting.clock.now())) from error
         yield Replied(_named(message, endpoint))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Final
 
 from pegboard.core.errors import ModelError
 
@@ -66,9 +68,10 @@ def asked_wait_s(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
+_NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d+)?", re.ASCII)
+
+
 def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if 0 <= value < float("inf") else None
+    """Plain digits alone: `float` would take `1_0`, `nan` and other scripts' digits too."""
+    text = (text or "").strip()
+    return float(text) if _NUMBER.fullmatch(text) else None

@@ -12,7 +12,7 @@ from pegboard.core.approval import Refused
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context
-from pegboard.core.errors import ModelError, PermissionDenied, ToolError, UnknownTool
+from pegboard.core.errors import ModelError, ToolError
 from pegboard.core.events import (
     CallFinished,
     Event,
@@ -28,16 +28,18 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.limits import Limits
-from pegboard.core.marking import for_model, new_seed
+from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
 from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
 from pegboard.runtime.answers import answered, lost_secret
-from pegboard.runtime.budget import BEYOND, USED_UP, Budget, Spent
+from pegboard.runtime.budget import USED_UP, Budget, Spent
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
+from pegboard.runtime.refusals import failed_call, refused_calls, used_up
 from pegboard.runtime.repeats import RepeatGuard
+from pegboard.runtime.state import RunState
 from pegboard.runtime.talk import Talk
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.transcripts import History, closing, interrupted
@@ -48,35 +50,6 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 """How providers and local servers say that a request is larger than the model's window."""
-
-
-@dataclass(slots=True)
-class RunState:
-    """One run while it goes on.
-
-    Attributes:
-        id, session: its names.
-        labels: taint labels gathered so far.
-        usage, turns: spent so far.
-        inbox: user messages that arrived while the run was busy (ledger K-52).
-        pending: what the run waits for when it is suspended.
-        budget: what it may still spend, once its turns have begun.
-        call_ids: ids that calls of this session have used.
-        spent_s: seconds that it took before it was taken up again.
-        mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
-    """
-
-    id: str
-    session: str
-    labels: set[str] = field(default_factory=set[str])
-    usage: Usage = field(default_factory=Usage)
-    turns: int = 0
-    inbox: list[UserMessage] = field(default_factory=list[UserMessage])
-    pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
-    budget: Budget | None = None
-    call_ids: set[str] = field(default_factory=set[str])
-    spent_s: float = 0.0
-    mark: str = field(default_factory=new_seed, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +298,7 @@ class Loop:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
         warning = repeats.warning(calls)
-        refused = self._refused(calls, state, model)
+        refused = refused_calls(self.executor.pipeline.toolkit, calls, state.budget, self._offered(model))
         results = await self._unless_refused(calls, refused, context) if refused else (
             await self.executor.turn(calls, context)
         )  # fmt: skip
@@ -337,31 +310,12 @@ class Loop:
             self._record(Notice(text=warning))
         return results, warning
 
-    def _refused(self, calls: Sequence[ToolCall], state: RunState, model: str) -> Mapping[str, ToolError]:
-        """Calls that do not reach the executor: tools that this model may not have, or beyond a limit."""
-        out: dict[str, ToolError] = {}
-        if self.offer is not None:
-            kit = self.executor.pipeline.toolkit
-            # A fallback's answer carries its whole name; any other may call itself what it likes.
-            offered = self.offer(model if ":" in model else self.model.name, kit)
-            if offered is not kit:
-                for call in calls:
-                    tool = kit.resolve(call.name)
-                    if tool is not None and tool.name not in offered:
-                        names = ", ".join(offered.names) or "none"
-                        out[call.id or ""] = UnknownTool(
-                            f"Tool '{call.name[:80]}' not found. Available: {names}",
-                            hint="Call one of the available tools by its exact name.",
-                        )
-        if state.budget is not None:
-            found = self.executor.pipeline.toolkit
-
-            def named(call: ToolCall) -> str:
-                tool = found.resolve(call.name)
-                return call.name if tool is None else tool.name
-
-            out |= state.budget.refused([c for c in calls if c.id not in out], named)
-        return out
+    def _offered(self, model: str) -> Toolkit | None:
+        """The tools that the model which answered may have; None = all."""
+        if self.offer is None:
+            return None
+        # A fallback's answer carries its whole name; any other may call itself what it likes.
+        return self.offer(model if ":" in model else self.model.name, self.executor.pipeline.toolkit)
 
     async def _unless_refused(
         self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context
@@ -369,7 +323,7 @@ class Loop:
         done: dict[str, ToolResult] = {}
         for call in calls:
             if (error := refused.get(call.id or "")) is not None:
-                done[call.id or ""] = result = _failed(call, error)
+                done[call.id or ""] = result = failed_call(call, error)
                 self._record(CallFinished(result))
         rest = [c for c in calls if c.id not in done]
         if rest:
@@ -386,7 +340,7 @@ class Loop:
             result: ToolResult | None = None
             if history.over:
                 # A call in spite of the last word's being without tools.
-                result = _failed(call, _used_up(call, history.over))
+                result = failed_call(call, used_up(call, history.over))
             elif (waiting := history.waiting.get(call.id or "")) is not None and waiting.error is not None:
                 details = waiting.error.details
                 if details.get("kind") == "approval":
@@ -394,7 +348,7 @@ class Loop:
                     said_no = asked is not None and isinstance(self.answers.get(asked.approval), Refused)
                     lost = None if said_no else lost_secret(call)
                     again += [call] if lost is None else []
-                    result = None if lost is None else _failed(call, lost)
+                    result = None if lost is None else failed_call(call, lost)
                 elif details.get("pending") in self.answers:
                     result = answered(call.id or "", waiting.tool, self.answers[details["pending"]])
                 else:
@@ -402,7 +356,7 @@ class Loop:
             elif call.id in history.started and not (found is not None and found.idempotent):
                 result = interrupted(call, history.started)
             elif (lost := lost_secret(call)) is not None:
-                result = _failed(call, lost)
+                result = failed_call(call, lost)
             else:
                 again.append(call)
             if result is not None:
@@ -429,7 +383,7 @@ class Loop:
             return Ended("limit", ending.begun, f"{over}; then: {failure}")
         for call in message.calls:
             # A model may call in spite of being told not to; the call still gets its one result.
-            self._record(CallFinished(_failed(call, _used_up(call, str(over)))))
+            self._record(CallFinished(failed_call(call, used_up(call, str(over)))))
         return Ended("limit", message.text or ending.begun, str(over), ending.read(message.text))
 
     # -- parts --------------------------------------------------------------------------------
@@ -466,16 +420,6 @@ def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple
         elif left and left[0].name == part.name and left[0].arguments is part.arguments:
             out.append(left.pop(0))
     return tuple(out)
-
-
-def _used_up(call: ToolCall, over: str) -> PermissionDenied:
-    return PermissionDenied(
-        f"{call.name} did not run: the budget is used up ({over})", details={BEYOND: "budget"}
-    )
-
-
-def _failed(call: ToolCall, error: ToolError) -> ToolResult:
-    return replace(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
 
 
 __all__ = ["Loop", "RunState", "Status"]

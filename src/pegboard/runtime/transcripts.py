@@ -81,6 +81,7 @@ def fold(events: Iterable[Event]) -> History:
     spent: list[Usage] = []
     waits: set[str | None] = set()
     """Calls of the last turn without a result so far."""
+    asked: dict[str, PermissionRequested] = {}
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
         match event:
@@ -100,6 +101,9 @@ def fold(events: Iterable[Event]) -> History:
                 error = result.error
                 if error is not None and error.code == "suspended":
                     history.waiting[result.call_id] = result
+                    # Asked twice (its process ended in between), it waits for the question that it names.
+                    if (question := asked.get(str(error.details.get("pending")))) is not None:
+                        history.requests[result.call_id] = question
                     continue
                 history.done[result.call_id] = result
                 if result.notes.labels:
@@ -128,6 +132,7 @@ def fold(events: Iterable[Event]) -> History:
             case PermissionRequested():
                 # The first one: a call that goes on waiting is asked about again and keeps its key.
                 history.requests.setdefault(event.call_id, event)
+                asked[event.approval] = event
             case ContextCompacted():
                 history.messages = list(compact(history.messages, event.budget_tokens).messages)
             case RunFinished():

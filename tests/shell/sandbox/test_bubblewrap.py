@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import subprocess
 import threading
@@ -449,22 +450,24 @@ async def test_with_a_way_out_there_are_no_unix_sockets_but_pairs(tmp_path: Path
 @pytest.mark.slow
 async def test_the_sandbox_starts_within_twenty_milliseconds_of_a_plain_start(tmp_path: Path) -> None:
     confined, plain = await shell_in(tmp_path), await shell_in(tmp_path, "none")
-    least = {"confined": 1.0, "plain": 1.0}
 
-    # The least of many: what the machine does besides only adds. More rounds only where it is busy.
-    for _ in range(10):
-        least["confined"] = min(least["confined"], await _least(confined))
-        least["plain"] = min(least["plain"], await _least(plain))
-        if least["confined"] - least["plain"] < 0.020:
-            break
+    # In processor time of all processes: the clock on the wall counts the neighbours too (bench/shell_bars.py reads that).
+    least = {"confined": 1.0, "plain": 1.0}
+    for _ in range(5):
+        least["confined"] = min(least["confined"], await _spent(confined))
+        least["plain"] = min(least["plain"], await _spent(plain))
 
     assert least["confined"] - least["plain"] < 0.020
 
 
-async def _least(shell: CommandShell, count: int = 15) -> float:
-    took: list[float] = []
+async def _spent(shell: CommandShell, count: int = 10) -> float:
+    """Processor seconds of one command, ours and its own, the mean of some."""
+    before = _processor_s()
     for _ in range(count):
-        began = time.perf_counter()
         await run(shell, "true")
-        took.append(time.perf_counter() - began)
-    return min(took)
+    return (_processor_s() - before) / count
+
+
+def _processor_s() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

@@ -38,6 +38,7 @@ async def test_without_any_backend_commands_ask_and_the_banner_says_so(confineme
     assert "podman-that-is-not-here" in choice.banner
 
 
+@owes("G-07", "X-58")
 @pytest.mark.parametrize("options", [{"require": True, "candidates": ("no-such",)}, {"backend": "seatbelt"}])
 async def test_what_is_required_and_missing_is_refused(
     confinement: Confinement, options: dict[str, object]

@@ -86,7 +86,7 @@ class Expander(ABC):
         built, secret = self.built(node, False)
         source = self.text(node)
         if assigning:
-            translate = w._TO_TEXT  # pyright: ignore[reportPrivateUsage]
+            translate = w.TO_TEXT
             made = [Word(text.translate(translate), source, False, secret) for text in built]
             return made if len(made) == 1 else [Word(HOLE, source, False, secret)]
         return [word for text in built for word in w.finished(text, source, secret=secret)]

@@ -203,7 +203,7 @@ class Walk(Expander):
                     self.visit(child)
                 else:
                     later.append(child)
-        return Source(text.translate(w._TO_TEXT))  # pyright: ignore[reportPrivateUsage]
+        return Source(text.translate(w.TO_TEXT))
 
     def pipeline(self, node: Node) -> None:
         """Each part reads what the part before it writes."""

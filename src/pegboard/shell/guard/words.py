@@ -21,7 +21,7 @@ CLOSE: Final = "\x06"
 SPLIT: Final = "\x07"
 
 _TO_MARKS: Final = str.maketrans({"*": STAR, "?": MARK, "[": BRACKET, "{": OPEN, ",": COMMA, "}": CLOSE})
-_TO_TEXT: Final = str.maketrans(
+TO_TEXT: Final = str.maketrans(
     {STAR: "*", MARK: "?", BRACKET: "[", OPEN: "{", COMMA: ",", CLOSE: "}", SPLIT: " "}
 )
 _MARKS: Final = re.compile("[\x01-\x07]")
@@ -129,7 +129,7 @@ def finished(built: str, source: str, *, secret: bool = False) -> list[Word]:
         parts = [p for p in text.split(SPLIT) if p] if SPLIT in text else [text]
         for part in parts:
             glob = STAR in part or MARK in part or BRACKET in part
-            out.append(Word(part.translate(_TO_TEXT), source, glob, secret))
+            out.append(Word(part.translate(TO_TEXT), source, glob, secret))
             if len(out) > _MAX_WORDS:
                 return [Word(HOLE, source, True, secret)]
     return out

@@ -1,0 +1,151 @@
+"""Recorded: the model, the executor and the people of a record, in the place of the real ones (ledger G-03)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pegboard.core.call import ToolCall
+from pegboard.core.context import Context
+from pegboard.core.errors import ModelError
+from pegboard.core.events import CallFinished, ModelReplied, RunFinished, UserSaid
+from pegboard.core.result import ToolResult
+from pegboard.core.transcript import Message
+from pegboard.ports.model import ModelEvent, Replied
+from pegboard.runtime.script import CALL_EVENTS, RecordEnds, Script
+
+
+class Inbox(list[Any]):
+    """The messages that a person sent while the run went on, as they come up in the record."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
+
+    def __bool__(self) -> bool:
+        event = self._script.next
+        return isinstance(event, UserSaid) and event.by == "user"
+
+    def pop(self, index: Any = -1) -> Any:
+        """The next of them."""
+        return cast(UserSaid, self._script.next).message
+
+
+class GivenAnswers(dict[str, Any]):
+    """What was answered to a call that waited: its recorded result's value."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(self._script.next, CallFinished)
+
+    def __getitem__(self, key: str) -> Any:
+        event = self._script.next
+        return event.result.data if isinstance(event, CallFinished) else None
+
+
+class RecordedModel:
+    """Gives the recorded turns."""
+
+    destination = "nowhere"
+
+    def __init__(self, script: Script, name: str) -> None:
+        self._script = script
+        self.name = name
+
+    def converse(self, **_: Any) -> RecordedModel:
+        """The one conversation."""
+        return self
+
+    def append(self, message: Message) -> None:
+        """Nothing is sent."""
+
+    async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[ModelEvent]:
+        """The next recorded turn, or the failure that came in its place."""
+        event = self._script.next
+        match event:
+            case ModelReplied(message):
+                yield Replied(message)
+            case None:
+                raise RecordEnds
+            case RunFinished(error="cancelled"):
+                raise asyncio.CancelledError
+            case RunFinished(status="limit") if "; then: " in event.error:
+                raise _Failed(event.error.split("; then: ", 1)[1])
+            case RunFinished(status="failed"):
+                name, colon, rest = event.error.partition(": ")
+                if colon and name.isidentifier() and not event.answer:
+                    # What was no ModelError: told with its type, and without what had been said before.
+                    raise type(name, (Exception,), {})(rest)
+                raise _Failed(event.error)
+            case _ if event.type == "context.compacted":
+                raise _Failed("context length")
+            case _:
+                raise self._script.differs("a model turn")
+
+    async def aclose(self) -> None:
+        """Nothing was started."""
+
+
+class _Failed(ModelError):
+    """A recorded failure, told in the same words."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RecordedExecutor:
+    """Gives the recorded results of each turn's calls, and tells their events as they were."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.pipeline = self
+        self.toolkit = self
+
+    def advertised(self) -> RecordedExecutor:
+        """See Toolkit; nothing is shown to anybody here."""
+        return self
+
+    def resolve(self, name: str) -> _RecordedTool:
+        """The tool as the record knows it; one that was not repeated but interrupted was not idempotent."""
+        event = self._script.next
+        told = isinstance(event, CallFinished) and event.result.tool == name and event.result.error
+        known = self._script.names.get(name, name)
+        return _RecordedTool(name=known, idempotent=not (told and told.code == "interrupted"))
+
+    async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
+        """See TurnExecutor."""
+        wanted = {c.id or "": c for c in calls}
+        if self._script.planner is not None:
+            self._script.planner.turn(wanted, self._script.results)
+        done: dict[str, ToolResult] = {}
+        while len(done) < len(wanted):
+            event = self._script.next
+            if event is None:
+                raise RecordEnds
+            if isinstance(event, RunFinished) and event.error == "cancelled":
+                raise asyncio.CancelledError
+            if not isinstance(event, CALL_EVENTS):
+                missing = ", ".join(c.name for i, c in wanted.items() if i not in done)
+                raise self._script.differs(f"the calls {missing}")
+            if isinstance(event, CallFinished):
+                if event.result.call_id not in wanted:
+                    raise self._script.differs(f"the calls {', '.join(wanted)}")
+                done[event.result.call_id] = event.result
+            await self._script.called(event, context)
+        after = self._script.next
+        if isinstance(after, RunFinished) and after.error == "cancelled":
+            raise asyncio.CancelledError
+        return tuple(done[c.id or ""] for c in calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordedTool:
+    """What the loop asks of a tool."""
+
+    name: str
+    idempotent: bool

@@ -1,0 +1,40 @@
+"""RunState: one run while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pegboard.core.marking import new_seed
+from pegboard.core.transcript import Usage, UserMessage
+from pegboard.runtime.budget import Budget
+
+
+@dataclass(slots=True)
+class RunState:
+    """One run while it goes on.
+
+    Attributes:
+        id, session: its names.
+        labels: taint labels gathered so far.
+        usage, turns: spent so far.
+        inbox: user messages that arrived while the run was busy (ledger K-52).
+        pending: what the run waits for when it is suspended.
+        budget: what it may still spend, once its turns have begun.
+        call_ids: ids that calls of this session have used.
+        spent_s: seconds that it took before it was taken up again.
+        mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
+    """
+
+    id: str
+    session: str
+    labels: set[str] = field(default_factory=set[str])
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0
+    inbox: list[UserMessage] = field(default_factory=list[UserMessage])
+    pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    budget: Budget | None = None
+    call_ids: set[str] = field(default_factory=set[str])
+    spent_s: float = 0.0
+    mark: str = field(default_factory=new_seed, repr=False)
