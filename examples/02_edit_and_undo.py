@@ -7,8 +7,6 @@ import tempfile
 from pathlib import Path
 
 from pegboard import Executor, builtin
-from pegboard.files.selection import Last
-from pegboard.ports.files import Files
 
 
 async def main() -> None:
@@ -23,7 +21,7 @@ async def main() -> None:
             print(preview.changes[0].diff)
             print(await door.call("edit_file", wanted))
             print(await door.call("read_file", {"path": "../outside.txt"}))
-            await door.wiring.provided[Files].undo(Last())
+            await door.undo()
             assert notes.read_text() == "The release is on Friday.\n"
 
 

@@ -392,3 +392,19 @@ async def test_tools_that_are_missing_because_a_source_is_down_are_told(
     assert result.error is not None and result.error.code == "unknown_tool"
     assert said == ["its tools are missing: server 'weather' could not be started. Install it."]
     assert [r.message for r in caplog.records if r.name == "pegboard.sources"] == said
+
+
+async def test_the_last_change_is_taken_back_and_made_again_and_without_files_there_is_none(
+    folder: Path,
+) -> None:
+    before = (folder / "a.txt").read_text()
+    async with Executor(builtin("write_file"), workspace=folder) as door:
+        await door.call("write_file", {"path": "a.txt", "content": "changed"})
+        undone = await door.undo()
+        now = (folder / "a.txt").read_text()
+        redone = await door.undo(redo=True)
+
+    assert (undone.applied, now, redone.applied) == (True, before, True)
+    assert (folder / "a.txt").read_text() == "changed"
+    with pytest.raises(BuildError, match="no tools that work on files"):
+        await Executor([]).undo()

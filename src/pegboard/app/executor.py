@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.wiring import Wiring
 from pegboard.core.approval import ApprovalRequest, Approver, approver_of
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.errors import PegboardError, ToolExecutionDenied
+from pegboard.core.errors import BuildError, PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
 from pegboard.core.pipeline import Middleware, Pipeline, Preview
@@ -25,6 +25,9 @@ from pegboard.core.toolkit import Toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pegboard.files.undo import UndoReport
+    from pegboard.files.workspace import Workspace
 
 
 class Executor:
@@ -205,6 +208,32 @@ class Executor:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
         await self.ready(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
+
+    async def undo(self, id: str | None = None, *, preview: bool = False, redo: bool = False) -> UndoReport:
+        """Take back what a call or a run changed in files, keeping later edits; None = the last change.
+
+        Args:
+            id: a call's or run's id, as in its result and events.
+            preview: only say what would change.
+            redo: undo an undo.
+
+        Returns:
+            What was changed, kept and in conflict; where something conflicts, nothing is changed.
+
+        Raises:
+            BuildError: no tool here works on files, so that nothing is journalled.
+            ToolError: the journal has no such call or run.
+        """
+        from pegboard.files.selection import Last, OfId
+        from pegboard.ports.files import Files
+
+        files = self.wiring.provided.find(Files)
+        if files is None:
+            raise BuildError("this executor has no tools that work on files, so there is nothing to undo")
+        # The port is for tools, which undo nothing; the real workspace behind it keeps the journal.
+        return await cast("Workspace", files).undo(
+            Last() if id is None else OfId(id=id), preview=preview, redo=redo
+        )
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The policy's answer with every rule that was tried: `{decision, rule, reason, effects}` (G-08).
