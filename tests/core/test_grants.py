@@ -78,6 +78,7 @@ def test_expiry_and_uses_are_what_the_person_said() -> None:
         book.use(grant.id)
 
 
+@owes("G-04")
 def test_a_session_grant_ends_with_its_session_and_covers_what_asked_only() -> None:
     book = GrantBook()
     read = Effect("read", "/x")

@@ -78,6 +78,7 @@ def test_a_deny_wins_over_grants_and_earlier_allows() -> None:
     assert (decision.verdict, decision.rule, decision.reason) == ("deny", "deny write:a", "no")
 
 
+@owes("X-25")
 def test_only_the_users_own_override_lifts_a_deny_and_it_says_so() -> None:
     deny = Rule.parse("deny write:a")
     mine = Rule.parse("allow write:a override=true", source="user pegboard.toml rules[0]")

@@ -70,6 +70,7 @@ async def talk(port: int, data: bytes, *, more: bytes = b"") -> bytes:
         writer.close()
 
 
+@owes("G-18")
 @pytest.mark.parametrize(
     ("host", "rule", "yes"),
     [
