@@ -165,11 +165,11 @@ async def test_a_silent_server_is_given_up_and_ended_while_the_others_work(peer:
     word = f"silent{os.getpid()}x{id(peer)}"
     silent = peer("silent", silent=True, says=word, _start_s=1.0)
     fine = peer("fine", tools=[tool("t")])
-    started = time.monotonic()
 
-    found = await start_all([silent, fine])
+    # It would be silent for ten minutes; how long a busy machine takes for the rest says nothing.
+    async with asyncio.timeout(60):
+        found = await start_all([silent, fine])
 
-    assert time.monotonic() - started < 20
     assert isinstance(found["silent"], TimedOut) and "'silent'" in found["silent"].message
     assert [t.name for t in found["fine"]] == ["mcp_fine_t"]
     assert not _marked_processes(word)
