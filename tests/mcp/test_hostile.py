@@ -161,16 +161,18 @@ async def test_an_idempotent_call_is_made_once_more_after_a_loss(peer: Make, tmp
 @owes("mcp-06", "D-44", "N-118")
 @pytest.mark.slow
 async def test_a_silent_server_is_given_up_and_ended_while_the_others_work(peer: Make) -> None:
-    silent = peer("silent", silent=True, _start_s=1.0)
+    # Other runs of these tests have silent servers too: this one's is known by a word of its own.
+    word = f"silent{os.getpid()}x{id(peer)}"
+    silent = peer("silent", silent=True, says=word, _start_s=1.0)
     fine = peer("fine", tools=[tool("t")])
-    started = time.monotonic()
 
-    found = await start_all([silent, fine])
+    # It would be silent for ten minutes; how long a busy machine takes for the rest says nothing.
+    async with asyncio.timeout(60):
+        found = await start_all([silent, fine])
 
-    assert time.monotonic() - started < 8
     assert isinstance(found["silent"], TimedOut) and "'silent'" in found["silent"].message
     assert [t.name for t in found["fine"]] == ["mcp_fine_t"]
-    assert not _marked_processes("silent")
+    assert not _marked_processes(word)
 
 
 @owes("mcp-09")
@@ -556,6 +558,6 @@ def _marked_processes(word: str) -> list[str]:
                 line = Path(f"/proc/{name}/cmdline").read_text()
             except OSError:
                 continue
-            if "peer.py" in line and f'"{word}": true' in line:
+            if "peer.py" in line and word in line:
                 found.append(name)
     return found
