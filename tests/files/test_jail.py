@@ -436,3 +436,15 @@ def test_an_empty_name_makes_no_folder_and_an_absolute_pattern_inside_is_one_of_
     with pytest.raises(OutsideWorkspace):
         jail.glob(f"{tmp_path}/../*")
     assert jail.glob(f"{tmp_path}/*.txt") == ["a.txt"]
+
+
+def test_paths_may_be_path_objects(root: Path) -> None:
+    jail = Jail(root)
+
+    jail.mkdir(Path("made/here"))
+    jail.write_bytes(Path("made/here/a"), b"1")
+
+    assert jail.list(root / "made" / "here") == ["a"]
+    assert jail.read_bytes(root / "made/here/a") == b"1"
+    jail.delete(Path("made/here/a"))
+    assert not (root / "made/here/a").exists()

@@ -98,7 +98,7 @@ class Jail:
 
     # ------------------------------------------------------------------ the surface
 
-    def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:
+    def read_bytes(self, path: str | os.PathLike[str], *, limit: int | None = None) -> bytes:
         """The file's bytes, whole.
 
         Raises:
@@ -106,6 +106,7 @@ class Jail:
             Unsupported: a folder, device, FIFO or socket.
             TooLarge: over `limit` bytes (default: the jail's read limit).
         """
+        path = os.fspath(path)
         most = self._limit if limit is None else limit
         descriptor = self.open_read(path)
         try:
@@ -113,7 +114,7 @@ class Jail:
         finally:
             os.close(descriptor)
 
-    def write_bytes(self, path: str, data: bytes) -> Written:
+    def write_bytes(self, path: str | os.PathLike[str], data: bytes) -> Written:
         """Replace the file's content as a whole, or create it with its parents.
 
         The name changes over in one step, synced to the disk; mode, owner and extended
@@ -124,6 +125,7 @@ class Jail:
             As read_bytes; PermissionDenied also for protected names, read-only folders and
             read-only files; Conflict for a new name that differs from a neighbour's by case only.
         """
+        path = os.fspath(path)
         with self.spot(path, "write", make_parents=True) as spot:
             before = spot.lstat()
             check_replaceable(before, path)
@@ -136,12 +138,13 @@ class Jail:
             links = before.st_nlink if before is not None else 1
             return Written(spot.target, before is None, hard_link_warning(spot.target, links))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str | os.PathLike[str]) -> None:
         """Remove one file, or one symbolic link (never what it points to).
 
         Raises:
             As write_bytes; Unsupported for a folder.
         """
+        path = os.fspath(path)
         with self.spot(path, "delete", follow=False) as spot:
             there = spot.lstat()
             if there is None:
@@ -153,12 +156,13 @@ class Jail:
             except OSError as error:
                 raise refusal(error, path) from None
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str | os.PathLike[str]) -> None:
         """Make a folder with its parents; one that is there already is fine.
 
         Raises:
             As write_bytes; Conflict where a file is in the way.
         """
+        path = os.fspath(path)
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a folder.")
         if not path.strip("/. "):
@@ -178,13 +182,14 @@ class Jail:
                 except OSError as error:
                     raise refusal(error, path, noun="Directory") from None
 
-    def list(self, path: str = ".") -> list[str]:
+    def list(self, path: str | os.PathLike[str] = ".") -> list[str]:
         """The names in a folder, sorted; links are not followed.
 
         Raises:
             NotFound, OutsideWorkspace, PermissionDenied: as the names say.
             Unsupported: it is no folder.
         """
+        path = os.fspath(path)
         names = self._reach.names(path)
         return sorted(as_text(name) for name in names)
 
