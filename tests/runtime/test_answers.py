@@ -9,7 +9,7 @@ import pytest
 from pegboard import Agent, Effect, tool
 from pegboard.core.approval import AllowOnce, Approved, DenyAll, Refused, SuspendAll, Waiting
 from pegboard.core.errors import BuildError
-from pegboard.core.events import CallFinished, Event, PermissionRequested, RunFinished
+from pegboard.core.events import CallFinished, CallStarted, Event, PermissionRequested, RunFinished
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
@@ -155,3 +155,27 @@ async def test_a_run_that_its_session_has_left_behind_cannot_be_taken_up() -> No
     closed = model.requests[1].messages[2].results[0]  # pyright: ignore
     assert "waited for an answer that did not come" in closed.text
     valid(model.requests[1].messages)
+
+
+@owes("G-10", "G-17")
+async def test_an_approved_call_whose_process_ends_while_it_runs_is_not_done_again() -> None:
+    world = World()
+    one, _ = agent(world, "risky")
+    answer = await one.run("go", session="s")
+    key = answer.pending[0]["pending"]
+    events = await resumed(one, answer.run_id, answers={key: Approved(by="bob")})
+    assert world.log == ["risky"]
+    began = next(i for i, e in enumerate(events) if isinstance(e, CallStarted))
+    before = len(one.session("s")) - len(events)
+
+    # Its process ended here: the start is written down, the result is not.
+    again, model = agent(world, "risky")
+    again.remember("s", [*one.session("s")[:before], *events[: began + 1]])
+    model.skip(1)
+    events = await resumed(again, answer.run_id, answers={key: Approved(by="bob")})
+
+    assert world.log == ["risky"]
+    result = next(e.result for e in events if isinstance(e, CallFinished))
+    assert result.error is not None
+    assert result.error.code == "interrupted"
+    assert "whether it took effect is unknown" in result.error.message

@@ -20,6 +20,9 @@ from tests.ledger import owes
 from tests.shell.kit import BACKENDS, run, shell_in
 from tests.waiting import soon
 
+OURS = os.getpid()
+"""In the arguments of processes that are looked for: other runs on this machine have theirs."""
+
 
 class Session(BackgroundCommands):
     """Background commands that remember who ended."""
@@ -147,7 +150,9 @@ async def test_waiting_for_text_ends_with_the_text_the_command_or_the_time(jobs:
 
 @owes("K-47", "X-21")
 async def test_stopping_ends_all_children_and_removing_forgets(jobs: Session) -> None:
-    process = await start(jobs, "trap '' TERM; setsid sleep 93 & echo up; while :; do sleep 93; done")
+    process = await start(
+        jobs, f"trap '' TERM; setsid sleep 93.{OURS} & echo up; while :; do sleep 93.{OURS}; done"
+    )
     await jobs.wait_for(process.process_id, "up", timeout_s=5)
 
     stopped = await jobs.stop(process.process_id, force=True)
@@ -155,7 +160,7 @@ async def test_stopping_ends_all_children_and_removing_forgets(jobs: Session) ->
 
     assert stopped.state == "killed"
     assert jobs.list() == ()
-    await _gone("sleep\x0093")
+    await _gone(f"sleep\x0093.{OURS}")
 
 
 async def test_a_polite_stop_lets_the_command_clean_up(tmp_path: Path) -> None:
@@ -239,13 +244,13 @@ async def test_the_number_at_one_time_is_bounded_and_old_ones_are_forgotten(jobs
 
 @owes("K-47")
 async def test_the_end_of_the_session_ends_everything(jobs: Session) -> None:
-    for command in ("sleep 97", "setsid sleep 97 & wait", "exec sleep 97"):
+    for command in (f"sleep 97.{OURS}", f"setsid sleep 97.{OURS} & wait", f"exec sleep 97.{OURS}"):
         await start(jobs, command)
     before = len(os.listdir("/proc/self/fd"))
 
     await jobs.close()
 
-    await _gone("sleep\x0097")
+    await _gone(f"sleep\x0097.{OURS}")
     assert len(os.listdir("/proc/self/fd")) < before
     assert jobs.ended == []
     with pytest.raises(Conflict, match="session has ended"):
@@ -256,25 +261,25 @@ async def test_the_end_of_the_session_ends_everything(jobs: Session) -> None:
 def test_an_event_loop_that_ends_takes_forgotten_commands_along(tmp_path: Path, backend: str) -> None:
     async def forgetful() -> None:
         jobs = BackgroundCommands(await shell_in(tmp_path, backend))
-        await start(jobs, "setsid sleep 89 & sleep 89")
+        await start(jobs, f"setsid sleep 89.{OURS} & sleep 89.{OURS}")
 
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(forgetful())
     gc.collect()
 
     assert len(os.listdir("/proc/self/fd")) <= before
-    asyncio.run(_gone("sleep\x0089"))
+    asyncio.run(_gone(f"sleep\x0089.{OURS}"))
 
 
 async def test_a_cancelled_start_ends_the_command(jobs: Session) -> None:
-    call = asyncio.ensure_future(jobs.start(ExecRequest(command="sleep 98"), yield_s=30))
-    await soon(lambda: _with_arguments("sleep\x0098"), "the command runs")
+    call = asyncio.ensure_future(jobs.start(ExecRequest(command=f"sleep 98.{OURS}"), yield_s=30))
+    await soon(lambda: _with_arguments(f"sleep\x0098.{OURS}"), "the command runs")
     call.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await call
 
-    await _gone("sleep\x0098")
+    await _gone(f"sleep\x0098.{OURS}")
 
 
 async def test_half_a_character_waits_for_the_other_half(jobs: Session) -> None:

@@ -279,7 +279,7 @@ class Agent:
         approver: Approver | None = None
         if given is not None and history is not None:
             approver = given.approver
-            if history.waiting:
+            if history.waiting or given.answers:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
         traced = telemetry()

@@ -97,6 +97,8 @@ def fold(events: Iterable[Event]) -> History:
             case CallStarted():
                 if event.decision != "deny":
                     history.started.add(event.call_id)
+                    # The answer came and it began: where the process ends now, nobody knows what it did.
+                    history.waiting.pop(event.call_id, None)
             case CallFinished(result):
                 error = result.error
                 if error is not None and error.code == "suspended":
