@@ -8,6 +8,8 @@ no index names is entered by nobody but whoever goes there.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
@@ -176,21 +178,34 @@ def _content(file: Path) -> bytes:
 def gitlinks(index: bytes) -> list[str]:
     """Paths with mode 160000 of an index of version 2, 3 or 4; what can be read of a broken one.
 
-    Object names have 20 or 32 bytes, which the index does not say: the first length whose entries fit is taken.
+    Object names have 20 or 32 bytes, which the index does not say but by the length of its checksum. Where
+    neither checksum is right (git need not write one), it is read in both ways: a name too many is no folder.
     """
-    for size in (20, 32):
-        try:
-            return _entries(index, size)
-        except (struct.error, ValueError, IndexError):
-            continue
-    return []
+    found: dict[str, None] = {}
+    for size in _name_sizes(index):
+        with contextlib.suppress(struct.error, ValueError, IndexError):
+            found.update((name, None) for name in _entries(index, size) if name)
+    return list(found)
 
 
-def _entries(index: bytes, hash_bytes: int) -> list[str]:
+def _name_sizes(index: bytes) -> tuple[int, ...]:
+    """How long object names can be: SHA-1 has 20 bytes, SHA-256 32 (gitformat-index)."""
+    for known in (hashlib.sha1, hashlib.sha256):
+        size = known().digest_size
+        if known(index[:-size]).digest() == index[-size:]:
+            return (size,)
+    return (20, 32)
+
+
+def _entries(index: bytes, hash_bytes: int) -> Iterator[str]:
+    """The paths in order; ends with an error where the index does.
+
+    Raises:
+        ValueError, IndexError, struct.error: it is no index, or none with names of this length.
+    """
     signature, version, count = struct.unpack_from(">4sII", index)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index")
-    found: list[str] = []
     at, name = 12, b""
     for _ in range(count):
         start = at
@@ -209,8 +224,7 @@ def _entries(index: bytes, hash_bytes: int) -> list[str]:
             raise ValueError("the name has another length")
         at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
         if mode == _GITLINK:
-            found.append(os.fsdecode(name))
-    return found
+            yield os.fsdecode(name)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
