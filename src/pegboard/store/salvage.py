@@ -187,6 +187,7 @@ def _by_pages(raw: bytes, wal: bytes, found: _Found) -> None:
 
 def _completed(found: _Found) -> dict[str, int]:
     """Fill in what can be made again, mark what is lost; how many records each session lacks."""
+    _paired(found)
     _entries_of_payloads(found)
     lost: dict[str, int] = {}
     oldest: dict[str, int] = {}
@@ -207,6 +208,30 @@ def _completed(found: _Found) -> dict[str, int]:
             lost[stream] = lost.get(stream, 0) + gap
     _runs_of_entries(found)
     return lost
+
+
+def _paired(found: _Found) -> None:
+    """Bring records and payloads together again whose numbers were damaged: a record says its payload's digest.
+
+    Within one session only, and not where a person purged: equal payloads of others are not what was there.
+    """
+    oldest: dict[str, int] = {}
+    loose: dict[tuple[str, str], tuple[str, int]] = {}
+    for key, body in found.payloads.items():
+        oldest[key[0]] = min(key[1], oldest.get(key[0], key[1]))
+        if key not in found.entries:
+            loose[key[0], hashlib.sha256(body).hexdigest()] = key
+    for key, entry in list(found.entries.items()):
+        if key in found.payloads or key[1] < oldest.get(key[0], 0):
+            continue
+        place = loose.pop((key[0], entry[5]), None)
+        if place is None:
+            continue
+        # Numbers go up without gaps: of two, the lower one is what was written.
+        if place[1] < key[1]:
+            found.entries[place] = (*place, *found.entries.pop(key)[2:])
+        else:
+            found.payloads[key] = found.payloads.pop(place)
 
 
 def _entries_of_payloads(found: _Found) -> None:
