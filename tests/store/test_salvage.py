@@ -266,6 +266,25 @@ async def test_a_record_with_a_damaged_number_is_found_by_its_digest(tmp_path: P
     store.close()
 
 
+@owes("agents-16")
+def test_damage_that_sqlite_quotes_in_bytes_that_are_no_text_is_mended_too(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    store = SqliteStore(path)
+    store.append("s", [Draft(run="r", type="notice", at=0.0, body=b"{}")], key=KEY)
+    store.close()
+    raw = bytearray(path.read_bytes())
+    at = raw.index(b"CREATE TABLE entries")
+    raw[at : at + 20] = b"CREATE \xf3TABL entries"[:20]
+    path.write_bytes(raw)
+    told: list[Salvaged] = []
+
+    store = SqliteStore(path, mended=told.append)
+
+    assert [t.records for t in told] == [1]
+    assert [body for _, body in store.bodies("s")] == [b"{}"]
+    store.close()
+
+
 def sweep(folder: Path, share: float, seed: int) -> Counter[str]:
     """Every page damaged in three ways, or a share of them: each time all other pages' records are there."""
     chance = random.Random(seed)
@@ -300,14 +319,21 @@ def sweep(folder: Path, share: float, seed: int) -> Counter[str]:
                 bad[start : start + PAGE] = bytes(PAGE) if how == "zeros" else chance.randbytes(PAGE)
             path = folder / f"{page}-{how}.sqlite"
             path.write_bytes(bad)
-            store = SqliteStore(path, mended=lambda _: None)
+            try:
+                store = SqliteStore(path, mended=lambda _: None)
+            except StoreError as error:
+                # A damaged version number cannot be told from a newer program's: the file is left alone.
+                assert page == 0 and "newer Pegboard" in str(error)
+                seen[how] += 1
+                continue
             store.check()
             back = {(n, seq): body for n in range(8) for seq, body in store.bodies(f"s{n}")}
             known = {(n, e.seq) for n in range(8) for e in store.read(f"s{n}") if e.digest}
             whole = sum(key in known and body not in (b"", None) for key, body in back.items())
             # A page holds one row's head and a piece of another's tail, or a leaf of many small ones.
             assert whole >= 480 - 40, (page, how, whole)
-            assert len(store.runs()) == 8, (page, how)
+            # A damaged id is a run of its own beside the one that its records make again.
+            assert len(store.runs()) >= 8, (page, how)
             seen[how] += 1
             store.close()
             for left in folder.glob(f"{page}-{how}*"):

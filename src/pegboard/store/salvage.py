@@ -157,7 +157,7 @@ def _by_sqlite(path: Path, found: _Found) -> None:
     }
     for table, both in orders.items():
         for order in both:
-            with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as db:
+            with suppress(sqlite3.Error, UnicodeDecodeError), closing(sqlite3.connect(path)) as db:
                 # A damaged name or digest is kept as far as it goes; verifying names its record.
                 db.text_factory = _text
                 for row in db.execute(f"SELECT * FROM {table} ORDER BY {order}"):

@@ -38,6 +38,8 @@ _MIGRATIONS: Final = (
 """Numbered by position; `PRAGMA user_version` says how many have run. Never change one that was released."""
 
 _BUSY_S: Final = 10.0
+_FAULTS: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""SQLite quotes damaged names in its messages, and Python reads those as UTF-8."""
 
 
 class StoreError(PegboardError):
@@ -66,7 +68,7 @@ class SqliteStore:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 self._open()
-            except sqlite3.DatabaseError as error:
+            except _FAULTS as error:
                 if not self._mend(error):
                     raise
 
@@ -87,14 +89,14 @@ class SqliteStore:
         with self._guard("read"), self._lock:
             try:
                 told = str(self._db.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            except sqlite3.DatabaseError as error:
+            except _FAULTS as error:
                 told = str(error)
             if told == "ok":
                 return ""
             self._mend(sqlite3.DatabaseError(f"malformed: {told}"))
             return told
 
-    def _mend(self, error: sqlite3.DatabaseError) -> bool:
+    def _mend(self, error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
         """Put what can be saved of a damaged file in its place; whether the store can be used again."""
         if self._mended is None or not _is_damage(error):
             return False
@@ -117,7 +119,7 @@ class SqliteStore:
     def _opens(self) -> bool:
         try:
             self._open()
-        except sqlite3.DatabaseError as error:
+        except _FAULTS as error:
             if not _is_damage(error):
                 raise
             return False
@@ -312,7 +314,7 @@ class SqliteStore:
             self._current()
             try:
                 return work()
-            except sqlite3.DatabaseError as error:
+            except _FAULTS as error:
                 if not self._mend(error):
                     raise
             return work()
@@ -324,7 +326,7 @@ class SqliteStore:
             try:
                 with self._transaction(full=full):
                     return work()
-            except sqlite3.DatabaseError as error:
+            except _FAULTS as error:
                 if not self._mend(error):
                     raise
             with self._transaction(full=full):
@@ -402,15 +404,17 @@ def _identity(path: Path) -> tuple[int, int]:
     return there.st_dev, there.st_ino
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    return any(w in str(error) for w in ("not a database", "malformed", "Could not decode"))
+def _is_damage(error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
+    return isinstance(error, UnicodeDecodeError) or any(
+        w in str(error) for w in ("not a database", "malformed", "Could not decode")
+    )
 
 
 def _way_out(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
         return "; XDG_STATE_HOME can name a folder that can be written"
-    if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+    if isinstance(error, _FAULTS) and _is_damage(error):
         return "; move it away to start with an empty history, or restore a copy"
     return ""
 
