@@ -73,3 +73,8 @@ def test_no_pattern_and_no_text_take_more_than_a_moment() -> None:
     assert not exec_pattern_matches("x " + "** a " * 60 + "b", ["x", *["a"] * 2000])
 
     assert time.process_time() - started < 2.0
+
+
+def test_brackets_that_can_match_nothing_are_no_pattern() -> None:
+    with pytest.raises(re.error, match="match nothing"):
+        path_regex("[z-a]")
