@@ -61,7 +61,9 @@ def import_file(app: App, path: Path) -> Imported:
     events, bad = _read(raw)
     good = [e for e in events if e.type not in TRANSIENT]
     if len(good) == len(bad):
-        raise ConfigError(f"{path} holds no event that can be read ({len(bad)} bad lines)")
+        raise ConfigError(
+            f"{path} holds no event that can be read ({len(bad)} damaged {'line' if len(bad) == 1 else 'lines'})"
+        )
     session = new_id("import")
     whole = _closed(_distrusted(_with_start(good, session), path.name))
     runs = tuple(dict.fromkeys(e.run for e in whole if isinstance(e, RunStarted)))

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.calls import URL, Call, Rule, host_of, is_loopback
-from pegboard.shell.guard.options import Program, names, parse, stands_for
+from pegboard.shell.guard.options import Program, names, parse
 from pegboard.shell.guard.places import HOLE, is_secret
 from pegboard.shell.guard.tables import NETWORK
 from pegboard.shell.guard.words import Word
@@ -250,8 +250,3 @@ RULES: Final[dict[str, Rule]] = {
     "curl": curl, "wget": wget, "wget2": wget, "ssh": ssh, "slogin": ssh, "autossh": ssh, "mosh": ssh, "sshfs": ssh, "scp": scp, "sftp": ssh,
     "openssl": openssl, "libressl": openssl,
 }  # fmt: skip
-
-
-def sends(flag: str) -> bool:
-    """Whether a curl option sends data."""
-    return stands_for(flag, _SENDS)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.calls import URL, Call, Rule, host_of
-from pegboard.shell.guard.options import Program, names
+from pegboard.shell.guard.options import names
 from pegboard.shell.guard.places import HOLE
 from pegboard.shell.guard.words import Word
 
@@ -378,11 +378,6 @@ def publishes(call: Call) -> bool:
             call.ask(f"{call.name} {word.text} decides what runs")
         call.doubtful(word)
     return False
-
-
-def helps_only(call: Call) -> bool:
-    call.options(Program())
-    return True
 
 
 RULES: Final[dict[str, Rule]] = {
