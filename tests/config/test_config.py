@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import pegboard
-from pegboard.config.load import Config, load_config, read_file, read_rules
+from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import available_models, fetch_weights, open_model
 from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.reading import read_file
 from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, ModelError

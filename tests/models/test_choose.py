@@ -13,6 +13,7 @@ from pegboard.models.choose import (
     FORMS,
     KEYS,
     ModelReference,
+    NoModel,
     Surroundings,
     available,
     choose,
@@ -86,18 +87,19 @@ SERVER = LocalServer(kind="Ollama", port=11434, owner=1000, models=("qwen3:8b",)
 
 def test_a_server_that_was_found_is_offered_and_not_used() -> None:
     with pytest.raises(ModelError) as caught:
-        made(None, found=[SERVER])
+        made(None, find=lambda: [SERVER])
 
     assert "--model openai:qwen3:8b@http://127.0.0.1:11434/v1" in str(caught.value)
 
 
 def test_a_server_that_was_accepted_is_used_and_another_owner_is_another_server() -> None:
-    model = made(None, found=[SERVER], accepted=frozenset({SERVER.identity}))
+    accepted = lambda: frozenset({SERVER.identity})  # noqa: E731
+    model = made(None, find=lambda: [SERVER], accepted=accepted)
     other = LocalServer(kind="Ollama", port=11434, owner=1001, models=("qwen3:8b",))
 
     assert model.name == "openai:qwen3:8b@http://127.0.0.1:11434/v1"
     with pytest.raises(ModelError):
-        made(None, found=[other], accepted=frozenset({SERVER.identity}))
+        made(None, find=lambda: [other], accepted=accepted)
 
 
 def test_with_none_at_all_the_error_lists_the_ways() -> None:
@@ -160,7 +162,7 @@ def test_the_list_says_what_each_way_needs(tmp_path: Path) -> None:
     assert rows[f"openai:{DEFAULTS['openai']}"] == "ready"
     assert rows[f"anthropic:{DEFAULTS['anthropic']}"] == "needs ANTHROPIC_API_KEY"
     assert rows["gguf:smollm2"] == "needs pegboard models get smollm2"
-    assert "only when named" in rows["openai:qwen3:8b@http://127.0.0.1:11434/v1"]
+    assert "pegboard models accept 11434" in rows["openai:qwen3:8b@http://127.0.0.1:11434/v1"]
     assert rows["local"].startswith("ready")
 
 
@@ -169,6 +171,25 @@ def test_every_family_loads_and_has_a_form_and_a_key(family: str) -> None:
     assert callable(load(MODELS[family]))
     assert any(form.split(":")[0] == family for form in FORMS)
     assert family in KEYS or family in ("gguf", "local", "scripted")
+
+
+def test_nothing_is_looked_for_where_a_model_is_named_or_a_key_is_set() -> None:
+    def find() -> list[LocalServer]:
+        raise AssertionError("looked around")
+
+    made("local", find=find)
+    made(None, {"OPENAI_API_KEY": "k"}, find=find)
+    made(None, configured="local", find=find)
+
+
+def test_a_server_without_a_model_is_named_and_no_model_of_it_is_made_up() -> None:
+    empty = LocalServer(kind="LM Studio", port=1234, owner=None, models=())
+
+    with pytest.raises(NoModel) as caught:
+        made(None, find=lambda: [empty], accepted=lambda: frozenset({empty.identity}))
+
+    assert "offers no model" in str(caught.value)
+    assert "NAME@http://127.0.0.1" not in str(caught.value)
 
 
 async def test_a_server_that_lists_models_is_found_with_its_owner_and_nothing_else_is() -> None:

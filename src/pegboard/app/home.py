@@ -310,9 +310,10 @@ class App:
         """An agent by the settings over an executor of this App.
 
         Raises:
-            ModelError: no model was found; the message lists the ways.
+            NoModel: none was named and none was found; the message lists the ways.
+            ModelError: the model cannot be used.
         """
-        opened = open_model(model or self.config.model, paths=self.paths)
+        opened = self._model(model or self.config.model)
         # A model that a person names for this run alone is the one that gets the data.
         others = () if model else self.config.fallback_models
         limits = self.config.limits
@@ -321,11 +322,15 @@ class App:
             text = f"{text}\n\n{self.skills.prompt()}"
         return Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
-            model=[opened, *(open_model(m, paths=self.paths) for m in others)] if others else opened,
+            model=[opened, *map(self._model, others)] if others else opened,
             allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
             executor=executor,
         )
+
+    def _model(self, name: str | None) -> Any:
+        ports, keys = self.config.model_servers, self.config.model_keys
+        return open_model(name, paths=self.paths, ports=ports, keys=keys)
 
     # -- history ------------------------------------------------------------------------------
 

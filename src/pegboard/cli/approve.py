@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 
 from pegboard.cli.options import UNITS, Options
@@ -145,6 +144,6 @@ def approver_for(options: Options, *, on_ask: str) -> Approver:
         return AllowOnce()
     if on_ask == "suspend":
         return SuspendAll()
-    if sys.stdin.isatty() and sys.stdout.isatty() and not options.json:
+    if options.attended:
         return TerminalApprover()
     return DenyAll("nobody is there to approve it; run it in a terminal, or pass --yes")

@@ -20,6 +20,7 @@ from pegboard.app.executor import Executor
 from pegboard.app.home import App
 from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
 from pegboard.cli.chat_desk import Asker, Desk, Questions
+from pegboard.cli.offer import agent_for
 from pegboard.cli.options import Options
 from pegboard.cli.progress import Progress
 from pegboard.cli.show import note, note_of, paint, print_event, safe, say
@@ -88,7 +89,7 @@ class Chat:
             door.tell = note_of
             log = app.log(self._session)
             try:
-                self._new_agent(door)
+                await self._new_agent(door)
                 self._greet(door)
                 self._tell_model()
                 while (text := await self._desk.read()) is not None:
@@ -120,9 +121,11 @@ class Chat:
             keys = "Enter sends, Alt+Enter or a \\ at the end begins a new line, /help lists commands"
             say(paint(keys, "dim"))
 
-    def _new_agent(self, door: Executor) -> None:
+    async def _new_agent(self, door: Executor) -> None:
         """An agent with the room's model, which knows the session so far."""
-        agent = self._app.agent(door, model=self.room.model)
+        # Only at the start: later the line belongs to the conversation.
+        attended = self._options.attended and self.room.agent is None
+        agent = await agent_for(self._app, door, model=self.room.model, attended=attended)
         agent.model()  # Now, so that a wrong name is told before anything else.
         events = self._app.events_to_go_on(self._session)
         agent.remember(self._session, events)
@@ -150,7 +153,7 @@ class Chat:
         if done == "model":
             before = self.room.agent
             try:
-                self._new_agent(door)
+                await self._new_agent(door)
             except PegboardError as error:
                 say(paint(safe(str(error)), "red"))
                 self.room.agent = before

@@ -64,7 +64,7 @@ def _report(app: App) -> dict[str, Any]:
         "sandbox": sandbox,
         "programs": {name: shutil.which(name) for name in PROGRAMS},
         "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
-        "models": available_models(app.paths),
+        "models": available_models(app.paths, ports=app.config.model_servers),
         "history": {
             "damaged": app.check_history(), "kept": [str(p) for p in app.damaged_histories()],
         },

@@ -280,15 +280,16 @@ def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json:
 
 @app.command("models")
 def models_command(
-    action: Annotated[str, typer.Argument(help="list or get.")] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    action: Annotated[str, typer.Argument(help="list, get, accept or forget.")] = "list",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME|PORT]")] = None,
+    config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List models, or fetch one: pegboard models get smollm2"""
+    """List models, fetch one, or accept a local server."""
     from pegboard.cli.models import models
     from pegboard.cli.options import Options
 
-    _exit(models(action, name, options=Options(json=json)))
+    _exit(models(action, name, options=Options(config=config, json=json)))
 
 
 @app.command("audit")

@@ -2,31 +2,67 @@
 
 from __future__ import annotations
 
+from pegboard.app.home import App
+from pegboard.cli.offer import described
 from pegboard.cli.options import Options
-from pegboard.cli.show import note, print_json, say, table
-from pegboard.config.models import available_models, fetch_weights
-from pegboard.config.paths import Paths
-from pegboard.core.errors import BuildError
+from pegboard.cli.show import note, print_json, safe, say, table
+from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
+from pegboard.core.errors import BuildError, ConfigError
+from pegboard.models.servers import LocalServer
 
 
 def models(action: str, name: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
-    paths = Paths.of()
-    match action:
-        case "list":
-            rows = available_models(paths)
-            if options.json:
-                print_json(rows)
-            else:
-                table([(r["name"], r["status"]) for r in rows], head=("model", "status"))
-            return 0
-        case "get" if name:
-            note(f"fetching {name} …")
-            path = fetch_weights(name, paths)
-            if options.json:
-                print_json({"name": name, "path": str(path)})
-            else:
-                say(f'{name} is ready: pegboard run --model gguf:{name} "…"')
-            return 0
-        case _:
-            raise BuildError("use: pegboard models list, or pegboard models get smollm2")
+    with options.open() as app:
+        match action:
+            case "list":
+                rows = available_models(app.paths, ports=app.config.model_servers)
+                if options.json:
+                    print_json(rows)
+                else:
+                    table([(r["name"], r["status"]) for r in rows], head=("model", "status"))
+            case "get" if name:
+                note(f"fetching {name} …")
+                path = fetch_weights(name, app.paths)
+                if options.json:
+                    print_json({"name": name, "path": str(path)})
+                else:
+                    say(f'{name} is ready: pegboard run --model gguf:{name} "…"')
+            case "accept" if name:
+                server = _the_one(app, name)
+                AcceptedServers(app.paths).add(server)
+                _tell(server, f"{described(server)}; it is used from now on where no model is named", options)
+            case "forget" if name:
+                server = _the_one(app, name)
+                gone = AcceptedServers(app.paths).remove(server.identity)
+                _tell(
+                    server, f"{described(server)}; {'forgotten' if gone else 'it was not accepted'}", options
+                )
+            case _:
+                raise BuildError(
+                    "use: pegboard models list, get smollm2, accept PORT, or forget PORT (a local server)"
+                )
+    return 0
+
+
+def _tell(server: LocalServer, text: str, options: Options) -> None:
+    if options.json:
+        print_json(
+            {"kind": server.kind, "url": server.base_url, "owner": server.owner, "models": server.models}
+        )
+    else:
+        say(safe(text))
+
+
+def _the_one(app: App, name: str) -> LocalServer:
+    """The local server that listens at a port or is called so.
+
+    Raises:
+        ConfigError: none answers, or several are called so.
+    """
+    found = find_local_servers(app.config.model_servers)
+    named = [s for s in found if name == str(s.port) or name.lower() == s.kind.lower()]
+    if len(named) != 1:
+        there = ", ".join(f"{s.kind} at port {s.port}" for s in found) or "none"
+        raise ConfigError(f"no single local model server is {name!r}; those that answer: {there}")
+    return named[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,11 @@ class Options:
     config: Path | None = None
     yes: bool = False
     json: bool = False
+
+    @property
+    def attended(self) -> bool:
+        """Whether a person sits at the terminal and sees what is printed."""
+        return sys.stdin.isatty() and sys.stdout.isatty() and not self.json
 
     def open(self) -> App:
         """The App by these options.

@@ -9,6 +9,7 @@ from pegboard.app.agent import Agent
 from pegboard.app.home import App
 from pegboard.app.redacted import Redact
 from pegboard.cli.approve import approver_for
+from pegboard.cli.offer import agent_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import Progress
@@ -46,7 +47,7 @@ async def _run(
     async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
         door.tell = note_of
         log = app.log(key)  # First of all: a run whose history cannot be kept does not start.
-        agent = app.agent(door, model=model, turns=turns)
+        agent = await agent_for(app, door, model=model, turns=turns, attended=options.attended)
         opened = agent.model()
         if not options.json:
             for line in app.config.ignored:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +11,10 @@ from typing import Any, Final, cast
 from pegboard.config.documents import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guarded import read_budgets, read_secrets, read_taint
+from pegboard.config.models import read_keys, read_ports
 from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
+from pegboard.config.reading import KEYS, place, read_file, read_unfilled, typed, written
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.toolfiles import ToolFiles, read_tool_files, trusted_only
@@ -24,14 +23,11 @@ from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy import MODES
-from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.rules import Rule
 from pegboard.core.taint import TaintRules
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
-
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +54,8 @@ class Config:
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
         tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
+        model_servers: ports where local model servers are looked for; None = the usual ones.
+        model_keys: where the key of a server that `--model` names by URL lies, by its address.
         files: the files that were read, the user's first.
         ignored: what a file wanted and did not get, one sentence each: mostly an untrusted project's.
     """
@@ -82,16 +80,12 @@ class Config:
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
     tool_files: ToolFiles = field(default_factory=ToolFiles)
+    model_servers: Mapping[str, int] | None = None
+    model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
-_KEYS: Final = (
-    "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
-    "require_sandbox", "hosts", "network", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
-    "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
-    "fallback_models", "allow_models",
-)  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
 
 
@@ -146,10 +140,10 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
                 near = difflib.get_close_matches(str(key), ["rules", "compat"], n=1)
                 meant = f"; did you mean {near[0]!r}?" if near else ""
                 raise ConfigError(
-                    f"{_at(path, str(key))}: {key!r} has no place in a policy file; known: rules, compat{meant}"
+                    f"{place(path, str(key))}: {key!r} has no place in a policy file; known: rules, compat{meant}"
                 )
         own = _rules(table.get("rules", []), path, "user")
-        return own + read_documents(_of(dict, table.get("compat", {}), path, "compat"), path).rules
+        return own + read_documents(typed(dict, table.get("compat", {}), path, "compat"), path).rules
     lines = path.read_text(encoding="utf-8").splitlines()
     out: list[Rule] = []
     for number, line in enumerate(lines, 1):
@@ -159,95 +153,6 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
             except ConfigError as error:
                 raise ConfigError(f"{path}:{number}: {error}") from None
     return tuple(out)
-
-
-def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """A settings file as a dict with keys in lower case without `-`, and variables filled in.
-
-    Raises:
-        ConfigError: see load_config.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the config file {path}: {error}") from None
-    value = _parse(text, path)
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: the file must hold a table of keys, not {type(value).__name__}")
-    return cast("dict[str, Any]", _fill(_folded(cast("dict[str, Any]", value)), path, "", environment))
-
-
-def raw_file(path: Path) -> Any:
-    """A settings file's value as it is written, variables unfilled.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the config file {path}: {error}") from None
-    # Editors' .json files carry comments and trailing commas.
-    return _parse(text, path.with_suffix(".json5") if path.suffix == ".json" else path)
-
-
-def _parse(text: str, path: Path) -> Any:
-    try:
-        match path.suffix:
-            case ".toml":
-                return tomllib.loads(text)
-            case ".yaml" | ".yml":
-                import yaml
-
-                return yaml.safe_load(text) or {}
-            case ".json":
-                return json.loads(text)
-            case _:
-                # JSON5 is JSON with the slips that the repair knows: comments, single quotes, trailing commas.
-                read = repair_json(text)
-                if read.truncated:
-                    raise ConfigError(f"{path}: the file ends in the middle of a value")
-                return read.value
-    except (ValueError, Unrepairable) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except Exception as error:  # PyYAML's errors share no class with ours, and it is loaded for YAML alone.
-        if type(error).__module__.startswith("yaml"):
-            raise ConfigError(f"{path}: {error}") from None
-        raise
-
-
-def _folded(value: dict[str, Any]) -> dict[str, Any]:
-    """Keys of the first level by their meaning: without regard to case, `_` and `-`."""
-    known = {_fold(k): k for k in _KEYS}
-    return {known.get(_fold(str(k)), str(k)): v for k, v in value.items()}
-
-
-def _fold(key: str) -> str:
-    return key.replace("_", "").replace("-", "").lower()
-
-
-def _fill(value: Any, path: Path, key: str, environment: Mapping[str, str]) -> Any:
-    """Fill `${VAR}` and `${VAR:-default}` in every text below `value`."""
-    if isinstance(value, str):
-
-        def one(match: re.Match[str]) -> str:
-            found = environment.get(match[1])
-            if not found and match[2] is not None:
-                # As in a shell: the default stands for a variable that is not set, or empty.
-                found = match[2]
-            if found is None:
-                raise ConfigError(
-                    f"{path}: key {key} needs the environment variable {match[1]}, which is not set"
-                )
-            return found
-
-        return _VARIABLE.sub(one, value)
-    if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        return {k: _fill(v, path, f"{key}.{k}".lstrip("."), environment) for k, v in table.items()}
-    if isinstance(value, list):
-        return [_fill(v, path, f"{key}[{i}]", environment) for i, v in enumerate(cast("list[Any]", value))]
-    return value
 
 
 def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) -> Config:
@@ -263,7 +168,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "rules":
                 changes["rules"] = config.rules + _rules(value, path, source)
             case "model" | "instructions":
-                changes[key] = _of(str, value, path, key)
+                changes[key] = typed(str, value, path, key)
             case "sandbox":
                 changes["confinement"] = read_sandbox(value, path, before=config.confinement)
                 changes["sandbox"] = changes["confinement"].backend
@@ -272,14 +177,15 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "network":
                 changes[key] = read_network(value, path, before=config.network)
             case "require_sandbox":
-                changes[key] = _of(bool, value, path, key)
+                changes[key] = typed(bool, value, path, key)
             case "exec_timeout_s":
-                changes[key] = float(_of((int, float), value, path, key))
+                changes[key] = float(typed((int, float), value, path, key))
             case "allow_models":
-                given = cast("dict[str, Any]", _of(dict, value, path, key))
+                given = cast("dict[str, Any]", typed(dict, value, path, key))
                 changes[key] = {
                     tool: tuple(
-                        _of(str, m, path, f"{key}.{tool}[]") for m in _of(list, models, path, f"{key}.{tool}")
+                        typed(str, m, path, f"{key}.{tool}[]")
+                        for m in typed(list, models, path, f"{key}.{tool}")
                     )
                     for tool, models in given.items()
                 }
@@ -288,27 +194,31 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 section = without_servers(cast("dict[str, Any]", value))
                 changes.update(_documents(config, changes, {"moltbot": section} if section else {}, path))
             case "hosts":
-                hosts = tuple(_of(str, v, path, "hosts[]") for v in _of(list, value, path, key))
+                hosts = tuple(typed(str, v, path, "hosts[]") for v in typed(list, value, path, key))
             case "tools" | "allowed_dirs" | "read_only_dirs" | "path_prepend" | "fallback_models":
-                changes[key] = tuple(_of(str, v, path, f"{key}[]") for v in _of(list, value, path, key))
+                changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
-                changes["limits"] = _limits(_of(dict, value, path, key), path)
+                changes["limits"] = _limits(typed(dict, value, path, key), path)
             case "budgets":
-                changes[key] = config.budgets + read_budgets(_of(dict, value, path, key), path)
+                changes[key] = config.budgets + read_budgets(typed(dict, value, path, key), path)
             case "secrets":
-                changes[key] = {**config.secrets, **read_secrets(_of(dict, value, path, key), path)}
+                changes[key] = {**config.secrets, **read_secrets(typed(dict, value, path, key), path)}
+            case "model_servers":
+                changes[key] = read_ports(typed(dict, value, path, key), path)
+            case "model_keys":
+                changes[key] = {**config.model_keys, **read_keys(typed(dict, value, path, key), path)}
             case "taint":
-                changes[key] = read_taint(_of(dict, value, path, key), path, before=config.taint)
+                changes[key] = read_taint(typed(dict, value, path, key), path, before=config.taint)
             case "compat":
-                changes.update(_documents(config, changes, _of(dict, value, path, key), path))
+                changes.update(_documents(config, changes, typed(dict, value, path, key), path))
             case "http_tools" | "openapi" | "skills" | "plugins":
-                more = read_tool_files(key, _of(dict, value, path, key), path)
+                more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
             case "mcpservers":
-                _of((dict, list), value, path, key)
+                typed((dict, list), value, path, key)
             case _:
-                near = difflib.get_close_matches(key, _KEYS, n=1)
-                meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(_KEYS)}"
+                near = difflib.get_close_matches(key, KEYS, n=1)
+                meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KEYS)}"
                 raise ConfigError(f"{path}: unknown key {key!r}{meant}")
     if hosts:
         # Behind the file's own rules, wherever the key stands in it.
@@ -320,11 +230,11 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
 def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: bool) -> Config:
     """The project's file on top: whole where the user trusts it, else only what tightens (decisions 1)."""
     # Variables are not filled for an untrusted file: it could send a secret into a place of its choice.
-    table = read_file(path, env) if trusted else _folded(cast("dict[str, Any]", _parse_safe(path)))
+    table = read_file(path, env) if trusted else read_unfilled(path)
     if trusted:
         return _apply(config, table, path, source="project")
     rules = _rules(table.get("rules", []), path, "project")
-    rules += read_documents(_of(dict, table.get("compat", {}), path, "compat"), path).rules
+    rules += read_documents(typed(dict, table.get("compat", {}), path, "compat"), path).rules
     tight = tuple(r for r in rules if r.verdict != "allow")
     ignored = [f"rule {str(r)!r}" for r in rules if r.verdict == "allow"]
     mode = table.get("mode")
@@ -353,54 +263,26 @@ def _documents(
         if setting in meant.settings and key not in changes:
             value = meant.settings[setting]
             if key == "exec_timeout_s":
-                out[key] = float(_of((int, float), value, path, f"compat: {setting}"))
+                out[key] = float(typed((int, float), value, path, f"compat: {setting}"))
             else:
-                out[key] = tuple(_of(str, v, path, key) for v in _of(list, value, path, f"compat: {setting}"))
+                out[key] = tuple(
+                    typed(str, v, path, key) for v in typed(list, value, path, f"compat: {setting}")
+                )
     return {**out, "ignored": config.ignored + tuple(f"{path.name}: {w}" for w in meant.warnings)}
-
-
-def _parse_safe(path: Path) -> Any:
-    return read_file(path, _Unfilled())
-
-
-class _Unfilled(dict[str, str]):
-    """Gives every variable back as it was written."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return "${" + key + "}"
 
 
 def _rules(value: Any, path: Path, source: str, *, key: str = "rules") -> tuple[Rule, ...]:
     out: list[Rule] = []
-    for index, one in enumerate(_of(list, value, path, key)):
+    for index, one in enumerate(typed(list, value, path, key)):
         where = f"{source} {path.name} {key}[{index}]"
         try:
             if isinstance(one, str):
                 out.append(Rule.parse(one, source=where))
             else:
-                out.append(Rule.from_mapping(_of(dict, one, path, f"rules[{index}]"), source=where))
+                out.append(Rule.from_mapping(typed(dict, one, path, f"rules[{index}]"), source=where))
         except ConfigError as error:
-            raise ConfigError(f"{_at(path, _written(one))}: {key}[{index}]: {error}") from None
+            raise ConfigError(f"{place(path, written(one))}: {key}[{index}]: {error}") from None
     return tuple(out)
-
-
-def _written(rule: Any) -> str:
-    """A piece of a rule as it stands in its file."""
-    if isinstance(rule, dict):
-        texts = [v for v in cast("dict[Any, Any]", rule).values() if isinstance(v, str)]
-        return texts[0] if texts else str(next(iter(cast("dict[Any, Any]", rule)), ""))
-    return str(rule)
-
-
-def _at(path: Path, text: str) -> str:
-    """`FILE:LINE` where a text stands in exactly one line of the file, else `FILE`."""
-    spelt = {text, json.dumps(text)[1:-1], text.replace("'", "\\'")}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return str(path)
-    found = [n for n, line in enumerate(lines, 1) if text and any(s in line for s in spelt)]
-    return f"{path}:{found[0]}" if len(found) == 1 else str(path)
 
 
 def _limits(table: dict[str, Any], path: Path) -> Limits:
@@ -418,19 +300,11 @@ def _limits(table: dict[str, Any], path: Path) -> Limits:
     unknown = [k for k in table if k not in known]
     if unknown:
         raise ConfigError(f"{path}: unknown key limits.{unknown[0]}; known: {', '.join(sorted(known))}")
-    each = _of(dict, table.get("tool_calls", {}), path, "limits.tool_calls")
+    each = typed(dict, table.get("tool_calls", {}), path, "limits.tool_calls")
     for key, value in [*(i for i in table.items() if i[0] != "tool_calls"), *each.items()]:
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise ConfigError(f"{path}: limits.{key} must be a number above 0, not {value!r}")
     return Limits(**table)
-
-
-def _of(kind: Any, value: Any, path: Path, key: str) -> Any:
-    kinds = cast("tuple[type, ...]", kind if isinstance(kind, tuple) else (kind,))
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        names = " or ".join(k.__name__ for k in kinds)
-        raise ConfigError(f"{path}: key {key} must be {names}, not {type(value).__name__} ({value!r:.60})")
-    return value
 
 
 def _find(folder: Path) -> Path | None:

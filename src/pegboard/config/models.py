@@ -1,40 +1,94 @@
-"""open_model: the model that a name, the config or the environment means (decisions 11)."""
+"""open_model: the model that a name, the settings or the environment means (decisions 11)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.config.environment import environment as this_environment
+from pegboard.config.kept import KeptTable
 from pegboard.config.paths import Paths
+from pegboard.config.secrets import read_source
+from pegboard.core.errors import ConfigError
 from pegboard.core.families import load
+
+if TYPE_CHECKING:
+    from pegboard.models.servers import LocalServer
+
+Ports = Mapping[str, int]
+"""Local servers to look for: what listens there -> port."""
+
+
+class AcceptedServers:
+    """The local model servers that a person accepted once, by what listens, port and owner (decisions 11)."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._known = KeptTable(paths.state / "model-servers.json", "accepted model servers")
+
+    def add(self, server: LocalServer) -> None:
+        """Use it from now on where no model is named."""
+        self._known.add(server.identity, server.base_url)
+
+    def remove(self, identity: str) -> bool:
+        """Use it no more; False where it was not accepted."""
+        return self._known.remove(identity)
+
+    def identities(self) -> frozenset[str]:
+        """`LocalServer.identity` of each."""
+        return frozenset(self._known.read())
 
 
 def open_model(
-    name: str | None, *, paths: Paths | None = None, environment: Mapping[str, str] | None = None
+    name: str | None,
+    *,
+    paths: Paths | None = None,
+    environment: Mapping[str, str] | None = None,
+    ports: Ports | None = None,
+    keys: Mapping[str, str] | None = None,
 ) -> Any:
     """Open a model.
 
     Args:
         name: as `--model` takes it; None = the first that is found.
-        paths: where weights lie.
+        paths: where weights lie, and which local servers were accepted.
         environment: where keys are looked for; None = the process environment.
+        ports: where local servers are looked for when nothing else is there; None = the usual ports.
+        keys: where the key of another origin lies: `https://host:port` -> `env:NAME`, `file:PATH` or
+            `keyring:SERVICE/USER`.
 
     Raises:
-        ModelError: an unknown name, a missing key or extra, or no model at all; the message says what to do.
+        NoModel: none was named and none is there; it holds the local servers that could be accepted.
+        ModelError: an unknown name, a missing key or extra; the message says what to do.
     """
-    choose = load("pegboard.models.choose:choose")
-    return choose(
+    folders = paths or Paths.of()
+    env = this_environment() if environment is None else environment
+    return load("pegboard.models.choose:choose")(
         name,
-        environment=this_environment() if environment is None else environment,
-        data_dir=(paths or Paths.of()).data,
+        environment=env,
+        data_dir=folders.data,
+        keys=_keys(name, keys or {}, env),
+        find=lambda: find_local_servers(ports),
+        accepted=AcceptedServers(folders).identities,
     )
 
 
-def available_models(paths: Paths, environment: Mapping[str, str] | None = None) -> list[dict[str, str]]:
-    """`{name, status}` of every model family: ready, or what it needs."""
-    rows = load("pegboard.models.choose:available")
-    return rows(environment=this_environment() if environment is None else environment, data_dir=paths.data)
+def find_local_servers(ports: Ports | None = None) -> Sequence[LocalServer]:
+    """Model servers that answer on this machine, found by asking some ports, the usual ones where None."""
+    find = load("pegboard.models.servers:servers_now")
+    return cast("Sequence[LocalServer]", find() if ports is None else find(tuple(ports.items())))
+
+
+def available_models(
+    paths: Paths, environment: Mapping[str, str] | None = None, *, ports: Ports | None = None
+) -> list[dict[str, str]]:
+    """`{name, status}` of every model family and of every local server: ready, or what it needs."""
+    return load("pegboard.models.choose:available")(
+        environment=this_environment() if environment is None else environment,
+        data_dir=paths.data,
+        found=find_local_servers(ports),
+        accepted=AcceptedServers(paths).identities(),
+    )
 
 
 def fetch_weights(name: str, paths: Paths) -> Any:
@@ -44,3 +98,46 @@ def fetch_weights(name: str, paths: Paths) -> Any:
         ModelError: an unknown name, no network, or a wrong checksum.
     """
     return load("pegboard.models.weights:get")(name, paths.data)
+
+
+def _keys(name: str | None, sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The key of the one server that `name` names, where the settings have one for it; no other is looked up."""
+    if not sources or name is None:
+        return {}
+    origin_of = load("pegboard.models.choose:origin_of")
+    wanted = load("pegboard.models.choose:parse")(name).base_url
+    return {
+        origin: read_source(f"the model key of {origin}", source, environment)
+        for origin, source in sources.items()
+        if wanted is not None and origin_of(origin) == origin_of(wanted)
+    }
+
+
+def read_ports(table: Mapping[str, Any], path: Path) -> dict[str, int]:
+    """`[model_servers]`: a name and a port each; empty looks for none.
+
+    Raises:
+        ConfigError: something else than a port; the message names file and key.
+    """
+    for name, port in table.items():
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+            raise ConfigError(f"{path}: model_servers.{name} must be a port from 1 to 65535, not {port!r}")
+    return dict(table)
+
+
+def read_keys(table: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """`[model_keys]`: a server's address and where its key lies.
+
+    Raises:
+        ConfigError: no address, or no such place; the message names file and key.
+    """
+    for origin, source in table.items():
+        if not str(origin).startswith(("http://", "https://")):
+            raise ConfigError(f'{path}: model_keys.{origin!r} is no address; write "https://HOST:PORT"')
+        kind, _, rest = str(source).partition(":")
+        if not isinstance(source, str) or kind not in ("env", "file", "keyring") or not rest:
+            raise ConfigError(
+                f"{path}: model_keys.{origin!r} must say where the key lies: env:NAME, file:PATH or "
+                f"keyring:SERVICE/USER, not the key itself"
+            )
+    return dict(table)

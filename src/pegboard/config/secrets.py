@@ -57,7 +57,7 @@ class ConfiguredSecrets:
         self._specs = dict(specs)
         self._environment = environment
         self._learn = learn
-        self._keyring = keyring or _system_keyring
+        self._keyring = keyring
 
     def binding(self, name: str) -> SecretBinding | None:
         """See SecretHandles."""
@@ -70,19 +70,7 @@ class ConfiguredSecrets:
 
     def value(self, name: str) -> str:
         """See SecretHandles."""
-        kind, _, rest = self._specs[name].source.partition(":")
-        match kind:
-            case "env":
-                found = self._environment.get(rest) or None
-            case "file":
-                found = _file(name, Path(rest).expanduser())
-            case _:
-                service, _, user = rest.partition("/")
-                found = self._keyring(service, user)
-        if not found:
-            raise Unavailable(
-                f"secret {name!r} has no value at {kind}:{rest}", hint="Ask the user to set it."
-            )
+        found = read_source(f"secret {name!r}", self._specs[name].source, self._environment, self._keyring)
         self._learn({name: found})
         return found
 
@@ -97,17 +85,44 @@ class ConfiguredSecrets:
                     continue
 
 
-def _file(name: str, path: Path) -> str:
+def read_source(
+    what: str, source: str, environment: Mapping[str, str], keyring: Keyring | None = None
+) -> str:
+    """The value at `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.
+
+    Args:
+        what: whose value it is, for error texts.
+        environment: where `env:` looks.
+        keyring: reads the system's keyring; None = the `keyring` package.
+
+    Raises:
+        Unavailable: there is no value there, or its file can be read by others.
+    """
+    kind, _, rest = source.partition(":")
+    match kind:
+        case "env":
+            found = environment.get(rest) or None
+        case "file":
+            found = _file(what, Path(rest).expanduser())
+        case _:
+            service, _, user = rest.partition("/")
+            found = (keyring or _system_keyring)(service, user)
+    if not found:
+        raise Unavailable(f"{what} has no value at {kind}:{rest}", hint="Ask the user to set it.")
+    return found
+
+
+def _file(what: str, path: Path) -> str:
     """A secret's file: a regular file of ours that nobody else may read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
-        raise Unavailable(f"secret {name!r}: cannot read its file: {error.strerror}") from None
+        raise Unavailable(f"{what}: cannot read its file: {error.strerror}") from None
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077 or about.st_uid not in (os.getuid(), 0):
         os.close(descriptor)
         raise Unavailable(
-            f"secret {name!r}: its file must be a plain file that only its owner can read "
+            f"{what}: its file must be a plain file that only its owner can read "
             f"(mode {about.st_mode & 0o777:04o})",
             hint="Ask the user to run chmod 600 on it.",
         )

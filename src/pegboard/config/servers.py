@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.config.environment import environment as this_environment
-from pegboard.config.load import NAMES, raw_file
+from pegboard.config.load import NAMES
 from pegboard.config.paths import Paths
+from pegboard.config.reading import raw_file
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig, servers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +61,18 @@ class ModelReference:
     base_url: str | None = None
 
 
+class NoModel(ModelError):
+    """No model was named and none is there.
+
+    Attributes:
+        found: the local servers that answered, and would be used if a person accepted one.
+    """
+
+    def __init__(self, found: Sequence[LocalServer]) -> None:
+        super().__init__("no model was named and none was found.", hint=_ways(found))
+        self.found = tuple(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a choice may use. Values come from the config; nothing here reads the environment.
@@ -70,8 +82,8 @@ class Surroundings:
         keys: keys by origin (`https://host:port`), for servers named by URL.
         data_dir: our XDG data folder, for weights.
         configured: the model that the user's config names, None = none.
-        found: local servers that were found by probing.
-        accepted: identities of local servers that the user accepted once.
+        find: looks for local servers; asked only where nothing else is there.
+        accepted: gives the identities of local servers that the user accepted once.
         waiting: retry policy, clock and sleep of remote models.
     """
 
@@ -79,8 +91,8 @@ class Surroundings:
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     data_dir: Path | None = None
     configured: str | None = None
-    found: Sequence[LocalServer] = ()
-    accepted: frozenset[str] = frozenset()
+    find: Callable[[], Sequence[LocalServer]] = tuple
+    accepted: Callable[[], frozenset[str]] = frozenset
     waiting: Waiting | None = None
 
 
@@ -91,8 +103,8 @@ def choose(
     data_dir: Path | None,
     configured: str | None = None,
     keys: Mapping[str, str] | None = None,
-    found: Sequence[LocalServer] = (),
-    accepted: frozenset[str] = frozenset(),
+    find: Callable[[], Sequence[LocalServer]] = tuple,
+    accepted: Callable[[], frozenset[str]] = frozenset,
 ) -> Model:
     """`choose_model` with its surroundings spelled out.
 
@@ -104,14 +116,18 @@ def choose(
         keys=keys or {},
         data_dir=data_dir,
         configured=configured,
-        found=found,
+        find=find,
         accepted=accepted,
     )
     return choose_model(name, around)
 
 
 def available(
-    *, environment: Mapping[str, str], data_dir: Path | None, found: Sequence[LocalServer] = ()
+    *,
+    environment: Mapping[str, str],
+    data_dir: Path | None,
+    found: Sequence[LocalServer] = (),
+    accepted: frozenset[str] = frozenset(),
 ) -> list[dict[str, str]]:
     """`{name, status}` of every way to a model: `ready`, or what it needs."""
     rows: list[dict[str, str]] = []
@@ -125,13 +141,12 @@ def available(
             status = f"needs {KEYS[family][0]}"
         rows.append({"name": f"{family}:{default}", "status": status})
     for server in found:
-        rows += [
-            {
-                "name": f"openai:{model}@{server.base_url}",
-                "status": f"{server.kind} runs here; used only when named",
-            }
-            for model in server.models
-        ]
+        status = (
+            f"ready ({server.kind} runs here, accepted)"
+            if server.identity in accepted
+            else f"{server.kind} runs here; used when named, or after pegboard models accept {server.port}"
+        )
+        rows += [{"name": f"openai:{m}@{server.base_url}", "status": status} for m in server.models]
     for name in WEIGHTS:
         missing = _missing("gguf")
         if missing:
@@ -197,8 +212,8 @@ def choose_model(text: str | None, surroundings: Surroundings) -> Model:
 
     Raises:
         ConfigError: `text` is no model.
-        ModelError: the named model lacks a key or an extra, or there is none at all; the message
-            lists the ways.
+        ModelError: the named model lacks a key or an extra.
+        NoModel: there is none at all; the message lists the ways.
     """
     if text is not None:
         return _make(parse(text), surroundings)
@@ -207,10 +222,12 @@ def choose_model(text: str | None, surroundings: Surroundings) -> Model:
     for family, name in DEFAULTS.items():
         if _key_of(family, surroundings.env):
             return _make(ModelReference(family, name), surroundings)
-    for server in surroundings.found:
-        if server.identity in surroundings.accepted and server.models:
+    found = surroundings.find()
+    accepted = surroundings.accepted() if found else frozenset[str]()
+    for server in found:
+        if server.identity in accepted and server.models:
             return _make(ModelReference("openai", server.models[0], server.base_url), surroundings)
-    raise ModelError("no model was named and none was found.", hint=_ways(surroundings))
+    raise NoModel(found)
 
 
 def origin_of(url: str) -> str:
@@ -285,12 +302,15 @@ def _checked_url(url: str, where: str) -> str:
     return url.rstrip("/")
 
 
-def _ways(around: Surroundings) -> str:
+def _ways(found: Sequence[LocalServer]) -> str:
     lines = ["Ways to have one:"]
-    for server in around.found:
-        shown = server.models[0] if server.models else "NAME"
+    for server in found:
+        if not server.models:
+            lines.append(f"- {server.kind} runs at {server.base_url} and offers no model; load one there")
+            continue
         lines.append(
-            f"- {server.kind} runs at {server.base_url}; to use it: --model openai:{shown}@{server.base_url}"
+            f"- {server.kind} runs at {server.base_url}; to use it: --model "
+            f"openai:{server.models[0]}@{server.base_url}, or for good: pegboard models accept {server.port}"
         )
     keys = " or ".join(names[0] for family, names in KEYS.items() if family in DEFAULTS)
     lines += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -56,6 +57,12 @@ async def find_servers(
     """
     found = await asyncio.gather(*(_find(kind, port, timeout_s) for kind, port in ports))
     return [server for server in found if server is not None]
+
+
+def servers_now(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> Sequence[LocalServer]:
+    """`find_servers` for whoever does not await, inside a running event loop too; half a second at most."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, find_servers(ports)).result()
 
 
 async def _find(kind: str, port: int, timeout_s: float) -> LocalServer | None:
