@@ -218,6 +218,27 @@ def test_a_record_holds_request_effects_decision_rule_approver_and_result(projec
     assert finished["digest"] == hashlib.sha256(base64.b64decode(finished["body"])).hexdigest()
 
 
+def test_an_export_to_a_file_is_signed_and_any_change_of_it_is_refused(project: Path) -> None:
+    pegboard("call", "read_file", "path=a.txt")
+    wrote = pegboard("audit", "export", "--file", "record.jsonl")
+    again = pegboard("audit", "export", "--file", "record.jsonl", status=2)
+    checked = pegboard("audit", "verify", "--file", "record.jsonl")
+    told = json.loads(pegboard("audit", "verify", "--file", "record.jsonl", "--json"))
+    file = project / "record.jsonl"
+    kept = file.read_text()
+    file.write_text(kept.replace("call.started", "call.stopped"))
+    changed = pegboard("audit", "verify", "--file", "record.jsonl", status=1)
+
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "name a new file" in again
+    assert "this machine's" in checked
+    assert told["signed_by"] in wrote and told["faults"] == []
+    assert told["records"] == len(kept.splitlines()) - 1
+    assert "a line was changed" in changed
+    assert "audit verify --file EXPORT" in pegboard("audit", "destinations", "--file", "x", status=2)
+    assert "cannot read" in pegboard("audit", "verify", "--file", "none.jsonl", status=2)
+
+
 def test_audit_names_its_verbs(project: Path) -> None:
     assert "'burn': use verify, export or destinations" in pegboard("audit", "burn", status=2)
 

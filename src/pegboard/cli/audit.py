@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import base64
+import os
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pegboard.app.home import App
 from pegboard.cli.options import Options
 from pegboard.cli.show import paint, print_json, safe, say
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.events import DestinationTried
+from pegboard.ports.store import Entry
 from pegboard.store.logs import decode
+from pegboard.store.signing import check, export, fingerprint, line_of, public_of
 
 
-def audit(action: str, session: str | None, *, options: Options) -> int:
+def audit(action: str, session: str | None, *, file: Path | None, options: Options) -> int:
     """Carry out the command; the exit status."""
+    if file is not None and action == "verify" and session is None:
+        return _verify_file(file, options)
+    if file is not None and action != "export":
+        raise BuildError("--file is for: audit export [SESSION] --file NEW, and audit verify --file EXPORT")
     with options.open() as app:
         sessions = app.streams()
         if session is not None:
@@ -23,22 +31,11 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
                 raise ConfigError(f"there is no session {session!r}; see: pegboard runs list --json")
             sessions = [session]
         if action == "export":
-            for one in sessions:
-                for entry in app.store.read(one):
-                    print_json(
-                        {
-                            "stream": one,
-                            "seq": entry.seq,
-                            "run": entry.run,
-                            "type": entry.type,
-                            "at": entry.at,
-                            "digest": entry.digest,
-                            "mac": entry.mac,
-                            "body": None
-                            if entry.body is None
-                            else base64.b64encode(entry.body).decode("ascii"),
-                        }
-                    )
+            records = ((one, app.store.read(one)) for one in sessions)
+            if file is not None:
+                _export_to(file, records, app.paths.signing_key())
+            else:
+                sys.stdout.writelines(f"{line_of(one, e)}\n" for one, entries in records for e in entries)
             return 0
         if action == "destinations":
             if not _destinations(app, sessions, as_json=options.json) and not options.json:
@@ -62,6 +59,40 @@ def audit(action: str, session: str | None, *, options: Options) -> int:
             say(f"{len(faults) - len(bad)} of {len(faults)} sessions verified")
         sys.stdout.flush()
         return 1 if bad else 0
+
+
+def _export_to(file: Path, records: Iterable[tuple[str, Iterable[Entry]]], key: bytes) -> None:
+    """Write a signed export that only its owner can read; a file that is there stays as it is."""
+    try:
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        raise ConfigError(f"cannot write the export {file}: {error.strerror}; name a new file") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        out.writelines(f"{line}\n" for line in export(records, key))
+    # Who gets the file compares this, told by another way.
+    say(f"{file}: signed by the key {fingerprint(public_of(key))}; check it with: audit verify --file {file}")
+
+
+def _verify_file(file: Path, options: Options) -> int:
+    """Check an export that somebody signed, on any machine."""
+    try:
+        with file.open("rb") as lines:
+            signer, count, faults = check(lines)
+    except OSError as error:
+        raise ConfigError(f"cannot read the export {file}: {error.strerror}") from None
+    with options.open() as app:
+        # Not made here: who only checks files needs no key.
+        own = app.paths.config / "export.key"
+        ours = own.exists() and fingerprint(public_of(own.read_bytes())) == signer
+    if options.json:
+        rows = [{"session": s, "seq": f.seq, "problem": f.problem} for s, f in faults]
+        print_json({"records": count, "signed_by": signer, "this_machine": ours, "faults": rows})
+        return 1 if faults else 0
+    for session, fault in faults:
+        say(paint(f"{safe(session)} {fault}", "red"))
+    whose = "this machine's" if ours else "not this machine's: compare it with what its owner tells you"
+    say(f"{count} records, as they were signed by the key {signer} ({whose})")
+    return 1 if faults else 0
 
 
 def _destinations(app: App, sessions: list[str], *, as_json: bool) -> int:

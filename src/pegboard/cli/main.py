@@ -296,6 +296,9 @@ def models_command(
 def audit_command(
     action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="A signed export: written, or verified.")
+    ] = None,
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
@@ -303,7 +306,28 @@ def audit_command(
     from pegboard.cli.audit import audit
     from pegboard.cli.options import Options
 
-    _exit(audit(action, session, options=Options(workspace=workspace, json=json)))
+    _exit(audit(action, session, file=file, options=Options(workspace=workspace, json=json)))
+
+
+@app.command("store")
+def store_command(
+    action: Annotated[str, typer.Argument(help="show or purge.")] = "show",
+    older: Annotated[str, typer.Option("--older", help="purge: what is older: 30d, 12h.")] = "30d",
+    everything: Annotated[bool, typer.Option("--all", help="purge: however old.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="history, images or spills.")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what would go; drop nothing.")] = False,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Show what is kept of past work, or drop it."""
+    from pegboard.cli.options import Options
+    from pegboard.cli.store import store
+
+    options = Options(config=config, yes=yes, json=json)
+    _exit(
+        store(action, older=older, everything=everything, only=only or [], preview=preview, options=options)
+    )
 
 
 @app.command("usage")

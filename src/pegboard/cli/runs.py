@@ -13,6 +13,7 @@ from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.app.imports import import_file
+from pegboard.app.purging import GONE
 from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
@@ -79,6 +80,10 @@ def _row(row: RunRow) -> dict[str, object]:
 
 def _show(app: App, run: str, options: Options) -> int:
     row = app.run_row(run)
+    if row.task == GONE:
+        note(
+            "what was said and done in this run was purged; that it was is still proved: pegboard audit verify"
+        )
     progress = Progress()
     for event in app.each_event(row):
         if options.json:

@@ -50,7 +50,14 @@ class Paths:
 
     def key(self) -> bytes:
         """The audit chain's key, 32 random bytes made at first use, 0600 (decisions 18)."""
-        path = self.config / "audit.key"
+        return self._random("audit.key")
+
+    def signing_key(self) -> bytes:
+        """The private Ed25519 key that signs exports, made like the chain's (decisions 18)."""
+        return self._random("export.key")
+
+    def _random(self, name: str) -> bytes:
+        path = self.config / name
         try:
             return path.read_bytes()
         except FileNotFoundError:

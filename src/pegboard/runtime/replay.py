@@ -78,7 +78,7 @@ def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
     """
     start = next((n for n, e in enumerate(events) if isinstance(e, RunStarted) and e.run == run), None)
     if start is None:
-        raise PegboardError(f"the record holds no run called {run!r}")
+        raise PegboardError(f"the record holds nothing of the run {run!r}: it was purged, or never kept here")
     end = next((n for n in range(start + 1, len(events)) if isinstance(events[n], RunStarted)), len(events))
     mine = list(events[start:end])
     last = max((n for n, e in enumerate(mine) if isinstance(e, RunFinished)), default=None)

@@ -29,10 +29,14 @@ class SpillFolder:
     def __init__(self, folder: Path, *, clock: Clock | None = None) -> None:
         self._folder = folder
         self._now = (clock or SystemClock()).now
+        self._pruned = False
 
     def save(self, text: str, *, call_id: str, labels: frozenset[str]) -> str:
         """See Spills."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self._pruned:
+            self._pruned = True
+            self.prune()
         spill = uuid.uuid4().hex[:12]
         self._write(spill + ".txt", text)
         self._write(
@@ -62,15 +66,27 @@ class SpillFolder:
         self._write(fresh, json.dumps(about))
         os.replace(self._folder / fresh, path)
 
-    def prune(self) -> int:
-        """Drop what is older than KEEP_S; how many went."""
+    def prune(self, older_s: float = KEEP_S) -> int:
+        """Drop what is older than some seconds; how many went. Also done at the first save."""
         gone = 0
-        for about in self._folder.glob("*.json"):
-            if self._now() - float(json.loads(about.read_text(encoding="utf-8"))["at"]) > KEEP_S:
-                about.with_suffix(".txt").unlink(missing_ok=True)
-                about.unlink()
+        for text in self._folder.glob("*.txt"):
+            if self._now() - self._saved_at(text) > older_s:
+                text.unlink(missing_ok=True)
+                text.with_suffix(".json").unlink(missing_ok=True)
                 gone += 1
         return gone
+
+    def held(self) -> list[tuple[float, int]]:
+        """When each spill was saved, in seconds since the epoch, and its bytes."""
+        return [(self._saved_at(text), text.stat().st_size) for text in self._folder.glob("*.txt")]
+
+    @staticmethod
+    def _saved_at(text: Path) -> float:
+        try:
+            return float(json.loads(text.with_suffix(".json").read_text(encoding="utf-8"))["at"])
+        except (OSError, ValueError, KeyError, TypeError):
+            # Its process was killed between the two files.
+            return text.stat().st_mtime
 
     def _path(self, name: str) -> Path:
         match = _NAME.match(name)

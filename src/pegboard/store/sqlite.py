@@ -218,6 +218,21 @@ class SqliteStore:
             )
         )
 
+    def compact(self) -> None:
+        """Write the file anew without what was purged: freed pages still hold it."""
+        with self._guard("write"), self._lock:
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def payloads(self, *, before: float = float("inf")) -> dict[str, tuple[int, int, float]]:
+        """For each stream how many payloads older than a time it holds, their bytes, and when the oldest was written."""
+        rows = self._rows(
+            "SELECT e.stream, COUNT(*), SUM(LENGTH(p.body)), MIN(e.at) FROM payloads p "
+            "JOIN entries e ON e.stream=p.stream AND e.seq=p.seq WHERE e.at<? GROUP BY e.stream",
+            before,
+        )
+        return {stream: (count, size, oldest) for stream, count, size, oldest in rows}
+
     def save_run(self, row: RunRow) -> None:
         """See Store."""
         self._written(lambda: self._save_run(row))

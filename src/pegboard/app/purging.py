@@ -1,0 +1,172 @@
+"""Purging: what is kept of past work, and dropping it where that breaks nothing (decisions 17 and 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from pegboard.core.clock import Clock, SystemClock
+from pegboard.files.journal import Journal
+from pegboard.ports.store import RunRow
+from pegboard.store.spills import SpillFolder
+
+if TYPE_CHECKING:
+    from pegboard.app.home import App
+
+Kind: TypeAlias = Literal["history", "images", "spills"]
+KINDS: Final[tuple[Kind, ...]] = ("history", "images", "spills")
+GONE: Final = "(purged)"
+"""Stands in the list of runs where the task stood."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """How much of one kind there is.
+
+    Attributes:
+        kind: history (what was said and done, its chain stays), images (contents of files before they were
+            changed, which undo needs) or spills (whole texts of long results).
+        count: payloads, changes or spills.
+        size_bytes: of them all; None where a part of what shares its contents is counted.
+        oldest: seconds since the epoch; None where there is nothing.
+        place: the file or folder.
+        kept: what cannot be dropped, one sentence each.
+    """
+
+    kind: Kind
+    count: int
+    size_bytes: int | None
+    oldest: float | None
+    place: Path
+    kept: tuple[str, ...] = ()
+
+
+class Keeping:
+    """The past work of an App.
+
+    Args:
+        app: whose.
+        clock: decides what is how old.
+    """
+
+    def __init__(self, app: App, *, clock: Clock | None = None) -> None:
+        self._app = app
+        self._clock = clock or SystemClock()
+        self._spills = SpillFolder(app.paths.state / "spills", clock=self._clock)
+
+    def held(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[Held]:
+        """What there is that is older than some seconds: what `purge` would drop."""
+        ways = {"history": self._history, "images": self._images, "spills": self._spilled}
+        return [ways[kind](older_s) for kind in kinds]
+
+    def purge(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[Held]:
+        """Drop what is older than some seconds; what went.
+
+        Runs go as a whole, and sessions with a run that can still be resumed stay. The chain of the history stays
+        whole and can be verified; a change whose contents went cannot be undone any more.
+
+        Raises:
+            StoreError: the history cannot be written.
+            Unavailable: another process holds the journal for too long.
+        """
+        gone = self.held(kinds, older_s=older_s)
+        if "history" in kinds:
+            self._purge_history(older_s)
+        if "images" in kinds:
+            journal = self._journal(older_s)
+            with journal.lock():
+                # Everything: what snapshots know of the workspace holds contents too.
+                if older_s > 0:
+                    journal.prune()
+                else:
+                    journal.purge()
+        if "spills" in kinds:
+            self._spills.prune(older_s)
+        return gone
+
+    # -- history ------------------------------------------------------------------------------
+
+    def _history(self, older_s: float) -> Held:
+        file = self._app.paths.state / "history.sqlite"
+        if not file.exists():
+            return Held(kind="history", count=0, size_bytes=0, oldest=None, place=file)
+        count, size, oldest = 0, 0, list[float]()
+        limits, unfinished = self._limits(older_s)
+        for stream, before in limits.items():
+            found = self._app.store.payloads(before=before).get(stream)
+            if found is not None:
+                count, size = count + found[0], size + found[1]
+                oldest.append(found[2])
+        for copy in self._damaged(older_s):
+            size += copy.stat().st_size
+        kept = tuple(f"the session {s}: a run of it can be resumed (pegboard runs)" for s in unfinished)
+        return Held(
+            kind="history",
+            count=count,
+            size_bytes=size,
+            oldest=min(oldest, default=None),
+            place=file,
+            kept=kept,
+        )
+
+    def _purge_history(self, older_s: float) -> None:
+        file = self._app.paths.state / "history.sqlite"
+        if not file.exists():
+            return
+        store = self._app.store
+        limits, _ = self._limits(older_s)
+        for stream, before in limits.items():
+            store.purge(stream, before=before)
+            for row in store.runs(limit=-1, stream=stream):
+                if row.started < before and row.task != GONE:
+                    store.save_run(replace(row, task=GONE))
+        for copy in self._damaged(older_s):
+            copy.unlink(missing_ok=True)
+            copy.with_name(f"{copy.name}-wal").unlink(missing_ok=True)
+        store.compact()
+
+    def _limits(self, older_s: float) -> tuple[dict[str, float], list[str]]:
+        """For each session the time before which its payloads may go, and the sessions of which none may."""
+        end = self._clock.now() - older_s
+        runs: dict[str, list[RunRow]] = {}
+        for row in self._app.store.runs(limit=-1):
+            runs.setdefault(row.stream, []).append(row)
+        limits: dict[str, float] = {}
+        unfinished: list[str] = []
+        for stream, rows in runs.items():
+            if any(row.status in ("running", "suspended") for row in rows):
+                # What a resumed run is told of before must be what it was told.
+                unfinished.append(stream)
+                continue
+            # A run that has begun before the time and ended after it stays whole.
+            limits[stream] = min([end, *(row.started for row in rows if row.ended > end)])
+        return limits, unfinished
+
+    def _damaged(self, older_s: float) -> list[Path]:
+        end = self._clock.now() - older_s
+        return [copy for copy in self._app.damaged_histories() if copy.stat().st_mtime <= end]
+
+    # -- files --------------------------------------------------------------------------------
+
+    def _journal(self, older_s: float) -> Journal:
+        return Journal(self._app.paths.state / "journal", clock=self._clock, max_age_s=older_s)
+
+    def _images(self, older_s: float) -> Held:
+        journal = self._journal(older_s)
+        end = self._clock.now() - older_s
+        entries = [e for e in journal.entries() if e.time <= end]
+        size = journal.blobs.size() if len(entries) == len(journal.entries()) else None
+        return Held(
+            kind="images", count=len(entries), size_bytes=size, place=journal.folder,
+            oldest=min((e.time for e in entries), default=None),
+        )  # fmt: skip
+
+    def _spilled(self, older_s: float) -> Held:
+        end = self._clock.now() - older_s
+        old = [(at, size) for at, size in self._spills.held() if at < end]
+        return Held(
+            kind="spills", count=len(old), size_bytes=sum(size for _, size in old),
+            oldest=min((at for at, _ in old), default=None), place=self._app.paths.state / "spills",
+        )  # fmt: skip

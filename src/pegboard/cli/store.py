@@ -1,0 +1,79 @@
+"""`pegboard store`: what is kept of past work, and dropping it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import cast
+
+from pegboard.app.purging import KINDS, Held, Keeping, Kind
+from pegboard.cli.options import Options, seconds_of
+from pegboard.cli.prompt import read_line
+from pegboard.cli.show import note, print_json, safe, say, table
+from pegboard.core.errors import BuildError
+
+_NAMES = {
+    "history": "what was said and done",
+    "images": "files as they were before changes (undo needs them)",
+    "spills": "whole texts of long results",
+}
+
+
+def store(
+    action: str, *, older: str, everything: bool, only: list[str], preview: bool, options: Options
+) -> int:
+    """Carry out the command; the exit status: 3 where nobody agreed to a purge."""
+    unknown = [kind for kind in only if kind not in KINDS]
+    if action not in ("show", "purge") or unknown:
+        what = f"--only {unknown[0]!r}" if unknown else f"store {action!r}"
+        raise BuildError(f"{what}: use show or purge, with --only {', '.join(KINDS)}")
+    kinds = cast("list[Kind]", only) or list(KINDS)
+    with options.open() as app:
+        keeping = Keeping(app)
+        if action == "show":
+            _print(keeping.held(kinds), options)
+            return 0
+        older_s = 0.0 if everything else seconds_of(older)
+        held = keeping.held(kinds, older_s=older_s)
+        if preview or not any(one.count or one.size_bytes for one in held):
+            _print(held, options)
+            return 0
+        if not options.yes:
+            _print(held, options)
+            if not options.attended:
+                note("nothing was dropped: nobody is there to agree; look with --preview, then pass --yes")
+                return 3
+            line = asyncio.run(read_line("drop all of this for good? [y/n] "))
+            if line is None or line.strip().lower() not in ("y", "yes"):
+                note("nothing was dropped")
+                return 3
+        gone = keeping.purge(kinds, older_s=older_s)
+        if options.yes:
+            _print(gone, options)
+        if not options.json:
+            say("dropped; the history's chain stays whole: pegboard audit verify")
+    return 0
+
+
+def _print(held: list[Held], options: Options) -> None:
+    if options.json:
+        print_json([{**asdict(one), "place": str(one.place), "kept": list(one.kept)} for one in held])
+        return
+    rows = [
+        (one.kind, str(one.count), _size(one.size_bytes), _day(one.oldest), _NAMES[one.kind]) for one in held
+    ]
+    table(rows, head=("kind", "count", "size", "oldest", "what"))
+    for one in held:
+        for sentence in one.kept:
+            note(f"stays: {safe(sentence)}")
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return "?"
+    return f"{size / (1 << 20):,.1f} MiB" if size >= 1 << 20 else f"{size:,} bytes"
+
+
+def _day(at: float | None) -> str:
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
