@@ -10,9 +10,10 @@ import pytest
 from pegboard import Effect, Executor, tool
 from pegboard.core.approval import ApprovalRequest
 from pegboard.core.events import PermissionRequested
-from pegboard.core.novelty import MemoryNovelty, Novelty, things_of
+from pegboard.core.novelty import Novelty, things_of
 from pegboard.store.provenance import StoredNovelty
 from pegboard.store.sqlite import SqliteStore
+from tests.fakes.novelty import MemoryNovelty
 from tests.ledger import owes
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from pegboard.core.errors import BuildError
 from pegboard.core.schema import (
-    drop_keywords,
     inline_refs,
     pointer,
     same,
@@ -198,19 +197,6 @@ def test_a_reference_that_leads_nowhere_is_refused_and_a_true_one_is_kept() -> N
     with pytest.raises(BuildError, match="which is not in it"):
         inline_refs({"properties": {"a": {"$ref": "#/$defs/Nope"}}})
     assert inline_refs({"items": [{"$ref": "#/$defs/T"}, 5], "$defs": {"T": True}}) == {"items": [True, 5]}
-
-
-def test_dropping_a_keyword_spares_properties_of_that_name() -> None:
-    schema = {
-        "properties": {"title": {"title": "T", "type": "string"}, "x": {"items": {"title": "I"}}},
-        "anyOf": [{"title": "A"}], "additionalProperties": {"title": "P"}, "title": "R", "items": [{"title": "Q"}, True],
-        "default": {"title": "data"},
-    }  # fmt: skip
-
-    assert drop_keywords(schema, ["title"]) == {
-        "properties": {"title": {"type": "string"}, "x": {"items": {}}},
-        "anyOf": [{}], "additionalProperties": {}, "items": [{}, True], "default": {"title": "data"},
-    }  # fmt: skip
 
 
 def test_types_follow_references_unions_and_intersections() -> None:

@@ -12,12 +12,31 @@ from typing import Any
 import pytest
 
 from pegboard.files.globs import glob_files
-from pegboard.files.ignore import ignored_by
+from pegboard.files.ignore import IgnoreFile, as_bytes_text
 from tests.ledger import SHARED, owes
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in (SHARED / "data/globs/gitignore.jsonl").read_text().splitlines()
 ]
+
+
+def ignored_by(text: str, path: str, *, is_dir: bool = False) -> bool:
+    """Whether one ignore file at the top ignores `path`, ancestors counted, as `git check-ignore` says.
+
+    Args:
+        path: below the file's folder; for a folder a trailing `/` is matched as git matches it.
+    """
+    file = IgnoreFile(text)
+    whole = as_bytes_text(path)
+    parts = whole.rstrip("/").split("/")
+    for i in range(1, len(parts) + 1):
+        last = i == len(parts)
+        verdict = file.verdict("/".join(parts[:i]), parts[i - 1], is_dir or whole.endswith("/") or not last)
+        if verdict is not None and (verdict or last):
+            return verdict
+    if whole.endswith("/"):
+        return file.verdict(whole, "", True) is True
+    return False
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])

@@ -29,22 +29,6 @@ class Novelty(Protocol):
         ...
 
 
-class MemoryNovelty:
-    """Novelty of one process."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, set[str]] = {}
-
-    def first(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
-        """See Novelty."""
-        known = self._known.get(workspace, set[str]())
-        return tuple(t for t in things if t not in known)
-
-    def remember(self, workspace: str, things: Iterable[str]) -> None:
-        """See Novelty."""
-        self._known.setdefault(workspace, set()).update(things)
-
-
 def things_of(tool: str, effects: Iterable[Effect]) -> tuple[str, ...]:
     """What is looked for: the tool, the hosts, programs, recipients, and folders that are written; each once.
 

@@ -88,19 +88,6 @@ def escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def collapse_progress(text: str) -> str:
-    """Text with progress lines as a terminal leaves them: of parts parted by a bare `\\r` only the last non-empty one."""
-    if "\r" not in text:
-        return text
-    lines = _ENDINGS.sub("\n", text).split("\n")
-    return "\n".join(next((part for part in reversed(line.split("\r")) if part), "") for line in lines)
-
-
-def is_clean(text: str) -> bool:
-    """Whether `clean` would leave the text as it is."""
-    return clean(text) == text
-
-
 def _tags(match: re.Match[str]) -> str:
     """A flag of a region (England, Texas) is spelt in tags behind a black flag; any other tag is hidden text."""
     before = match.string[match.start() - 1 : match.start()]

@@ -198,15 +198,6 @@ def rewrite(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any] | boo
     return change(out)
 
 
-def drop_keywords(schema: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
-    """A copy without some keywords, at every depth; properties of those names stay."""
-    unwanted = frozenset(words)
-    return cast(
-        "dict[str, Any]",
-        rewrite(schema, lambda node: {k: v for k, v in node.items() if k not in unwanted}),
-    )
-
-
 def inline_refs(schema: Mapping[str, Any], *, max_depth: int | None = None) -> dict[str, Any]:
     """A copy without `$ref` and `$defs`: every local reference replaced by what it names.
 
