@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from pegboard import (
 )
 from pegboard.core.approval import ApprovalRequest, Approved, Waiting
 from pegboard.core.context import Context
-from pegboard.core.errors import ToolExecutionDenied
+from pegboard.core.errors import TimedOut, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested
 from pegboard.core.inside import within
 from pegboard.core.pipeline import Pipeline, as_tool_error
@@ -587,6 +588,43 @@ async def test_middleware_cannot_change_the_arguments_that_run() -> None:
         return await following()
 
     assert (await Executor([add], middleware=[meddle]).call("add", {"a": 1})).data == 3
+
+
+async def test_a_layer_that_tries_again_after_a_timeout_gets_the_second_answer() -> None:
+    tries: list[int] = []
+
+    @tool(effects=PURE, timeout_s=0.01)
+    async def slow_once() -> str:
+        """Hang at first."""
+        tries.append(1)
+        if len(tries) == 1:
+            await asyncio.Event().wait()
+        return "second"
+
+    async def again(invocation: Any, following: Any) -> Any:
+        with suppress(TimedOut):
+            return await following()
+        return await following()
+
+    result = await Executor([slow_once], middleware=[again]).call("slow_once")
+
+    assert (result.ok, result.text, len(tries)) == (True, "second", 2)
+
+
+async def test_each_of_two_tries_at_once_has_a_deadline_of_its_own() -> None:
+    @tool(effects=PURE, timeout_s=0.01)
+    async def hang() -> str:
+        """Hang."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async def twice(invocation: Any, following: Any) -> Any:
+        both = await asyncio.gather(following(), following(), return_exceptions=True)
+        return [type(one).__name__ for one in both]
+
+    result = await Executor([hang], middleware=[twice]).call("hang")
+
+    assert result.data == ["TimedOut", "TimedOut"]
 
 
 async def test_middleware_never_sees_a_denied_call() -> None:

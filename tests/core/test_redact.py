@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.core import secretforms
-from pegboard.core.redact import TAIL_CHARS, Redactor, holds_mark, mark
+from pegboard.core.redact import MARK, TAIL_CHARS, Redactor, holds_mark, mark
 from tests.ledger import SHARED, owes
 
 KNOWN = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
@@ -280,3 +280,11 @@ def test_a_mark_is_found_at_any_depth_and_in_json_text() -> None:
         and holds_mark(json.dumps({"a": mark}))
     )
     assert not holds_mark({"a": ["[redacted]", 1, None]}) and not holds_mark(None)
+
+
+def test_the_shortest_secret_of_all_is_found_too() -> None:
+    # RFC 3986 §3.2.1: user information before the `@`, of which the password stands behind the colon.
+    text, found = Redactor().redact("://:q@")
+
+    assert (text[:4], text[-1], found) == ("://:", "@", True)
+    assert MARK.search(text)

@@ -7,6 +7,7 @@ import socket
 import stat
 import unicodedata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -448,3 +449,40 @@ def test_paths_may_be_path_objects(root: Path) -> None:
     assert jail.read_bytes(root / "made/here/a") == b"1"
     jail.delete(Path("made/here/a"))
     assert not (root / "made/here/a").exists()
+
+
+@given(
+    st.lists(st.sampled_from(["a", "d", "in", "out", "loop", "..", ".", "", "missing"]), max_size=5),
+    st.booleans(),
+)
+def test_where_a_path_leads_is_what_realpath_says(parts: list[str], absolute: bool) -> None:
+    with TemporaryDirectory() as folder:
+        work = Path(folder).resolve() / "work"
+        (work / "d/d").mkdir(parents=True)
+        (work / "a").write_text("")
+        (work / "d/a").write_text("")
+        (work / "in").symlink_to("d/d")
+        (work / "d/out").symlink_to(folder)
+        (work / "loop").symlink_to("loop")
+        name = "/".join([str(work) if absolute else ".", *parts])
+        jail = Jail(work)
+
+        assert jail.locate(name) == os.path.realpath(name if absolute else f"{work}/{name}")
+        jail.close()
+
+
+def test_a_workspace_whose_path_leads_elsewhere_by_now_is_not_taken_for_the_one_that_is_open(
+    tmp_path: Path,
+) -> None:
+    work, other = tmp_path.resolve() / "work", tmp_path.resolve() / "other"
+    work.mkdir()
+    other.mkdir()
+    jail = Jail(work)
+    work.rename(tmp_path / "moved")
+
+    gone = jail.locate("a")
+    work.symlink_to(other)
+
+    assert gone == str(work / "a")
+    assert jail.locate("a") == str(other / "a")
+    assert not jail.inside(jail.locate("a"), write=False)

@@ -18,21 +18,19 @@ SWEEP_S: Final = 1.0
 
 
 class Watch:
-    """One call under a deadline.
+    """Something under a deadline: a call on its way is its own watch, so that none is made beside it.
 
     Attributes:
         task: cancelled when the time comes.
         at: event-loop time of the deadline.
         fired: whether that has happened.
+        timer: fires it, where the deadline is near.
     """
 
-    __slots__ = ("at", "fired", "task", "timer")
-
-    def __init__(self, task: asyncio.Task[Any], at: float) -> None:
-        self.task = task
-        self.at = at
-        self.fired = False
-        self.timer: asyncio.TimerHandle | None = None
+    task: asyncio.Task[Any]
+    at: float
+    fired: bool = False
+    timer: asyncio.TimerHandle | None = None
 
     def fire(self) -> None:
         """The time has come."""
@@ -50,13 +48,14 @@ class Deadlines:
         self._far: set[Watch] = set()
         self._sweeping = False
 
-    def start(self, task: asyncio.Task[Any], limit_s: float) -> Watch:
-        """Watch a task of the running loop; give the Watch to `end` whatever happens."""
+    def start(self, watch: Watch, task: asyncio.Task[Any], limit_s: float) -> None:
+        """Watch a task of the running loop; give the watch to `end` whatever happens."""
         loop = task.get_loop()
-        watch = Watch(task, loop.time() + limit_s)
+        watch.task = task
         if limit_s < NEAR_S:
             watch.timer = loop.call_later(limit_s, watch.fire)
-            return watch
+            return
+        watch.at = loop.time() + limit_s
         if loop is not self._loop:
             # Another event loop than before: what the old one left behind can never fire.
             self._loop, self._far, self._sweeping = loop, set(), False
@@ -65,7 +64,6 @@ class Deadlines:
             self._sweeping = True
             # In an empty context: the timer would else keep the call's context, and all ports, alive.
             loop.call_later(SWEEP_S, self._sweep, loop, context=contextvars.Context())
-        return watch
 
     def end(self, watch: Watch) -> None:
         """The call has ended."""

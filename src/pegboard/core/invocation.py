@@ -12,6 +12,7 @@ from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.budgets import UNLIMITED, Left
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
+from pegboard.core.deadlines import Watch
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
     ToolError,
@@ -21,7 +22,7 @@ from pegboard.core.rules import Situation
 from pegboard.core.tool import Tool
 from pegboard.core.values import record
 
-_PROCESS: Final = os.urandom(6).hex()
+_CALL: Final = f"call_{os.urandom(6).hex()}%08x"
 _COUNT: Final = itertools.count(1)
 
 PATH_RESOLVER: Final = "pegboard.path-resolver"
@@ -35,7 +36,7 @@ def new_id(prefix: str) -> str:
 
 def new_call_id() -> str:
     """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
-    return f"call_{_PROCESS}{next(_COUNT):08x}"
+    return _CALL % next(_COUNT)
 
 
 @record(kw_only=True)
@@ -109,8 +110,8 @@ class Preview:
     detail: Decision | None = None
 
 
-class Planned:
-    """A call on its way: what the stages have found so far.
+class Planned(Watch):
+    """A call on its way: what the stages have found so far, and its own watch for the deadline.
 
     Not a dataclass: most calls end with most of these as they are here, and setting twelve fields a call is
     a cost that every call would bear.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os.path import join
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.effects import Effect
@@ -34,14 +35,22 @@ def placed(
         workspace: the folder that relative targets mean.
     """
     out = dict(arguments)
-    given = [(p, out[p.name]) for p in markers if p.marker is not None and out.get(p.name) is not None]
-    count = sum(len(cast("list[Any]", value)) if isinstance(value, MANY) else 1 for _, value in given)
-    targets = iter(effects[len(effects) - count :])
-    for parameter, value in given:
+    folder = str(workspace)
+    end = len(effects)
+    # From the last one back: other effects stand before them.
+    for parameter in reversed(markers):
+        value = out.get(parameter.name)
+        if parameter.marker is None or value is None:
+            continue
         several = isinstance(value, MANY)
-        found = [next(targets) for _ in (cast("Sequence[Any]", value) if several else (value,))]
-        if found and found[0].kind in PATH_KINDS:
-            paths = [str(workspace / one.target) for one in found]
+        begin = end - (len(cast("Sequence[Any]", value)) if several else 1)
+        if parameter.marker.kind in PATH_KINDS:
+            paths = [_absolute(folder, one.target) for one in effects[begin:end]]
             kind = cast("Callable[[list[str]], Any]", type(value))
             out[parameter.name] = kind(paths) if several else paths[0]
+        end = begin
     return out
+
+
+def _absolute(folder: str, target: str) -> str:
+    return folder if target == "." else join(folder, target)

@@ -26,7 +26,7 @@ MARK: Final = re.compile(r"\[redacted:[0-9a-f]{8}\]")
 
 _UNWRAP: Final = re.compile(r"\r?\n[ \t>|]{0,8}")
 _FORMS: Final = (
-    secretforms.blocks, secretforms.tokens, secretforms.marked, secretforms.urls,
+    secretforms.blocks, secretforms.tokens, secretforms.dotted, secretforms.suffixed, secretforms.urls,
     secretforms.hooks, secretforms.queries, secretforms.headers, secretforms.assigned, secretforms.arguments,
 )  # fmt: skip
 
@@ -84,13 +84,17 @@ class Redactor:
 
     def redact(self, text: str) -> tuple[str, bool]:
         """The text with marks for secrets, and whether any was found. The same text where none was."""
+        if len(text) < _MIN_KNOWN:
+            # Shorter than the shortest of them all, `://:q@`.
+            return text, False
         out = text
         if self._known is not None and any(spelling in out for spelling in self._marks):
             out = self._known.sub(lambda m: self._marks[m[0]], out)
         if self._wrapped is not None and "\n" in out and any(a in out or b in out for a, b in self._ends):
             out = self._wrapped.sub(lambda m: mark(_UNWRAP.sub("", m[0])), out)
         for find in _FORMS:
-            out = _without(out, find(out))
+            if matches := find(out):
+                out = _without(out, matches)
         return out, out != text
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:

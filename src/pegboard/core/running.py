@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pegboard.core import secrets as secret_references
 from pegboard.core.budgets import out_of_time
 from pegboard.core.context import Context, enter, leave
+from pegboard.core.deadlines import Watch
 from pegboard.core.effects import Plan
 from pegboard.core.errors import (
     BuildError,
@@ -39,14 +40,15 @@ def run(line: Pipeline, ready: Planned, context: Context) -> Awaitable[Any]:
     """Run the function under its deadline, with the middleware around it."""
     inner = within(line, context, ready.call.id, ready.tool, ready.plan.effects)
     if not line.middleware:
-        return _function(line, ready, inner)
+        return _function(line, ready, inner, ready)
     return _layered(line, ready, inner)
 
 
 async def _layered(line: Pipeline, ready: Planned, context: Context) -> Any:
     token = enter(context)
     try:
-        step: Next = lambda: _function(line, ready, context)  # noqa: E731
+        # A watch each time: a layer may call `next` again, or twice at once.
+        step: Next = lambda: _function(line, ready, context, Watch())  # noqa: E731
         for layer in reversed(line.middleware):
             step = _around(layer, ready, context, step)
         return await step()
@@ -54,7 +56,7 @@ async def _layered(line: Pipeline, ready: Planned, context: Context) -> Any:
         leave(token)
 
 
-async def _function(line: Pipeline, ready: Planned, context: Context) -> Any:
+async def _function(line: Pipeline, ready: Planned, context: Context, watch: Watch) -> Any:
     """The function itself. One coroutine for deadline and call: this stands on every call's path."""
     tool = ready.tool
     arguments = ready.call.arguments
@@ -72,8 +74,7 @@ async def _function(line: Pipeline, ready: Planned, context: Context) -> Any:
     if ready.left.seconds is not None:
         # An account that is empty to the last moment has refused before.
         limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task(loop) if limit is not None and limit > 0 else None
+    task = asyncio.current_task() if limit is not None and limit > 0 else None
     token = enter(context)
     if task is None or limit is None:
         try:
@@ -82,7 +83,7 @@ async def _function(line: Pipeline, ready: Planned, context: Context) -> Any:
             )
         finally:
             leave(token)
-    watch = line.deadlines.start(task, limit)
+    line.deadlines.start(watch, task, limit)
     try:
         if tool.is_async:
             value = await tool.function(**arguments)

@@ -203,7 +203,7 @@ class Taints:
         """A private file in which a search over a tree found something; its result names it."""
         if not any(e.kind == "read" for e in plan.effects):
             return None
-        if not self.rules.private and not any(hint in text for hint in _HINTS):
+        if not self.rules.private and not any(map(text.__contains__, _HINTS)):
             return None
         for match in _FOUND_IN.finditer(text):
             path = match[1] or match[2]
@@ -213,7 +213,9 @@ class Taints:
 
     def is_private(self, path: str, situation: Situation) -> bool:
         """Whether a path is private by custom or by declaration."""
-        if any(":" not in p and path_matches(p, path, situation) for p in self.rules.private):
+        if self.rules.private and any(
+            ":" not in p and path_matches(p, path, situation) for p in self.rules.private
+        ):
             return True
         return _is_secret(path)
 

@@ -325,7 +325,7 @@ class Jail:
             InvalidArguments: it is no path.
         """
         check_path(path)
-        return os.path.realpath(self._roots.absolute(self._roots.spelled(path)))
+        return self._roots.real(self._roots.absolute(self._roots.spelled(path)))
 
     def _walk(self) -> Iterator[str]:
         """Every file, link and folder below the workspace by descriptor, no link followed."""

@@ -17,11 +17,12 @@ from pegboard.files.refusals import outside, refusal
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One folder that may be used: its real path and an open descriptor."""
+    """One folder that may be used: its real path, an open descriptor, and what that is."""
 
     path: str
     descriptor: int
     writable: bool
+    folder: os.stat_result
 
 
 class Roots:
@@ -86,6 +87,23 @@ class Roots:
         if path.startswith("~"):
             path = self._expand(path)
         return path if path.startswith("/") else f"{self.workspace.path}/{path}"
+
+    def real(self, absolute: str) -> str:
+        """`os.path.realpath`, at a third of its price for what lies in the workspace and passes no link.
+
+        It looks at each part from the system's root on, at every call; the workspace's path is real
+        already while it still names the folder that is open, so that only the parts below need a look.
+        """
+        at = self.workspace.path
+        if not is_beneath(absolute, at) or not _is_still(self.workspace):
+            return os.path.realpath(absolute)
+        for name in absolute[len(at.rstrip("/")) + 1 :].split("/"):
+            if name in ("", "."):
+                continue
+            at = f"{at.rstrip('/')}/{name}"
+            if name == ".." or is_link(None, at):
+                return os.path.realpath(absolute)
+        return at
 
     def spelled(self, path: str) -> str:
         """The path that a listing wrote with escapes, where that is there and none is as it was sent."""
@@ -198,6 +216,14 @@ def is_link(folder: int | None, name: str) -> bool:
         return False
 
 
+def _is_still(root: Root) -> bool:
+    """Whether a root's path still names the folder that is open."""
+    try:
+        return os.path.samestat(os.stat(root.path), root.folder)
+    except OSError:
+        return False
+
+
 def is_beneath(path: str, folder: str) -> bool:
     """Whether an absolute path lies below a folder, by whole components."""
     return path.startswith(folder if folder.endswith("/") else folder + "/")
@@ -218,7 +244,7 @@ def _root(path: str, opened: list[int], *, writable: bool) -> Root:
     except OSError as error:
         raise refusal(error, path, noun="Directory") from None
     opened.append(descriptor)
-    return Root(real, descriptor, writable)
+    return Root(real, descriptor, writable, os.fstat(descriptor))
 
 
 def _close_all(descriptors: list[int]) -> None:
