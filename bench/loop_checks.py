@@ -12,9 +12,10 @@ import json
 import statistics
 import sys
 import tempfile
+import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,14 @@ from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import Replied, TextDelta
 from pegboard.runtime.transcripts import fold
-from pegboard.store.logs import SessionLog, encode, history, history_to_go_on, read_back
+from pegboard.store.encoding import encode
+from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
 from pegboard.store.sqlite import SqliteStore
 
 TURNS = 500
-ROUNDS = 5
+ROUNDS = 7
+EARLY, LATE = (2, 42), (TURNS - 42, TURNS - 2)
+"""The turns around the 10th and the last, by whose costs growth is told."""
 BARS = {
     "us_turn_memory": 150.0,
     "us_turn_sqlite": 800.0,
@@ -47,12 +51,21 @@ async def step(n: int) -> int:
     return n + 1
 
 
-async def run(turns: int, recorder: Any) -> list[float]:
-    """CPU stamps of a run."""
+async def run(turns: int, recorder: Any, settled: Container[int] = ()) -> list[float]:
+    """CPU stamps of a run; before the `settled` turns all that was recorded so far is written.
+
+    The log's thread writes behind the loop, many turns at once: what a turn costs can only be told over
+    some turns whose records are written within them.
+    """
     stamps: list[float] = []
 
     def turn(n: int) -> Any:
         def answer(_: Any) -> dict[str, Any]:
+            if n in settled:
+                # On a thread of its own: this one stands in the loop that would have to wait.
+                waiting = threading.Thread(target=asyncio.run, args=(recorder.flush(),))
+                waiting.start()
+                waiting.join()
             stamps.append(time.process_time())
             return {"text": "end"} if n == turns else {"calls": [{"name": "step", "arguments": {"n": n}}]}
 
@@ -132,12 +145,6 @@ def emit(metric: str, value: float, unit: str) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
 
 
-def around(stamps: list[float], turn: int, width: int = 15) -> float:
-    """Seconds of CPU of one turn about here: the median, since the garbage collector takes its own now and then."""
-    near = stamps[max(turn - width, 1) : turn + width]
-    return statistics.median(b - a for a, b in itertools.pairwise(near))
-
-
 def turns(kind: str, recorder: Callable[[], Any]) -> None:
     """CPU a turn, and turn 500 over turn 10, least of some rounds."""
     whole: list[float] = []
@@ -146,8 +153,10 @@ def turns(kind: str, recorder: Callable[[], Any]) -> None:
     for _ in range(ROUNDS):
         stamps = asyncio.run(run(TURNS, recorder()))
         whole.append((stamps[-1] - stamps[0]) / TURNS)
-        early.append(around(stamps, 10, 9))
-        late.append(around(stamps, TURNS - 20))
+        gc.collect()
+        stamps = asyncio.run(run(TURNS, recorder(), {*EARLY, *LATE}))
+        early.append((stamps[EARLY[1]] - stamps[EARLY[0]]) / (EARLY[1] - EARLY[0]))
+        late.append((stamps[LATE[1]] - stamps[LATE[0]]) / (LATE[1] - LATE[0]))
     emit(f"us_turn_{kind}", min(whole) * 1e6, "us")
     emit(f"x_turn_500_over_turn_10_{kind}", min(late) / min(early), "x")
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Agent, Executor, Image, Limits, ToolResult, tool
+from pegboard.core.transcript import ResultsMessage
 from pegboard.models import ScriptedModel
 from tests.cases.kit import sent, wire
 from tests.ledger import owes
@@ -76,18 +77,28 @@ async def test_old_arguments_shrink_and_stay_json_with_their_path() -> None:
         return "ok"
 
     turns = [
-        {"calls": [{"name": "write", "arguments": {"path": f"p{n}.txt", "content": "x" * 4000}}]}
-        for n in range(12)
+        {"calls": [{"name": "write", "arguments": {"path": f"p{n}.txt", "content": "x" * 700}}]}
+        for n in range(40)
     ]
     model = ScriptedModel([*turns, {"text": "done"}])
-    agent = Agent(tools=[write], model=model, limits=Limits(context_tokens=6_000))
+    agent = Agent(tools=[write], model=model, limits=Limits(context_tokens=6_000, turns=50))
 
     assert (await agent.run("write")).status == "done"
 
-    for message in wire(sent(model)):
-        for one in message.get("tool_calls", []):
-            arguments = json.loads(one["function"]["arguments"])
-            assert arguments["path"].startswith("p")
+    arguments = [
+        json.loads(one["function"]["arguments"])
+        for message in wire(sent(model))
+        for one in message.get("tool_calls", [])
+    ]
+    left = len(arguments)
+    # The last calls stay, each with its own path; the content of the older ones is cut, and nothing else.
+    assert [a["path"] for a in arguments] == [f"p{n}.txt" for n in range(40 - left, 40)]
+    assert all(set(a) == {"path", "content"} for a in arguments)
+    sizes = [len(a["content"]) for a in arguments]
+    cut = sum(size < 300 for size in sizes)
+    assert cut > 5 and left - cut > 2
+    assert sizes[cut:] == [700] * (left - cut)
+    assert all("500 characters left out" in a["content"] for a in arguments[:cut])
     await agent.aclose()
 
 
@@ -115,24 +126,35 @@ async def test_old_pictures_become_notes_and_never_text() -> None:
         "00000500015e2d7a2b0000000049454e44ae426082"
     )
 
+    # What stands behind the end of a PNG is nothing to its readers.
+    screenshot = pixel + b"\0" * (1_100_000 - len(pixel))
+
     @tool(effects=PURE)
     def shot() -> ToolResult:
         """Screenshot."""
-        return ToolResult(content=(Image(data=pixel, media_type="image/png"),))
+        return ToolResult(content=(Image(data=screenshot, mime_type="image/png"),))
 
     model = ScriptedModel(
         [*[{"calls": [{"name": "shot", "arguments": {}}]} for _ in range(20)], {"text": "done"}]
     )
-    agent = Agent(tools=[shot], model=model, limits=Limits(context_tokens=8_000))
+    agent = Agent(tools=[shot], model=model)
 
     assert (await agent.run("look")).status == "done"
 
-    last = sent(model)
-    pictures = sum(isinstance(p, Image) for m in last for r in getattr(m, "results", ()) for p in r.content)
-    assert pictures < 20
-    texts = json.dumps([m for m in wire(last) if m["role"] == "tool"])
+    held = [pictures(list(request.messages)) for request in model.requests]
+    # Up to 8 MiB, that is 7 of them, and then down to the last four.
+    assert held == [0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4]
+    results = [m for m in sent(model) if isinstance(m, ResultsMessage)]
+    assert [pictures([m]) for m in results] == [0] * 16 + [1] * 4
+    assert all("[image image/png" in m.results[0].text and m.results[0].ok for m in results[:16])
+    texts = json.dumps([m for m in wire(sent(model)) if m["role"] == "tool"])
     assert "iVBOR" not in texts
     await agent.aclose()
+
+
+def pictures(messages: list[Any]) -> int:
+    """How many pictures the results among some messages hold."""
+    return sum(isinstance(p, Image) for m in messages for r in getattr(m, "results", ()) for p in r.content)
 
 
 @owes("context-09", "context-06", "K-49")

@@ -45,6 +45,18 @@ def filled(store: Store, count: int = 6) -> list[Entry]:
     return store.read("s")
 
 
+@owes("G-05")
+def test_a_mac_is_the_hmac_of_the_mac_before_it_and_of_every_field(store: Store) -> None:
+    body = b'{"type":"notice","text":"hi","detail":{}}'
+    store.append("s", [Draft(run="r", type="notice", at=1.5, body=body)], key=b"k" * 32)
+
+    [entry] = store.read("s")
+
+    # printf '0…0\x1fs\x1f1\x1fr\x1fnotice\x1f1.5\x1fDIGEST' | openssl dgst -sha256 -hmac kk…k
+    assert entry.digest == "67ef6b0cb46f695c1ef4225cf1daa3e0a634c1c1f1130cfa1cc68a919e5f3266"
+    assert entry.mac == "e5a321e3f33a1d620f9c7da161e4d44e86d2230a6a378eb91d654ae040147408"
+
+
 def test_records_are_numbered_from_one_and_read_in_order(store: Store) -> None:
     assert store.head("s") == (0, GENESIS)
     assert store.read("s") == []

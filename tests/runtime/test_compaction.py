@@ -232,6 +232,20 @@ def test_a_shortened_text_keeps_head_and_tail_and_says_how_much_is_gone() -> Non
     assert "spill:1" in cut
 
 
+@pytest.mark.parametrize("where", ["", "spill:0123456789abcdef"])
+def test_a_text_that_is_cut_again_says_how_much_of_the_first_one_is_gone(where: str) -> None:
+    text = "a" * 500 + "b" * 500
+
+    once = shorten_text(text, 600, where=where)
+
+    # By hand: 1000 - 600 = 400, and 1000 - 160 = 840.
+    assert "[… 400 characters left out" in once
+    assert shorten_text(once, 600, where=where) is once
+    again = shorten_text(once, 160, where=where)
+    assert again.startswith("a" * 80 + "\n[… 840 characters left out")
+    assert again.endswith("…]\n" + "b" * 80)
+
+
 def test_the_estimate_of_a_kit_names_each_tool() -> None:
     sizes = toolkit_tokens(Toolkit([long_tool()]))
     assert list(sizes) == ["page"]

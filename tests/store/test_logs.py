@@ -34,8 +34,9 @@ from pegboard.core.rules import Situation
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.ports.store import Draft, RunRow
 from pegboard.store.chain import verify
+from pegboard.store.encoding import encode, encode_all
 from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, decode, encode
+from pegboard.store.logs import SessionLog, decode
 from pegboard.store.memory import MemoryStore
 from pegboard.store.spills import KEEP_S, SpillFolder
 from pegboard.store.sqlite import SqliteStore, StoreError
@@ -329,3 +330,26 @@ def test_an_event_without_a_secret_is_kept_as_it_is() -> None:
     event = CallStarted(call_id="c", tool="t", arguments={"path": "a.py", "n": [1, None, 2.5, True]})
 
     assert encode(event, Redactor({"k": "kn0wn-secret-Value"}).redact) == encode(event)
+
+
+@owes("G-11")
+def test_a_secret_anywhere_in_a_batch_is_found_and_changes_no_other_record() -> None:
+    value = "kn0wn-secret-Value"
+    held: dict[str, Any] = {}
+    held["itself"] = held
+    events: list[Event] = [Notice(text=f"n{n}") for n in range(200)]
+    events[0] = Notice(text="first", detail={value: 1})
+    events[70] = UserSaid(UserMessage.of(f"a {value} b"))
+    events[130] = Notice(text=f"\ud800 {value}", detail=held)
+    events[140] = Notice(text="\ud800")
+    events[199] = Notice(text=value[:9] + value[9:])
+
+    bodies = encode_all(events, Redactor({"k": value}).redact)
+
+    for n in set(range(200)) - {0, 70, 130, 140, 199}:
+        assert bodies[n] == b'{"type":"notice","text":"n%d","detail":{}}' % n
+    assert not [b for b in bodies if value.encode() in b]
+    for n in (0, 70, 199):
+        assert b"[redacted:" in bodies[n]
+    assert b"not kept: RecursionError" in bodies[130]
+    assert bodies[140] == '{"type":"notice","text":"\ufffd","detail":{}}'.encode()

@@ -21,7 +21,8 @@ from pegboard.models import ScriptedModel
 from pegboard.ports.store import Draft, RunRow
 from pegboard.runtime.transcripts import closing, fold
 from pegboard.store.chain import verify
-from pegboard.store.logs import DAMAGED, SessionLog, encode, history
+from pegboard.store.encoding import encode
+from pegboard.store.logs import DAMAGED, SessionLog, history
 from pegboard.store.salvage import Salvaged, alone, salvage
 from pegboard.store.sqlite import SqliteStore, StoreError
 from tests.ledger import owes

@@ -23,7 +23,7 @@ from pegboard.core.result import Notes
 from pegboard.core.sanitise import visible
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
-from pegboard.store.logs import without_secrets
+from pegboard.store.encoding import without_secrets
 
 _BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3

@@ -181,6 +181,7 @@ def cut(text: str, limit: int, spill: str | None) -> str:
 
 
 _LONGEST: Final = 32
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Characters of the longest sequence that is kept whole; text of nothing but marks is cut all the same."""
 
 
@@ -261,6 +262,14 @@ def _text_of(value: Any) -> str:
 
 def to_data(value: Any) -> Any:
     """The JSON-able form of a Python value; strings stand for what JSON has no word for."""
+    # Nearly all that comes is JSON already, and a look at its exact type is a tenth of the questions below.
+    kind = cast("type[Any]", type(value))
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return {k if type(k) is str else str(k): to_data(v) for k, v in value.items()}
+    if kind is list or kind is tuple:
+        return [to_data(v) for v in value]
     match value:
         case None | bool() | int() | float() | str():
             return value.value if isinstance(value, Enum) else value

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from pegboard.core.values import value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class Entry:
     """One record of a stream.
 
@@ -30,7 +31,7 @@ class Entry:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Draft:
     """One record before it is chained: run, type, time and body."""
 
@@ -40,7 +41,7 @@ class Draft:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RunRow:
     """What the list of runs shows.
 

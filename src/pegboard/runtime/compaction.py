@@ -23,7 +23,7 @@ from pegboard.runtime.shorten import (
     shorten_user,
     without_images,
 )
-from pegboard.runtime.tokens import message_tokens
+from pegboard.runtime.tokens import BYTES_PER_TOKEN, message_tokens
 
 TARGET: Final = 0.5
 """Share of the budget that is left in use, so that the next compaction is far away."""
@@ -128,61 +128,83 @@ def compact(messages: Sequence[Message], budget: int) -> Compaction:
     return work.done()
 
 
+class _Group:
+    """Messages that stay or go together, each counted once."""
+
+    __slots__ = ("messages", "sizes")
+
+    def __init__(self, *messages: Message) -> None:
+        self.messages: list[Message] = []
+        self.sizes: list[int] = []
+        for message in messages:
+            self.add(message)
+
+    @property
+    def size(self) -> int:
+        """Estimated tokens."""
+        return sum(self.sizes)
+
+    def add(self, message: Message) -> None:
+        """One more at the end."""
+        self.messages.append(message)
+        self.sizes.append(message_tokens(message))
+
+
 class _Work:
-    """One compaction under way: groups of messages that stay or go together."""
+    """One compaction under way."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.groups: list[list[Message]] = []
+        self.groups: list[_Group] = []
         for message in messages:
             if isinstance(message, ResultsMessage) and self.groups:
-                self.groups[-1].append(message)
+                self.groups[-1].add(message)
             else:
-                self.groups.append([message])
-        self.before = self.size = sum(map(message_tokens, messages))
+                self.groups.append(_Group(message))
+        self.before = self.size = sum(g.size for g in self.groups)
         self.dropped: list[str] = []
 
     def drop_images(self) -> None:
         """Pictures become text, the oldest first, down to the ones that may stay."""
-        sizes = [s for g in self.groups for m in g for s in images_in(m)]
+        sizes = [s for g in self.groups for m in g.messages for s in images_in(m)]
         if not too_many_images(sizes):
             return
         kept, room = 0, MOST_IMAGE_BYTES
         gone = 0
         for group in reversed(self.groups):
-            for place in range(len(group) - 1, -1, -1):
-                here = images_in(group[place])
+            for place in range(len(group.messages) - 1, -1, -1):
+                here = images_in(group.messages[place])
                 if not here:
                     continue
                 if kept + len(here) <= KEPT_IMAGES and sum(here) <= room:
                     kept, room = kept + len(here), room - sum(here)
                     continue
-                gone += self._put(group, place, without_images(group[place]))
+                gone += self._put(group, place, without_images(group.messages[place]))
         self._say(gone, "picture was replaced by a line of text", "pictures were replaced by lines of text")
 
     def shorten_old(self) -> None:
         """Cut results and arguments of all but the last turns."""
         results = calls = 0
         for group in self.groups[: -self._recent() or None]:
-            for place, message in enumerate(group):
+            for place, message in enumerate(group.messages):
                 if isinstance(message, ResultsMessage):
-                    results += self._put(group, place, shorten_results(message, _OLD_RESULT))
+                    results += self._cut(group, place, shorten_results, _OLD_RESULT)
                 elif isinstance(message, AssistantMessage):
-                    calls += self._put(group, place, shorten_calls(message, _OLD_LEAF))
+                    calls += self._cut(group, place, shorten_calls, _OLD_LEAF)
         self._say(results, "old result was cut", "old results were cut")
         self._say(calls, "old call's arguments were cut", "old calls' arguments were cut")
 
     def drop_old(self, goal: int) -> None:
         """Leave out the oldest turns, all but the task and the last ones."""
-        first = next((n for n, g in enumerate(self.groups) if isinstance(g[0], UserMessage)), None)
-        task = max((n for n, g in enumerate(self.groups) if _is_task(g[0])), default=None)
+        first = next((n for n, g in enumerate(self.groups) if isinstance(g.messages[0], UserMessage)), None)
+        task = max((n for n, g in enumerate(self.groups) if _is_task(g.messages[0])), default=None)
         keep = {first, task}
-        gone: list[list[Message]] = []
+        gone: list[_Group] = []
         last = len(self.groups) - self._recent()
-        rest: list[list[Message]] = []
+        rest: list[_Group] = []
         place = 0
         for number, group in enumerate(self.groups):
             if number < last and number not in keep and self.size > goal:
-                self.size -= sum(map(message_tokens, group))
+                self.size -= group.size
                 gone.append(group)
                 continue
             if gone and not place:
@@ -190,23 +212,23 @@ class _Work:
             rest.append(group)
         if not gone:
             return
-        note = _note(gone)
-        self.size += message_tokens(note)
+        note = _Group(_note([g.messages for g in gone]))
+        self.size += note.size
         # Behind the task, before what follows: a conversation begins with what the person wanted.
-        rest.insert(max(place, 1) if first == 0 else place, [note])
+        rest.insert(max(place, 1) if first == 0 else place, note)
         self.groups = rest
-        count = sum(map(len, gone))
+        count = sum(len(g.messages) for g in gone)
         self._say(count, "earlier message was left out", "earlier messages were left out")
 
     def shorten_all(self, most: int) -> None:
         """Cut everything, the last turns too."""
         count = 0
         for group in self.groups:
-            for place, message in enumerate(group):
+            for place, message in enumerate(group.messages):
                 cut: Callable[..., Shortened] = {
                     ResultsMessage: shorten_results, AssistantMessage: shorten_calls, UserMessage: shorten_user,
                 }[type(message)]  # fmt: skip
-                count += self._put(group, place, cut(message, most))
+                count += self._cut(group, place, cut, most)
         self._say(
             count,
             f"message was cut to {most} characters a text",
@@ -215,17 +237,25 @@ class _Work:
 
     def done(self) -> Compaction:
         """The outcome."""
-        messages = tuple(m for g in self.groups for m in g)
+        messages = tuple(m for g in self.groups for m in g.messages)
         return Compaction(messages=messages, dropped=tuple(self.dropped), before=self.before, after=self.size)
 
     def _recent(self) -> int:
         return min(_RECENT, len(self.groups))
 
-    def _put(self, group: list[Message], place: int, shortened: Shortened) -> int:
+    def _cut(self, group: _Group, place: int, cut: Callable[..., Shortened], most: int) -> int:
+        # A text of more characters would take more tokens: a long run is cut again and again, and nearly
+        # all of it is short by then.
+        if group.sizes[place] <= int(most / BYTES_PER_TOKEN):
+            return 0
+        return self._put(group, place, cut(group.messages[place], most))
+
+    def _put(self, group: _Group, place: int, shortened: Shortened) -> int:
         message, count = shortened
         if count:
-            self.size += message_tokens(message) - message_tokens(group[place])
-            group[place] = message
+            self.size -= group.sizes[place]
+            group.messages[place], group.sizes[place] = message, message_tokens(message)
+            self.size += group.sizes[place]
         return count
 
     def _say(self, count: int, one: str, many: str) -> None:

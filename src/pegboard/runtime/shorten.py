@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
@@ -16,6 +17,8 @@ Shortened: TypeAlias = tuple[Message, int]
 """A message, and how many of its parts were shortened."""
 
 _UNREADABLE: Final = "_unreadable"
+_LEFT_OUT: Final = re.compile(r"\n\[… (\d{1,12}) characters left out to save room[^\n]{0,200}? …\]\n")
+"""The line that stands for what was left out."""
 
 
 def shorten_text(text: str, most: int, *, where: str = "") -> str:
@@ -30,7 +33,10 @@ def shorten_text(text: str, most: int, *, where: str = "") -> str:
         return text
     head = most // 2
     tail = most - head
-    left = f"[… {len(text) - most} characters left out to save room{f'; the whole is in {where}' if where else ''} …]"
+    gone = text[head : len(text) - tail]
+    # Of what was left out before only the line is here: its characters count, the line's own do not.
+    count = len(gone) + sum(int(m[1]) - len(m[0]) for m in _LEFT_OUT.finditer(gone))
+    left = f"[… {count} characters left out to save room{f'; the whole is in {where}' if where else ''} …]"
     shorter = f"{text[:head]}\n{left}\n{text[len(text) - tail :] if tail else ''}"
     return shorter if len(shorter) < len(text) else text
 

@@ -19,6 +19,7 @@ little too high an estimate is harmless, too low a one loses the request."""
 MEDIA_TOKENS: Final = 1600
 """Of one image, sound or attached file; providers scale pictures down to about this."""
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 MESSAGE_TOKENS: Final = 4
 """Of what stands around each message, call and result on the wire."""
 
@@ -79,4 +80,4 @@ def _part(part: Text | Thinking | Opaque | ToolCall) -> int:
 def _arguments(arguments: str | Mapping[str, Any] | None) -> str:
     if isinstance(arguments, str):
         return arguments
-    return json.dumps(dict(arguments or {}), ensure_ascii=False, default=str)
+    return _ENCODER.encode(dict(arguments or {}))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pegboard.core.call import ToolCall
+from pegboard.core.collecting import uncollected
 from pegboard.core.errors import Interrupted
 from pegboard.core.events import (
     CallFinished,
@@ -76,6 +77,11 @@ class History:
 
 def fold(events: Iterable[Event]) -> History:
     """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
+    with uncollected():
+        return _folded(events)
+
+
+def _folded(events: Iterable[Event]) -> History:
     history = History()
     calls: tuple[ToolCall, ...] = ()
     spent: list[Usage] = []

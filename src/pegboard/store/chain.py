@@ -29,7 +29,7 @@ def mac_of(
 ) -> str:
     """The mac of one record; every field that is stored is covered."""
     record = "\x1f".join((before, stream, str(seq), run, kind, repr(at), digest))
-    return hmac.new(key, record.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return hmac.digest(key, record.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def chained(key: bytes, stream: str, head: str, seq: int, drafts: Sequence[Draft]) -> list[Entry]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import queue
-import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pegboard.core.clock import Clock, SystemClock
-from pegboard.core.codec import event_from_dict, event_to_dict
-from pegboard.core.errors import ToolError
+from pegboard.core.codec import event_from_dict
+from pegboard.core.collecting import uncollected
 from pegboard.core.events import (
     TRANSIENT,
     CallFinished,
@@ -30,25 +28,16 @@ from pegboard.core.events import (
     UserSaid,
 )
 from pegboard.ports.store import Draft, Entry, RunRow, Store
+from pegboard.store.encoding import Redact, encode_all
 
 DAMAGED: Final = "damaged"
 """Key in a Notice's detail: number of the record that cannot be read."""
 
-Redact: TypeAlias = Callable[[str], tuple[str, bool]]
-
 _STOP: Final = None
-_CLEAN: Final = frozenset({"call.finished"})
-"""Types of events whose texts were redacted when they were made."""
-_APART: Final = "\n\0\n"
-_SHORTEST: Final = 6
-_SHORTEST_KEY: Final = 16
-"""Characters of a name that could be a secret itself; our own names are shorter, and most."""
 _PAGE: Final = 256
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     run: str
     at: float
     event: Event
@@ -181,8 +170,10 @@ class SessionLog:
                 barrier.done.set_exception(self._failure)
 
     def _append(self, batch: list[_Item], *, power_loss: bool) -> None:
+        bodies = encode_all([i.event for i in batch], self._redact)
         drafts = [
-            Draft(run=i.run, type=i.event.type, at=i.at, body=encode(i.event, self._redact)) for i in batch
+            Draft(run=i.run, type=i.event.type, at=i.at, body=body)
+            for i, body in zip(batch, bodies, strict=True)
         ]
         # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
         rows = self._indexed(batch)
@@ -228,61 +219,6 @@ def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
     fresh.replace(path)
 
 
-def encode(event: Event, redact: Redact | None = None) -> bytes:
-    """The event as UTF-8 JSON; a lone surrogate becomes U+FFFD, since a record must be readable."""
-    try:
-        row = event_to_dict(event)
-        if redact is not None and event.type not in _CLEAN:
-            row = without_secrets(row, redact)
-        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (RecursionError, ValueError, TypeError) as error:
-        # One value that has no JSON (it holds itself) must not take the other records with it.
-        text = json.dumps(event_to_dict(_told(event, error)), ensure_ascii=False, separators=(",", ":"))
-    return _SURROGATE.sub("\ufffd", text).encode("utf-8")
-
-
-def without_secrets(row: dict[str, Any], redact: Redact) -> dict[str, Any]:
-    """The row with every text in it redacted, keys of objects too; the same row where none holds a secret."""
-    texts: list[str] = []
-    _gather(row, texts)
-    # One look at all texts at once: nearly no event holds a secret.
-    return cast("dict[str, Any]", _redacted(row, redact)) if redact(_APART.join(texts))[1] else row
-
-
-def _gather(value: Any, texts: list[str]) -> None:
-    if isinstance(value, str):
-        if len(value) >= _SHORTEST:
-            texts.append(value)
-    elif isinstance(value, dict):
-        for key, inner in cast("dict[Any, Any]", value).items():
-            if isinstance(key, str) and len(key) >= _SHORTEST_KEY:
-                _gather(key, texts)
-            _gather(inner, texts)
-    elif isinstance(value, list):
-        for inner in cast("list[Any]", value):
-            _gather(inner, texts)
-
-
-def _redacted(value: Any, redact: Redact) -> Any:
-    if isinstance(value, str):
-        return redact(value)[0]
-    if isinstance(value, dict):
-        table = cast("dict[Any, Any]", value)
-        return {_redacted(k, redact): _redacted(v, redact) for k, v in table.items()}
-    return [_redacted(v, redact) for v in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
-def _told(event: Event, error: Exception) -> Event:
-    """What can be kept of an event that cannot be written."""
-    why = f"not kept: {type(error).__name__}"
-    if isinstance(event, CallFinished):
-        result = event.result
-        failure = None if result.error is None else ToolError(result.error.message, code=result.error.code)
-        notes = replace(result.notes, extra={"data": why})
-        return CallFinished(replace(result, data=None, error=failure, notes=notes))
-    return Notice(text=f"an event of type {event.type} was {why}")
-
-
 def decode(entries: Iterable[Entry]) -> list[Event]:
     """The events of some records; purged ones are left out, a damaged one is told (see `read_back`)."""
     return read_back([(e.seq, e.body) for e in entries])
@@ -307,6 +243,11 @@ def history_to_go_on(store: Store, stream: str) -> list[Event]:
 
     What each call was going to do is left out where its turn has all its results: a third of a long history.
     """
+    with uncollected():
+        return _to_go_on(store, stream)
+
+
+def _to_go_on(store: Store, stream: str) -> list[Event]:
     bodies = store.bodies(stream, types=_FOLDED)
     events = read_back(bodies)
     last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
@@ -361,15 +302,9 @@ def read_back(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
         bodies: number and body of each; a purged one has none and is left out.
     """
     out: list[Event] = []
-    collecting = gc.isenabled()
-    # All that is made here stays: to look through it for garbage, again and again as it grows, takes a fifth more.
-    gc.disable()
-    try:
+    with uncollected():
         for start in range(0, len(bodies), _PAGE):
             out += _page(bodies[start : start + _PAGE])
-    finally:
-        if collecting:
-            gc.enable()
     return out
 
 
