@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from pegboard.cli.call import status_of
+from pegboard.files.refusals import refusal
 from tests.cli.conftest import Run, tree
 from tests.ledger import owes
 
@@ -67,6 +70,11 @@ def test_a_call_that_fails_says_why_by_status_and_code(
         assert tree(workspace) == before
     if code != "suspended" and status in (2, 3):
         assert shown["decision"] == "deny"
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_what_the_operating_system_refuses_is_a_failed_tool_and_no_denial(number: int) -> None:
+    assert status_of(refusal(OSError(number, os.strerror(number)), "a.txt").code) == 1
 
 
 def test_an_error_goes_to_standard_error_with_its_hint_on_a_line_of_its_own(pegboard: Run) -> None:

@@ -14,10 +14,10 @@ from tests.ledger import owes
 
 CODES = {
     errno.ENOENT: "not_found", errno.EXDEV: "outside_workspace", errno.ENOTDIR: "not_found",
-    errno.EISDIR: "unsupported", errno.ELOOP: "outside_workspace", errno.EACCES: "permission_denied",
-    errno.EPERM: "permission_denied", errno.ENAMETOOLONG: "invalid_arguments", errno.ENXIO: "unsupported",
+    errno.EISDIR: "unsupported", errno.ELOOP: "outside_workspace", errno.EACCES: "unavailable",
+    errno.EPERM: "unavailable", errno.ENAMETOOLONG: "invalid_arguments", errno.ENXIO: "unsupported",
     errno.EEXIST: "conflict", errno.ENOTEMPTY: "conflict", errno.ENOSPC: "unavailable",
-    errno.EDQUOT: "unavailable", errno.EROFS: "permission_denied", errno.EFBIG: "too_large",
+    errno.EDQUOT: "unavailable", errno.EROFS: "unavailable", errno.EFBIG: "too_large",
     errno.EIO: "unavailable", errno.EMFILE: "unavailable",
 }  # fmt: skip
 

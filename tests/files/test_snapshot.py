@@ -270,3 +270,40 @@ def test_pruning_keeps_what_the_last_snapshot_needs_until_the_size_is_reached(
     small = Journal(tmp_path / "j", max_bytes=10)
     with small.lock():
         assert small.prune() > 0
+
+
+@owes("N-31", "G-02")
+def test_a_command_that_writes_through_a_hard_link_out_of_the_workspace_is_told(
+    root: Path, journal: Journal, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("elsewhere") / "theirs"
+    outside.write_text("theirs\n")
+    os.link(outside, root / "linked")
+    (root / "a").write_text("1\n")
+    os.link(root / "a", root / "b")
+
+    diff = run(root, journal, "echo mine > linked; echo 2 > a")
+
+    assert outside.read_text() == "mine\n"
+    assert diff.missed == (
+        "linked is a hard link: the same change shows under its 1 other name outside the workspace,"
+        " which undo does not change back.",
+    )
+    report = undo(Jail(root), journal, Last())
+    assert report.missed == diff.missed
+    assert (root / "linked").read_text() == "theirs\n"
+    assert outside.read_text() == "mine\n"
+
+
+@owes("N-31")
+def test_a_command_that_replaces_a_hard_link_leaves_the_other_name_and_is_not_told(
+    root: Path, journal: Journal, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("elsewhere") / "theirs"
+    outside.write_text("theirs\n")
+    os.link(outside, root / "linked")
+
+    diff = run(root, journal, "echo mine > new && mv new linked")
+
+    assert outside.read_text() == "theirs\n"
+    assert diff.missed == ()

@@ -165,3 +165,51 @@ def test_reading_and_editing_find_the_same_encoding(codec: str, text: str) -> No
     data = text.encode(codec)
 
     assert name_of(data).replace("_", "-") == detect(data).label
+
+
+@given(st.text(min_size=1).filter(lambda t: not t.isascii()), st.binary(max_size=3), st.data())
+def test_utf8_with_any_bytes_in_it_comes_back_exactly(text: str, bad: bytes, data: st.DataObject) -> None:
+    whole = text.encode() * 3
+    at = data.draw(st.integers(0, len(whole)))
+    torn = whole[:at] + bad + whole[at:]
+
+    try:
+        found = decode(torn)
+    except NotText:
+        return
+
+    assert found.encode(found.text) == torn
+    assert "\ufffd" not in found.text or "\ufffd" in text or not found.encoding.damaged
+
+
+@pytest.mark.parametrize(
+    ("torn", "text"),
+    [
+        # Four bytes of two good characters stand against one bad byte: exactly one in five.
+        (b"\xc3\xa9\xc3\xa9\xff", "éé\uefff"),
+        (b"\xff\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", "\uefff日本語"),
+        (b"\xef\xbb\xbf\xc3\xa9\xc3\xa9\xff", "éé\uefff"),
+    ],
+)
+def test_a_byte_in_five_may_be_no_utf8(torn: bytes, text: str) -> None:
+    found = decode(torn)
+
+    assert found.text == text
+    assert found.encoding.damaged
+    assert found.encode(text) == torn
+
+
+@pytest.mark.parametrize(
+    ("data", "codec"),
+    [(b"\xc3\xa9 \xff", "cp1252"), (b"caf\xe9", "cp1252"), ("\uef80éééé".encode() + b"\xff", "cp1252")],
+)
+def test_what_is_not_nearly_utf8_or_holds_marks_of_its_own_is_legacy(data: bytes, codec: str) -> None:
+    found = detect(data)
+
+    assert not found.damaged
+    assert data.decode(found.codec).encode(found.codec) == data
+
+
+@pytest.mark.parametrize(("codec", "text"), SENTENCES)
+def test_legacy_text_is_never_taken_for_damaged_utf8(codec: str, text: str) -> None:
+    assert not detect(text.encode(codec)).damaged

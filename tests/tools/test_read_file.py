@@ -21,7 +21,9 @@ from pegboard.core.errors import (
 from pegboard.core.result import ToolResult
 from pegboard.documents.child import DocumentReader
 from pegboard.files.workspace import Workspace
+from pegboard.tools.edit_file import edit_file
 from pegboard.tools.read_file import read_file
+from pegboard.tools.write_file import write_file
 from tests.ledger import owes
 
 
@@ -239,3 +241,56 @@ async def test_a_cut_line_says_so(tmp_path: Path) -> None:
     found = await read(tmp_path, "a.txt")
 
     assert str(found).split("\n")[0] == "     1→" + "x" * 2000 + " [line cut]"
+
+
+@owes("N-31", "X-44")
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"one\n"),
+        ("wide.txt", "one\n".encode("utf-16")),
+        ("a.csv", b"a,b\n1,2\n"),
+        ("a.bin", b"\0\1\2\3"),
+        ("latin", b"caf\xe9\n"),
+    ],
+)
+async def test_reading_a_file_with_a_second_name_says_so(tmp_path: Path, name: str, data: bytes) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    (tmp_path / "outside").write_bytes(data)
+    (root / name).hardlink_to(tmp_path / "outside")
+    note = "this file has 2 names (hard link); others may lie outside the workspace"
+
+    shown = await read(root, name)
+
+    assert shown.data["notes"] == [note]
+    assert str(shown).endswith(f"[{note}]")
+    (tmp_path / "outside").unlink()
+    assert "hard link" not in str(await read(root, name))
+
+
+@owes("N-35")
+async def test_a_few_bad_bytes_leave_the_rest_of_a_utf8_file_as_it_reads_and_come_back_exactly(
+    tmp_path: Path,
+) -> None:
+    data = "Größe: fünf Straßen\n".encode() + b"torn: \xe2\x82|\xff\n" + "日本語\n".encode()
+    (tmp_path / "a.txt").write_bytes(data)
+    files = Workspace(tmp_path)
+
+    shown = await read_file("a.txt", files=files, numbered=False)
+
+    text = shown.data["text"]
+    assert text == "Größe: fünf Straßen\ntorn: \uefe2\uef82|\uefff\n日本語\n"
+    assert shown.data["encoding"] == "utf-8"
+    assert shown.data["notes"] == [
+        "bytes of these lines that are no UTF-8: 3, shown as U+EF80 to U+EFFF (U+EFE9 is the byte E9);"
+        " edits keep them as they are"
+    ]
+    await edit_file("a.txt", old_string="fünf", new_string="sechs", files=files)
+    assert (tmp_path / "a.txt").read_bytes() == data.replace("fünf".encode(), b"sechs")
+    await edit_file("a.txt", old_string="torn: \uefe2\uef82|", new_string="torn: €|\uef82", files=files)
+    after = data.replace("fünf".encode(), b"sechs").replace(b"\xe2\x82|", b"\xe2\x82\xac|\x82")
+    assert (tmp_path / "a.txt").read_bytes() == after
+    await write_file("a.txt", content=text, files=files)
+    assert (tmp_path / "a.txt").read_bytes() == data
+    files.close()

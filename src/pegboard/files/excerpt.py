@@ -10,6 +10,7 @@ from pegboard.files.lineindex import LineIndex
 from pegboard.files.scan import Hit
 from pegboard.files.text import line_start, read_slice
 from pegboard.ports.files import Match
+from pegboard.textedit.damage import bytes_of, shown_utf8
 from pegboard.textedit.encoding import bom_encoding, name_of
 
 MAX_LINE: Final = 500
@@ -69,20 +70,28 @@ def _shown(line: bytes, encoding: str, hit: Hit | None) -> str:
     """The line as text without its end; a long one is cut around its hit and says so."""
     line = line.removesuffix(b"\r")
     if len(line) <= MAX_LINE:
-        return line.decode(encoding, "replace").replace("\0", "\u2400")
+        return _text(line, encoding).replace("\0", "\u2400")
     start = 0 if hit is None else max(0, min(hit.start, len(line)) - AROUND // 2)
     piece = line[start : start + AROUND * 4]
     if encoding == "utf-8":
         # Do not start inside a character.
         while piece and piece[0] & 0xC0 == 0x80:
             start, piece = start + 1, piece[1:]
-    text = piece.decode(encoding, "replace")
+    text = _text(piece, encoding)
     if start == 0 and len(line) <= AROUND * 4 and len(text) <= MAX_LINE:
         return text.replace("\0", "\u2400")
     text = text[:AROUND].replace("\0", "\u2400")
     before = f"[… {start} bytes] " if start else ""
-    after = len(line) - start - len(text.encode(encoding, "replace"))
+    after = len(line) - start - _length(text, encoding)
     return f"{before}{text}" + (f" [{after} bytes …]" if after > 0 else "")
+
+
+def _text(piece: bytes, encoding: str) -> str:
+    return shown_utf8(piece) if encoding == "utf-8" else piece.decode(encoding, "replace")
+
+
+def _length(text: str, encoding: str) -> int:
+    return len(bytes_of(text) if encoding == "utf-8" else text.encode(encoding, "replace"))
 
 
 def _from_large(fd: int, by_line: dict[int, Hit], context: int) -> Iterator[Match]:

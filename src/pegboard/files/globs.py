@@ -41,7 +41,7 @@ def glob_files(
 
     Raises:
         InvalidArguments: an empty, absolute or malformed pattern.
-        NotFound, Unsupported, PermissionDenied, OutsideWorkspace: about `rel`.
+        NotFound, Unsupported, Unavailable, OutsideWorkspace: about `rel`.
     """
     base, rest = _split(pattern)
     where = _join(rel, base)

@@ -58,7 +58,7 @@ def search(
 
     Raises:
         InvalidArguments: an empty or malformed pattern, glob or type.
-        NotFound, Unsupported, PermissionDenied, OutsideWorkspace: about `query.path`.
+        NotFound, Unsupported, Unavailable, OutsideWorkspace: about `query.path`.
         TimedOut: the deadline passed.
     """
     folder, file = _target(root, query.path)

@@ -30,7 +30,7 @@ def list_dir(
         denied: told paths below `root`; True leaves one out.
 
     Raises:
-        NotFound, Unsupported (no folder), PermissionDenied, OutsideWorkspace: about `rel`.
+        NotFound, Unsupported (no folder), Unavailable, OutsideWorkspace: about `rel`.
     """
     prefix = "" if rel in ("", ".") else rel.rstrip("/") + "/"
     top = open_folder(root, rel)

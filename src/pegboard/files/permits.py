@@ -119,3 +119,10 @@ def hard_link_warning(target: str, links: int) -> tuple[str, ...]:
         return ()
     names = "1 other name keeps" if links == 2 else f"{links - 1} other names keep"
     return (f"{shown(target)} is a hard link; its {names} the old content.",)
+
+
+def hard_link_note(links: int) -> tuple[str, ...]:
+    """What to say about a file with `links` names that is read (docs/decisions/0321)."""
+    if links < 2:
+        return ()
+    return (f"this file has {links} names (hard link); others may lie outside the workspace",)

@@ -10,7 +10,6 @@ from pegboard.core.errors import (
     InvalidArguments,
     NotFound,
     OutsideWorkspace,
-    PermissionDenied,
     TooLarge,
     ToolError,
     Unavailable,
@@ -40,8 +39,9 @@ def refusal(error: OSError, path: str, *, noun: str = "File") -> ToolError:
                 f"{name} leads through too many symbolic links, or one changed meanwhile.",
                 hint="Name the target itself.",
             )
+        # `permission_denied` is the word for what the policy or a person refused: here the tool failed.
         case errno.EACCES | errno.EPERM:
-            return PermissionDenied(
+            return Unavailable(
                 f"The operating system does not permit this on {name}.",
                 hint="Ask the person to change the file's permissions.",
             )
@@ -58,7 +58,9 @@ def refusal(error: OSError, path: str, *, noun: str = "File") -> ToolError:
                 f"There is no space left for {name}; nothing was changed.", hint="Free some space."
             )
         case errno.EROFS:
-            return PermissionDenied(f"{name} lies on a read-only file system.", hint="Write elsewhere.")
+            return Unavailable(
+                f"{name} lies on a read-only file system; nothing was changed.", hint="Write elsewhere."
+            )
         case errno.EFBIG:
             return TooLarge(f"{name} would be larger than this system allows.", hint="Write less.")
         case _:

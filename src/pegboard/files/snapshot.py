@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +152,7 @@ class Snapshot:
                 self._compare(path, tree.files.get(path), marks, found, moment)
             if marks != self._marks:
                 save(index_path(journal, self._root), marks)
+        found.missed += _told_hard_links(self._marks, tree, found)
         was = self._tree
         if tree.too_many:
             found.missed.append(
@@ -240,6 +242,24 @@ class Snapshot:
                 after_mode=after_mode,
             )
         )
+
+
+def _told_hard_links(was: dict[str, Mark], now: Survey, found: _Found) -> list[str]:
+    """Files written in place that have names elsewhere: those changed too, and undo does not reach them."""
+    inside = Counter((there.st_dev, there.st_ino) for there in now.files.values())
+    out: list[str] = []
+    for change in found.changes:
+        there = now.files.get(change.path)
+        if change.kind != "modify" or there is None or there.st_ino != was[change.path].inode:
+            continue
+        others = there.st_nlink - inside[there.st_dev, there.st_ino]
+        if others > 0:
+            names = "1 other name" if others == 1 else f"{others} other names"
+            out.append(
+                f"{shown(change.path)} is a hard link: the same change shows under its {names} outside the workspace,"
+                " which undo does not change back."
+            )
+    return out
 
 
 def _level(path: str) -> tuple[int, str]:

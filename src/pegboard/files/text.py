@@ -13,9 +13,11 @@ from typing import Final
 from pegboard.core.errors import InvalidArguments, Unsupported
 from pegboard.files.lineindex import LineIndex, Lines
 from pegboard.files.media import sniff_type
+from pegboard.files.permits import hard_link_note
 from pegboard.files.slices import BLOCK, SLICE_BYTES, WHOLE_BYTES, Chunks, Wanted, fill
 from pegboard.files.widetext import wide_slice
 from pegboard.ports.files import Slice
+from pegboard.textedit.damage import bad_bytes, marked, shown_utf8
 from pegboard.textedit.encoding import bom_encoding, is_utf8, name_of
 
 DEFAULT_LIMIT: Final = 2000
@@ -111,6 +113,7 @@ class _Reader:
         if first == 1:
             text = text.removeprefix("\ufeff")
         return Slice(
+            notes=_notes(text, raw, encoding, self.facts.st_nlink),
             text=text,
             first=first if raw else 0,
             last=first + len(raw) - 1 if raw else 0,
@@ -247,17 +250,32 @@ def _decode(
     name = "utf-8" if encoding == "utf-8-sig" else encoding
     shortened = set(cut)
     text: list[str] = []
+    # What is no UTF-8 gets a mark that an edit turns back into its byte; U+FFFD would be written into the file.
+    errors = "surrogateescape" if name == "utf-8" else "replace"
     for number, line in enumerate(raw, first):
         if number not in shortened and len(line) <= max_line:
-            text.append(_ended(line.decode(name, "replace"), separator))
+            shown = shown_utf8(line) if name == "utf-8" else line.decode(name, errors)
+            text.append(_ended(shown, separator))
             continue
         ended = line.endswith(separator)
-        body = codecs.getincrementaldecoder(name)("replace").decode(line.rstrip(b"\r\n"), final=False)
+        body = codecs.getincrementaldecoder(name)(errors).decode(line.rstrip(b"\r\n"), final=False)
+        body = marked(body)
         if len(body) > max_line and number not in shortened:
             cut.append(number)
         text.append(body[:max_line] + ("\n" if ended else ""))
     cut.sort()
     return "".join(text)
+
+
+def _notes(text: str, raw: list[bytes], encoding: str, names: int) -> tuple[str, ...]:
+    """What whoever reads the lines must know about the file."""
+    out: list[str] = []
+    if encoding.startswith("utf-8") and (bad := bad_bytes(text)) and not is_utf8(b"".join(raw)):
+        out.append(
+            f"bytes of these lines that are no UTF-8: {bad}, shown as U+EF80 to U+EFFF (U+EFE9 is the byte E9);"
+            " edits keep them as they are"
+        )
+    return (*out, *hard_link_note(names))
 
 
 def _ended(line: str, separator: bytes) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.errors import NotFound, OutsideWorkspace, PermissionDenied, Unsupported
+from pegboard.core.errors import NotFound, OutsideWorkspace, Unavailable, Unsupported
 from pegboard.files.ignore import DOT_IGNORES, GIT_IGNORE, Scope, read_ignore_at, scope_of
 
 MAX_DEPTH: Final = 200
@@ -172,7 +172,7 @@ def open_folder(root: Path, relative: str) -> int:
     in after the check.
 
     Raises:
-        NotFound, OutsideWorkspace, Unsupported (it is no folder), PermissionDenied.
+        NotFound, OutsideWorkspace, Unsupported (it is no folder), Unavailable.
     """
     try:
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -216,13 +216,13 @@ def open_beneath(folder: int, path: str) -> int | None:
     return None
 
 
-def _refusal(error: OSError, path: str) -> NotFound | Unsupported | PermissionDenied | OutsideWorkspace:
+def _refusal(error: OSError, path: str) -> NotFound | Unsupported | Unavailable | OutsideWorkspace:
     if isinstance(error, FileNotFoundError):
         return NotFound(f"Directory not found: {path}", hint="List the folder above it with list_dir.")
     if isinstance(error, NotADirectoryError):
         return Unsupported(f"Not a directory: {path}", hint="Read a file with read_file.")
     if isinstance(error, PermissionError):
-        return PermissionDenied(f"the folder {path} may not be read by this user")
+        return Unavailable(f"the folder {path} may not be read by this user")
     return OutsideWorkspace(
         f"the folder {path} is reached through a link that appeared just now: {error.strerror}"
     )

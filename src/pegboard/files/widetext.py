@@ -7,6 +7,7 @@ import hashlib
 import os
 from dataclasses import replace
 
+from pegboard.files.permits import hard_link_note
 from pegboard.files.slices import SLICE_BYTES, WHOLE_BYTES, Chunks, Wanted
 from pegboard.ports.files import Slice
 from pegboard.textedit.encoding import bom_length
@@ -63,6 +64,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: Wanted) ->
         sha256=digest.hexdigest() if facts.st_size <= WHOLE_BYTES else "",
         size=facts.st_size,
         cut=tuple(cut),
+        notes=hard_link_note(facts.st_nlink),
     )
 
 

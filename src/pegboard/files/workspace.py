@@ -22,7 +22,7 @@ from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkp
 from pegboard.files.looking import Recent, read_descriptor
 from pegboard.files.names import PROTECTED, as_text
 from pegboard.files.openat import Opener
-from pegboard.files.permits import Access
+from pegboard.files.permits import Access, hard_link_note
 from pegboard.files.readstate import KEEP_BYTES, ReadState
 from pegboard.files.recovery import recover
 from pegboard.files.selection import UndoWhat
@@ -122,6 +122,7 @@ class Workspace:
             inside=inside,
             size=there.st_size,
             mtime_ns=there.st_mtime_ns,
+            notes=hard_link_note(there.st_nlink) if stat.S_ISREG(there.st_mode) else (),
         )
 
     async def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:

@@ -22,6 +22,7 @@ class Resolved:
         inside: whether it lies in the workspace or an allowed folder (for the asked access).
         size: bytes, 0 where nothing is.
         mtime_ns: modification time, 0 where nothing is.
+        notes: what a reader must know about the file, one sentence each.
     """
 
     target: str
@@ -30,6 +31,7 @@ class Resolved:
     inside: bool
     size: int = 0
     mtime_ns: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class Slice:
         size: bytes of the whole file.
         cut: line numbers whose text was shortened because the line is too long.
         repeated: the session was shown exactly these lines before, and the file is the same.
+        notes: what the reader must know about the file, one sentence each.
     """
 
     text: str
@@ -78,6 +81,7 @@ class Slice:
     size: int = 0
     cut: tuple[int, ...] = ()
     repeated: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

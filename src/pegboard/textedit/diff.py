@@ -87,7 +87,7 @@ def _visible_returns(old: list[str], new: list[str]) -> tuple[list[str], list[st
 
 def _text(part: bytes, encoding: Encoding) -> str:
     """A piece that may begin with the byte order mark, which is no character."""
-    return part.removeprefix(encoding.bom).decode(encoding.codec)
+    return encoding.decode(part.removeprefix(encoding.bom))
 
 
 def _middles(old: bytes, new: bytes) -> tuple[int, bytes, bytes]:

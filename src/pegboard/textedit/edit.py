@@ -69,7 +69,7 @@ def apply_edit(data: bytes, edit: Edit, *, path: str) -> Edited:
         # The mark is no text: it stays where it is, whoever sends it along.
         edit = replace(edit, old=edit.old.removeprefix(_MARK), new=edit.new.removeprefix(_MARK))
     edit = _checked(edit, path)
-    if encoding == UTF8 or encoding.codec == "utf-8":
+    if encoding == UTF8 or (encoding.codec == "utf-8" and not encoding.damaged):
         return _apply_utf8(data, edit, path, len(encoding.bom))
     return _apply_legacy(data, edit, path, encoding)
 
@@ -124,7 +124,7 @@ def _checked(edit: Edit, path: str) -> Edit:
 def _apply_legacy(data: bytes, edit: Edit, path: str, encoding: Encoding) -> Edited:
     """Through UTF-8 and back; what was not replaced gives the same bytes again (see `encoding.LEGACY`)."""
     try:
-        text = data[len(encoding.bom) :].decode(encoding.codec)
+        text = encoding.decode(data[len(encoding.bom) :])
         edited = _apply_utf8(text.encode("utf-8"), edit, path, 0)
     except NotFound:
         # The text that the model sent is better evidence of the encoding than any statistics.

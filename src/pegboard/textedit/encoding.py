@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.errors import Unsupported
+from pegboard.textedit.damage import bytes_of, is_damaged_utf8, shown_utf8
 from pegboard.textedit.legacy import LEGACY, guess, round_trips
 
 _PROBE: Final = 8192
@@ -36,17 +37,23 @@ class Encoding:
         bom: the byte order mark that stands before the text, mostly empty.
         label: name for people and for `Slice.encoding` (`utf-8`, `utf-8-sig`, `utf-16-le`, `cp1252` …).
         certain: from a mark or strict UTF-8; False = the best guess of a legacy encoding.
+        damaged: UTF-8 with bytes that are none, each shown as a mark (see `damage`).
     """
 
     codec: str
     bom: bytes = b""
     label: str
     certain: bool = True
+    damaged: bool = False
 
     @property
     def wide(self) -> bool:
         """Whether a newline is more than one byte (UTF-16, UTF-32)."""
         return self.codec.startswith(("utf-16", "utf-32"))
+
+    def decode(self, data: bytes) -> str:
+        """A piece of the file, without byte order mark, as text."""
+        return shown_utf8(data) if self.damaged else data.decode(self.codec)
 
     def encode(self, text: str) -> bytes:
         """The bytes of a piece of text, without mark.
@@ -55,7 +62,7 @@ class Encoding:
             Unsupported: a character has no place in this encoding; nothing was written.
         """
         try:
-            return text.encode(self.codec)
+            return bytes_of(text) if self.damaged else text.encode(self.codec)
         except UnicodeEncodeError as error:
             char = error.object[error.start]
             raise Unsupported(
@@ -93,7 +100,9 @@ class Decoded:
 
 
 def detect(data: bytes) -> Encoding:
-    """How these bytes stand for text: mark, strict UTF-8, charset-normalizer, cp1252 (DESIGN 6).
+    """How these bytes stand for text: mark, UTF-8, charset-normalizer, cp1252 (DESIGN 6).
+
+    UTF-8 is strict, or nearly so (`damage.is_damaged_utf8`).
 
     Holds at most 1 MiB of decoded text at a time where the file is UTF-8.
 
@@ -110,7 +119,10 @@ def detect(data: bytes) -> Encoding:
         )
     if is_utf8(data):
         return UTF8
-    return Encoding(codec=(codec := _legacy(data)), label=codec.replace("_", "-"), certain=False)
+    _refuse_controls(data)
+    if is_damaged_utf8(data):
+        return Encoding(codec="utf-8", label="utf-8", certain=False, damaged=True)
+    return Encoding(codec=(codec := guess(data)), label=codec.replace("_", "-"), certain=False)
 
 
 def decode(data: bytes) -> Decoded:
@@ -120,7 +132,7 @@ def decode(data: bytes) -> Decoded:
         NotText: see `detect`.
     """
     encoding = detect(data)
-    text = data[len(encoding.bom) :].decode(encoding.codec)
+    text = encoding.decode(data[len(encoding.bom) :])
     return Decoded(text=text, encoding=encoding, newline=newline_of(text))
 
 
@@ -156,7 +168,7 @@ def name_of(data: bytes, *, whole: bool = True) -> str:
     marked = bom_encoding(data)
     if marked is not None:
         return marked
-    if is_utf8(data, whole=whole):
+    if is_utf8(data, whole=whole) or is_damaged_utf8(data):
         return "utf-8"
     return guess(data, whole=whole)
 
@@ -196,6 +208,8 @@ def codec_with(data: bytes, text: str) -> Encoding | None:
 
 def _marked(data: bytes, mark: bytes, codec: str, label: str) -> Encoding:
     body = data[len(mark) :]
+    if codec == "utf-8" and not is_utf8(body) and is_damaged_utf8(body):
+        return Encoding(codec=codec, bom=mark, label=label, damaged=True)
     if not (is_utf8(body) if codec == "utf-8" else round_trips(body, codec)):
         raise NotText(
             f"the file begins with the byte order mark of {label} but is not valid {label}",
@@ -204,14 +218,12 @@ def _marked(data: bytes, mark: bytes, codec: str, label: str) -> Encoding:
     return Encoding(codec=codec, bom=mark, label=label)
 
 
-def _legacy(data: bytes) -> str:
-    """The likeliest legacy codec that gives back these very bytes."""
+def _refuse_controls(data: bytes) -> None:
     if _looks_binary(data[:_SAMPLE]):
         raise NotText(
             f"binary content ({len(data)} bytes, mostly control characters)",
             hint="This tool changes text files only.",
         )
-    return guess(data)
 
 
 def _looks_binary(sample: bytes) -> bool:

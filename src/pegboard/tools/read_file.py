@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -75,14 +76,17 @@ async def read_file(
     )
     kind = documents.kind_of(path) if documents is not None else None
     if kind is not None and (format == "markdown" or kind not in _ALSO_TEXT or not plain):
-        return await _document(path, kind, pages, files, documents)
+        document = await _document(path, kind, pages, files, documents)
+        return _noted(document, (await files.resolve(path)).notes)
     if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "auto"):
         text = _decoded(path, await files.read_bytes(path), encoding)
-        return _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
+        given = _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
+        return _noted(given, (await files.resolve(path)).notes)
     try:
         found = await files.read_slice(path, offset=start, limit=count)
     except Unsupported as refusal:
-        return await _binary(path, refusal, pages, files, documents)
+        shown = await _binary(path, refusal, pages, files, documents)
+        return _noted(shown, (await files.resolve(path)).notes)
     facts = {"encoding": found.encoding, "newline": found.newline, "size": found.size, "sha256": found.sha256}
     if found.repeated and numbered and not force and found.last:
         note = (
@@ -91,7 +95,7 @@ async def read_file(
         )
         return ToolResult.from_text(note, data={"path": path, "unchanged": True, **facts})
     lines = Lines(found.text, found.first, found.last, found.total, found.cut)
-    return _lines(path, lines, numbered, most, facts, start)
+    return _noted(_lines(path, lines, numbered, most, facts, start), found.notes)
 
 
 def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple[int, int | None]:
@@ -131,6 +135,14 @@ def _lines(
             )
         return ToolResult.from_text("[empty file]" if numbered else "", data=data)
     return ToolResult.from_text(shown.view, data=data)
+
+
+def _noted(result: ToolResult, notes: tuple[str, ...]) -> ToolResult:
+    """The result with what the reader must know about the file at its end."""
+    if not notes:
+        return result
+    said = Text("\n".join(f"[{note}]" for note in notes))
+    return replace(result, content=(*result.content, said), data={**result.data, "notes": list(notes)})
 
 
 async def _document(

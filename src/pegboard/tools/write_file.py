@@ -13,12 +13,24 @@ from pegboard.core.params import Alias, Inject, WritePath
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Write
-from pegboard.textedit.encoding import UTF8
+from pegboard.textedit.damage import bad_bytes
+from pegboard.textedit.encoding import UTF8, NotText, detect
 from pegboard.textedit.marks import marks_in, refuse_marks
 
 
+async def _bytes(files: Files, path: str, content: str) -> bytes:
+    """The content as UTF-8; what `read_file` shows for a byte that is none becomes that byte again."""
+    if not bad_bytes(content):
+        return UTF8.encode(content)
+    try:
+        encoding = detect(await files.read_bytes(path))
+    except (NotFound, NotText):
+        encoding = UTF8
+    return encoding.encode(content) if encoding.damaged else UTF8.encode(content)
+
+
 async def _plan(files: Files, path: str, content: str) -> Plan:
-    data = UTF8.encode(content)
+    data = await _bytes(files, path, content)
     if marks_in(content):
         try:
             before = await files.read_bytes(path)
@@ -57,8 +69,8 @@ async def write_file(
         InvalidArguments: the content holds a mark that stands for a hidden secret.
     """
     plan = planned or await _plan(files, path, content)
+    data = await _bytes(files, path, content)
     changes: ChangeSet = await files.commit(plan.changes) if plan.changes else plan.changes
-    data = UTF8.encode(content)
     text = f"Successfully wrote {len(data)} bytes to {path}"
     if not changes:
         text += " (the file had this content already)"

@@ -17,7 +17,7 @@ from pegboard.process.cgroups import Cgroup, CgroupPool
 from pegboard.process.child import Child, Streams
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
-from pegboard.shell.sandbox import bridge, gitconfig, gitlinks, modules, protect, seccomp
+from pegboard.shell.sandbox import bridge, gitconfig, gitlinks, modules, protect, seccomp, settings
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 from pegboard.shell.sandbox.profile import Profile
 from pegboard.shell.sandbox.session import PRIVATE_GIT, SharedNamespaces
@@ -134,7 +134,8 @@ class Bubblewrap:
                 # A granted host's proxy listens in the namespace: such a command has one of its own.
                 arguments.append("--share-net")
             for path, text in fixed.made_files:
-                arguments += ["--ro-bind-data", str(fds.memory(text.encode())), path]
+                arguments += ["--perms", "0444", "--file", str(fds.memory(text.encode())), path]
+            arguments += settings.files(fds.add)
             copy = self._shield(arguments, shield, scratch, shared)
             submodules = modules.configs(self.confinement.workspace)
             linked = gitlinks.look(self.confinement.workspace)

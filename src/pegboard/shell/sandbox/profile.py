@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.core.errors import Unavailable
-from pegboard.shell.sandbox import bridge
+from pegboard.shell.sandbox import bridge, settings
 from pegboard.shell.sandbox.confinement import Confinement, Job
 from pegboard.shell.sandbox.prefixes import interpreter_prefixes
 from pegboard.shell.sandbox.repository import Repository, repository_of
@@ -23,12 +23,8 @@ from pegboard.shell.sandbox.session import SharedNamespaces
 
 HOME: Final = "/home/user"
 _UID: Final = 1000
-_ETC: Final = (
-    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ca-certificates",
-    "pki/tls/certs", "pki/ca-trust", "crypto-policies", "nsswitch.conf", "localtime", "timezone", "mime.types",
-    "protocols", "services", "os-release", "debian_version", "fonts", "magic", "inputrc",
-)  # fmt: skip
-_PROC_READ_ONLY: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+# Of the other places where root may write, bubblewrap covers those that the caller could write.
+_PROC_READ_ONLY: Final = ("sys", "fs")
 _PROC_HIDDEN: Final = ("kcore", "keys", "timer_list", "latency_stats")
 _PASSWD: Final = (
     f"root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:{_UID}:{_UID}:user:{HOME}:/bin/bash\n"
@@ -136,8 +132,7 @@ class Profile:
                 out += ["--symlink", os.readlink(path).lstrip("/"), str(path)]
             elif path.is_dir():
                 out += ["--ro-bind", str(path), str(path)]
-        for name in _ETC:
-            out += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+        out += settings.binds()
         out += ["--dev", "/dev", "--proc", "/proc"]
         for name in _PROC_READ_ONLY:
             out += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]

@@ -53,8 +53,8 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
         absent += [_GIT, _BARE]
     for name in protected:
         path = workspace / name
-        between = [parent for parent in path.parents if workspace in parent.parents]
-        linked = next((parent for parent in reversed(between) if parent.is_symlink()), None)
+        between = _between(workspace, name)
+        linked = next((parent for parent in between if parent.is_symlink()), None)
         if linked is not None:
             # Whatever the link leads to is not ours to judge; that it stays this link is.
             links.append((linked, os.readlink(linked)))
@@ -73,7 +73,7 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
             if workspace in target.parents and target.exists():
                 leaves.append(target)
             continue
-        parents.update(dict.fromkeys(reversed(between)))
+        parents.update(dict.fromkeys(between))
         if name == ".git/config" and stat.S_ISREG(mode):
             git_config = path
         else:
@@ -85,6 +85,12 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
         absent=tuple(absent),
         links=tuple(dict.fromkeys(links)),
     )
+
+
+def _between(workspace: Path, name: str) -> list[Path]:
+    """The folders between the workspace and a path in it, outermost first."""
+    parts = name.split("/")
+    return [workspace.joinpath(*parts[:count]) for count in range(1, len(parts))]
 
 
 def appeared(workspace: Path, absent: Iterable[str]) -> list[Path]:
@@ -102,8 +108,7 @@ def appeared(workspace: Path, absent: Iterable[str]) -> list[Path]:
             if all((workspace / part).exists() for part in ("HEAD", "objects", "refs")):
                 out[workspace / "HEAD"] = None
             continue
-        between = [parent for parent in reversed(path.parents) if workspace in parent.parents]
-        linked = next((parent for parent in between if parent.is_symlink()), None)
+        linked = next((parent for parent in _between(workspace, name) if parent.is_symlink()), None)
         if linked is not None:
             out[linked] = None
         elif not os.path.lexists(path):
