@@ -29,6 +29,8 @@ pytestmark = [
     pytest.mark.slow,
     # The package calls what only the handshake era has deprecated.
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+    # Its client leaves a pipe to the collector where a server takes over 2 s to end, as on a busy machine.
+    pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning"),
 ]
 
 TOML = 'rules = ["deny read:private.txt"]\ntools = ["create_artifact", "rewrite_artifact", "read_artifact", "read_file", "write_file"]\n'
