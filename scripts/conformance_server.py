@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from pegboard import PURE, Executor, Inject, ToolError, Toolkit, tool
@@ -408,6 +408,9 @@ class ConformanceResources:
             return [{"uri": uri, "mimeType": "text/plain", "text": text}]
         raise NotFound(f"there is no resource {uri!r}")
 
+    async def mark(self, uri: str) -> Hashable:
+        return str(await self.read(uri))
+
 
 def said(*content: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": c} for c in content]}
@@ -462,6 +465,9 @@ class ConformancePrompts:
                 )
                 return said({"type": "text", "text": str(answer.get("content"))})
         raise NotFound(f"there is no prompt {name!r}")
+
+    async def mark(self) -> Hashable:
+        return 0
 
     async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
         return [v for v in ("paris", "park", "party") if v.startswith(value)]

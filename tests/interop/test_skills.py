@@ -8,7 +8,7 @@ import pytest
 from pytest import raises
 
 from pegboard import BuildError, Executor
-from pegboard.interop.skills import Skills, read_skill
+from pegboard.interop.skills import Skills, read_skill, there_now
 from tests.ledger import owes
 
 
@@ -68,13 +68,28 @@ async def test_an_unknown_skill_names_those_there_are(folder: Path) -> None:
 
 
 @owes("K-18")
-def test_prompt_and_prompts(folder: Path) -> None:
+def test_a_prompt_names_each_skill_in_one_line(folder: Path) -> None:
     skills = Skills([folder])
 
     assert "- invoices: Writes invoices." in skills.prompt()
-    assert skills.prompts()[0]["text"].startswith("# Invoices")
     assert Skills([]).prompt() == ""
     assert len(skills) == 1
+
+
+@owes("K-18", "K-79")
+def test_skills_as_they_are_now_leave_out_what_cannot_be_read(folder: Path) -> None:
+    before = {s.name: s.stamp() for s in there_now([folder, folder / "none"])}
+    (folder / "broken").mkdir()
+    (folder / "broken/SKILL.md").write_text("no front matter")
+    (folder / "new").mkdir()
+    (folder / "new/SKILL.md").write_text("---\nname: new\ndescription: New.\n---\n")
+    body = (folder / "invoices/SKILL.md").read_text()
+    (folder / "invoices/SKILL.md").write_text(body + "And send them.\n")
+
+    after = {s.name: s.stamp() for s in there_now([folder])}
+
+    assert set(after) == {*before, "new"}
+    assert after["invoices"] != before["invoices"]
 
 
 @pytest.mark.parametrize(

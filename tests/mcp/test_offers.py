@@ -48,6 +48,10 @@ async def _names() -> list[str]:
     return list(FILES)
 
 
+async def _mark(path: str) -> str:
+    return await _read(path)
+
+
 class OfOneSession:
     """Artifacts of one session, whoever asks."""
 
@@ -78,7 +82,7 @@ async def offering() -> Service:
     with artifacts.entered():
         await artifacts.kept.create("notes", title="Notes", content="the key is hush")
     kinds = {
-        "workspace": WorkspaceResources(_read, _names),
+        "workspace": WorkspaceResources(_read, _names, _mark),
         "artifact": ArtifactResources(artifacts, lambda text: text.replace("hush", "***")),
     }
     prompts = Completing([Prompt("greet", "Greets.", "Hello {name}!", ("name",))])

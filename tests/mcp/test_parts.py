@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import stat
 from pathlib import Path
@@ -360,19 +359,3 @@ def test_json_stays_json() -> None:
     assert (
         json.loads(json.dumps(parse(b'{"jsonrpc":"2.0","id":1,"x":"\\ud83d\\ude00"}')))["x"] == "\U0001f600"
     )
-
-
-async def test_a_guardian_ends_what_carries_its_mark() -> None:
-    import subprocess
-    import sys
-
-    from pegboard.mcp.guardian import Guardian
-
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)"], env={"PEGBOARD_EXEC": "mcptest0.1"}
-    )
-    guardian = await asyncio.to_thread(Guardian, "mcptest0")
-
-    await asyncio.to_thread(guardian.close)
-
-    assert await asyncio.to_thread(child.wait, 5) == -9

@@ -149,6 +149,11 @@ class Executor:
             self.toolkit = kit
             self.pipeline.offer(kit)
 
+    @property
+    def stale(self) -> bool:
+        """Whether an opened source has changed its list since its tools were taken in; `ready` takes them in."""
+        return self._seen is not None and self._seen != tuple(s.revision for s in self._sources)
+
     async def _tools_of(self, source: ToolSource) -> list[Tool]:
         try:
             return await source.tools()

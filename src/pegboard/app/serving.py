@@ -18,10 +18,10 @@ from pegboard.core.pipeline import new_id
 from pegboard.core.rules import Situation
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.exchange import current_exchange
-from pegboard.mcp.offered import Prompt, Resources, TextPrompts
+from pegboard.mcp.offered import Prompts, Resources
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
 from pegboard.ports.artifacts import Artifacts, Version
-from pegboard.ports.files import Files
+from pegboard.ports.files import Files, Resolved
 from pegboard.store.logs import SessionLog
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Served:
 
     door: Executor
     resources: SchemeResources | None
-    prompts: TextPrompts | None
+    prompts: Prompts | None
 
 
 @asynccontextmanager
@@ -106,21 +106,19 @@ async def serving(
         logs.close()
 
 
-def _prompts(app: App, folders: Sequence[Path]) -> TextPrompts | None:
-    """The settings' skills and those of named folders, as prompts without arguments."""
-    rows: dict[str, dict[str, str]] = {}
-    if folders:
-        from pegboard.interop.skills import Skills
+def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
+    """The settings' skills and those of named folders, as prompts without arguments; None where nothing names any."""
+    missing = [str(f) for f in folders if not f.is_dir()]
+    if missing:
+        raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
+    if not folders and app.skills is None:
+        return None
+    from pegboard.app.skill_prompts import SkillPrompts
+    from pegboard.interop.skills import Skills
 
-        missing = [str(f) for f in folders if not f.is_dir()]
-        if missing:
-            raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
-        rows = {row["name"]: row for row in Skills(folders).prompts()}
-    for row in () if app.skills is None else app.skills.prompts():
-        rows.setdefault(row["name"], row)
-    return (
-        TextPrompts([Prompt(r["name"], r["description"], r["text"]) for r in rows.values()]) if rows else None
-    )
+    # What is broken from the start is a mistake to tell; what breaks later is only left out.
+    Skills(folders)
+    return SkillPrompts([*folders, *app.config.tool_files.skills], app.skills)
 
 
 def _resources(door: Executor) -> SchemeResources | None:
@@ -167,20 +165,28 @@ class _OwnArtifacts:
 
 
 def _workspace(door: Executor, files: Files, redact: Callable[[str], str]) -> WorkspaceResources:
-    async def read(path: str) -> str:
-        target = (await files.resolve(path)).target
+    async def readable(path: str) -> Resolved:
+        there = await files.resolve(path)
         decision = door.policy(
-            (Effect("read", target),),
+            (Effect("read", there.target),),
             Situation(values={"tool": "resources/read"}, workspace=str(door.wiring.workspace)),
         )
-        if decision.verdict != "allow" or target.startswith("/"):
+        if decision.verdict != "allow" or there.target.startswith("/"):
             raise NotFound(
                 f"there is no resource {path[:200]!r}", hint="Take an address from resources/list."
             )
+        return there
+
+    async def read(path: str) -> str:
+        await readable(path)
         return redact((await files.read_bytes(path, limit=MAX_RESOURCE)).decode("utf-8", "replace"))
+
+    async def mark(path: str) -> tuple[bool, int, int]:
+        there = await readable(path)
+        return (there.exists, there.size, there.mtime_ns)
 
     async def names() -> list[str]:
         found = await files.list(".", depth=8, limit=_LISTED)
         return [e.path for e in found.entries if e.kind == "file"]
 
-    return WorkspaceResources(read, names)
+    return WorkspaceResources(read, names, mark)

@@ -105,7 +105,7 @@ async def _serve(app: App, kit: list[Tool], how: Serving, sink: int, *, yes: boo
     async with app.serving(Toolkit(kit), approver=approver, provide=people, skills=how.skills) as offered:
         service = Service(
             offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
-            version=__version__,
+            sources=offered.door, version=__version__,
         )  # fmt: skip
         task = asyncio.current_task()
         for number in (signal.SIGTERM, signal.SIGINT):

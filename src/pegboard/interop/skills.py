@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -57,6 +58,11 @@ class Skill:
     def body(self) -> str:
         """SKILL.md without its front matter."""
         return _split(_text(_inside(self.folder, _SKILL, self.name)))[1]
+
+    def stamp(self) -> tuple[int, int]:
+        """Time and size of its SKILL.md, other ones once that is another file."""
+        there = (self.folder / _SKILL).stat()
+        return there.st_mtime_ns, there.st_size
 
     def files(self) -> list[str]:
         """The other files, relative to the folder; MAX_FILES and a line that there are more."""
@@ -119,11 +125,9 @@ class Skills:
         lines = [f"- {s.name}: {s.description}" for s in self.skills.values()]
         return "\n".join(["Skills, to be read with read_skill before a task that they fit:", *lines])
 
-    def prompts(self) -> list[dict[str, str]]:
-        """Name, description and text, as a prompt server offers them."""
-        return [
-            {"name": s.name, "description": s.description, "text": s.body()} for s in self.skills.values()
-        ]
+    def trusts(self, skill: Skill) -> bool:
+        """Whether its SKILL.md is still the one that the user trusted, or needs no trust."""
+        return self._trusted(skill.folder / _SKILL) is not False
 
     def toolkit(self) -> Toolkit:
         """`list_skills` and `read_skill`.
@@ -197,6 +201,18 @@ def read_skill(folder: Path) -> Skill:
     return Skill(
         name=name, description=" ".join(description.split()), folder=folder, allowed_tools=tuple(tools)
     )
+
+
+def there_now(folders: Iterable[Path]) -> list[Skill]:
+    """The skills below some folders at this moment, the first of a name; what cannot be read is left out."""
+    out: dict[str, Skill] = {}
+    for folder in folders:
+        with suppress(BuildError, OSError):
+            for path in _found(folder):
+                with suppress(BuildError, OSError):
+                    skill = read_skill(path)
+                    out.setdefault(skill.name, skill)
+    return list(out.values())
 
 
 def _found(folder: Path) -> list[Path]:

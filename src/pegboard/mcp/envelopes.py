@@ -1,4 +1,4 @@
-"""Envelopes: headers of a stateless request that must agree with its body (2026-07-28)."""
+"""Envelopes: what a stateless request says about itself in its body, and headers that must agree (2026-07-28)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import Any, cast
 
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.exchange import Json
-from pegboard.mcp.wire import HEADER_MISMATCH, error_reply
+from pegboard.mcp.wire import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_VERSION,
+    MODERN,
+    RpcError,
+    error_reply,
+)
 
 
 def header_fault(message: Json, headers: Mapping[str, str], toolkit: Toolkit) -> Json | None:
@@ -47,3 +56,22 @@ def version_fault(version: str) -> Json | None:
 
     fault = unsupported_protocol_version_rejection(version)
     return None if fault is None else error_reply(None, fault.code, fault.message, fault.data)
+
+
+def capabilities_of(method: str, params: Json) -> Mapping[str, Any]:
+    """The capabilities of a stateless request.
+
+    Raises:
+        RpcError: its envelope lacks something or names a revision that we do not speak.
+    """
+    from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+
+    meta = cast("Json", params["_meta"])
+    if meta.get(META_VERSION) in MODERN and isinstance(meta.get(META_CAPABILITIES), dict):
+        if not isinstance(meta.get(META_CLIENT, {}), dict):
+            raise RpcError(INVALID_PARAMS, f"{META_CLIENT} must be an object")
+        return cast("Mapping[str, Any]", meta[META_CAPABILITIES])
+    verdict = classify_inbound_request({"method": method, "params": params})
+    if isinstance(verdict, InboundLadderRejection):
+        raise RpcError(verdict.code, verdict.message, verdict.data)
+    raise RpcError(INVALID_PARAMS, f"{META_CAPABILITIES} must be an object")

@@ -42,10 +42,9 @@ class Peer:
         version: the agreed revision; empty before that.
         capabilities, info: as it declared them. Self-declared: they grant nothing.
         log_level: least severity of log messages it wants, None = none.
-        subscriptions: addresses of resources that it watches.
+        listening: whether what belongs to no request of its reaches it now.
         inflight: running requests by id.
         pending: our own requests by id.
-        listeners: by request id of a `subscriptions/listen`, what it listens to and its stream.
         send: see Send.
     """
 
@@ -56,12 +55,9 @@ class Peer:
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     log_level: str | None = None
-    subscriptions: set[str] = field(default_factory=set[str])
+    listening: bool = True
     inflight: dict[str | int, asyncio.Task[Any]] = field(default_factory=dict[str | int, asyncio.Task[Any]])
     pending: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, "asyncio.Future[Json]"])
-    listeners: dict[str | int, tuple[Mapping[str, Any], Exchange]] = field(
-        default_factory=dict[str | int, "tuple[Mapping[str, Any], Exchange]"]
-    )
     _asked: int = 0
 
     def notify(self, method: str, params: Json | None = None, exchange: Exchange | None = None) -> None:

@@ -19,6 +19,11 @@ def watch(mark: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 4096):
         pass
+    kill_marked(mark)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process but this one that carries `mark`, and look again until none is left that was just started."""
     needle = f"PEGBOARD_EXEC={mark}".encode()
     for _ in range(20):
         found = False
@@ -52,12 +57,17 @@ class Guardian:
             close_fds=True,
         )
 
-    def close(self) -> None:
-        """Close the pipe; it looks once more and ends."""
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def close(self, *, within_s: float = 5.0) -> None:
+        """Close the pipe; it looks once more and ends, or is killed where it does not."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(5)
+            self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -3,94 +3,191 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.errors import ToolError
 from pegboard.mcp.exchange import Exchange, Json, Peer
+from pegboard.mcp.offered import Resources
 from pegboard.mcp.tasks import EXTENSION, Tasks
-from pegboard.mcp.wire import HANDSHAKE, INVALID_PARAMS, META_SUBSCRIPTION, RpcError
+from pegboard.mcp.watching import PROMPTS, RESOURCES, TOOLS, UPDATED, Ear, Heard, Marks, Watch
+from pegboard.mcp.wire import INVALID_PARAMS, META_SUBSCRIPTION, RESOURCE_NOT_FOUND, RpcError
 
-_FLAGS: Final = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+MAX_WATCHED: Final = 256
+"""Resources that one client may watch at a time."""
+
+MAX_LISTENING: Final = 64
+"""Listening requests that one client may hold open."""
+
+_FLAGS: Final = {
+    "toolsListChanged": TOOLS,
+    "promptsListChanged": PROMPTS,
+    "resourcesListChanged": RESOURCES,
+}
 
 
 class Listening:
-    """The clients that are there, and what each of their listening requests wants to hear.
+    """The clients that are there, and what each wants to hear of.
 
     Args:
         tasks: whose progress can be listened to.
-        prompts, resources: whether any are offered, so that their changes can be promised.
+        marks: how things are, to tell a change by.
+        resources: what can be watched; None = nothing.
+        prompts: whether any are offered, so that their changes can be promised.
+        every_s: seconds between two looks.
     """
 
-    def __init__(self, tasks: Tasks, *, prompts: bool, resources: bool) -> None:
+    def __init__(
+        self, tasks: Tasks, marks: Marks, *, prompts: bool, resources: Resources | None, every_s: float
+    ) -> None:
         self._tasks = tasks
-        self._offered = {
-            "toolsListChanged": True,
-            "promptsListChanged": prompts,
-            "resourcesListChanged": resources,
-        }
-        self._peers: list[Peer] = []
+        self._marks = marks
+        self._resources = resources
+        self._offered: set[Heard] = {TOOLS}
+        self._offered |= {PROMPTS} if prompts else set()
+        self._offered |= {RESOURCES} if resources is not None else set()
+        self._ears: list[Ear] = []
+        self.watch = Watch(self._ears, marks, every_s=every_s)
 
-    def join(self, peer: Peer) -> None:
-        """A client is there."""
-        if peer not in self._peers:
-            self._peers.append(peer)
+    def join(self, exchange: Exchange) -> None:
+        """A client of the handshake era is there, or can be told things again."""
+        if self._standing(exchange.peer) is None:
+            self._ears.append(
+                Ear(exchange=exchange, standing=True, hears={heard: None for heard in self._offered})
+            )
+        self.watch.kick()
 
     def leave(self, peer: Peer) -> None:
         """A client is gone."""
-        if peer in self._peers:
-            self._peers.remove(peer)
+        self._ears[:] = [e for e in self._ears if e.exchange.peer is not peer]
+        self.watch.rest()
 
-    def tell(self, method: str, flag: str) -> None:
-        """Tell everybody who wants to know that a list has changed."""
-        for peer in self._peers:
-            for wanted, exchange in peer.listeners.values():
-                if wanted.get(flag):
-                    _say(peer, exchange, method, {})
-            if peer.version in HANDSHAKE:
-                peer.notify(method)
+    def changed(self) -> None:
+        """A call may have changed something: look now and not in a while."""
+        if any(ear.is_open for ear in self._ears):
+            self.watch.kick()
 
-    def updated(self, uri: str) -> None:
-        """Tell those who watch a resource that it has changed."""
-        method = "notifications/resources/updated"
-        for peer in self._peers:
-            if uri in peer.subscriptions:
-                peer.notify(method, {"uri": uri})
-            for wanted, exchange in peer.listeners.values():
-                if uri in cast("Sequence[str]", wanted.get("resourceSubscriptions") or ()):
-                    _say(peer, exchange, method, {"uri": uri})
+    def shown(self, peer: Peer, heard: Heard, mark: Hashable) -> None:
+        """A client has been shown a list: only what differs from that one is news to it."""
+        ear = self._standing(peer)
+        if ear is not None:
+            ear.hears[heard] = mark
+
+    def tell(self, heard: Heard) -> None:
+        """Tell everybody who wants to know that something has changed."""
+        for ear in self._ears:
+            if heard in ear.hears:
+                ear.say(heard)
+
+    # -- the handshake era --------------------------------------------------------------------
+
+    async def subscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        """`resources/subscribe`.
+
+        Raises:
+            RpcError: no address, one that this client cannot read, or too many.
+        """
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise RpcError(INVALID_PARAMS, "resources/subscribe needs a uri")
+        ear = self._standing(peer)
+        if ear is None or (UPDATED, uri) in ear.hears:
+            return {}
+        self._bound(peer, 1)
+        mark = await self._readable(uri)
+        if mark is None:
+            raise RpcError(RESOURCE_NOT_FOUND, f"there is no resource {uri[:200]!r}", {"uri": uri})
+        self._bound(peer, 1)
+        ear.hears[UPDATED, uri] = mark
+        self.watch.kick()
+        return {}
+
+    async def unsubscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+        """`resources/unsubscribe`; one that is not watched is no error."""
+        ear = self._standing(peer)
+        if ear is not None:
+            ear.hears.pop((UPDATED, str(params.get("uri"))), None)
+        return {}
+
+    # -- the stateless era --------------------------------------------------------------------
 
     async def listen(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         """`subscriptions/listen`: hold the request open and tell about changes until the client ends it.
 
+        Resources that this client cannot read are left out of what is acknowledged.
+
         Raises:
-            RpcError: it does not say what it wants to hear.
+            RpcError: it does not say what it wants to hear, or wants to hear of too much.
         """
         wanted: Any = params.get("notifications")
         if not isinstance(wanted, Mapping):
             raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications")
-        honoured = self._honoured(cast("Mapping[str, Any]", wanted), exchange)
+        asked = cast("Mapping[str, Any]", wanted)
+        ear = Ear(exchange=exchange)
+        honoured = await self._honoured(asked, ear)
+        self._bound(peer, sum(method == UPDATED for method, _ in ear.hears))
+        if sum(not e.standing for e in self._of(peer)) >= MAX_LISTENING:
+            raise RpcError(
+                INVALID_PARAMS, f"a client may hold {MAX_LISTENING} listening requests open; end one first"
+            )
         meta = {"_meta": {META_SUBSCRIPTION: exchange.id}}
         peer.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}, exchange)
-        peer.listeners[exchange.id] = (honoured, exchange)
-        self.join(peer)
+        self._ears.append(ear)
+        self.watch.kick()
         try:
             self._tasks.watch(peer, exchange, honoured.get("taskIds") or ())
             await asyncio.Event().wait()
         finally:
-            peer.listeners.pop(exchange.id, None)
+            if ear in self._ears:
+                self._ears.remove(ear)
+            self.watch.rest()
             self._tasks.unwatch(exchange)
         return meta
 
-    def _honoured(self, asked: Mapping[str, Any], exchange: Exchange) -> Json:
-        out: Json = {k: True for k in _FLAGS if asked.get(k) is True and self._offered[k]}
-        if self._offered["resourcesListChanged"] and isinstance(asked.get("resourceSubscriptions"), list):
-            out["resourceSubscriptions"] = asked["resourceSubscriptions"]
-        if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(
-            asked.get("taskIds"), list
-        ):
-            out["taskIds"] = self._tasks.known(exchange.peer, cast("list[Any]", asked["taskIds"]))
+    async def _honoured(self, asked: Mapping[str, Any], ear: Ear) -> Json:
+        """What is acknowledged; the ear hears of it from now on."""
+        flags = [k for k, heard in _FLAGS.items() if asked.get(k) is True and heard in self._offered]
+        out: Json = dict.fromkeys(flags, True)
+        for flag in flags:
+            ear.hears[_FLAGS[flag]] = await self._marks.of(_FLAGS[flag])
+        exchange = ear.exchange
+        uris: Any = asked.get("resourceSubscriptions")
+        if self._resources is not None and isinstance(uris, list):
+            wanted = [u for u in dict.fromkeys(cast("list[Any]", uris)) if isinstance(u, str)]
+            self._bound(exchange.peer, len(wanted))
+            for uri in wanted:
+                mark = await self._readable(uri)
+                if mark is not None:
+                    ear.hears[UPDATED, uri] = mark
+            out["resourceSubscriptions"] = [uri for method, uri in ear.hears if method == UPDATED]
+        ids: Any = asked.get("taskIds")
+        if EXTENSION in exchange.capabilities.get("extensions", {}) and isinstance(ids, list):
+            out["taskIds"] = self._tasks.known(exchange.peer, cast("list[Any]", ids))
         return out
 
+    # -- both ---------------------------------------------------------------------------------
 
-def _say(peer: Peer, exchange: Exchange, method: str, params: Json) -> None:
-    peer.notify(method, {**params, "_meta": {META_SUBSCRIPTION: exchange.id}}, exchange)
+    async def _readable(self, uri: str) -> Hashable:
+        """The mark of a resource that the current client can read; None for any other, whatever the reason."""
+        try:
+            await cast("Resources", self._resources).read(uri)
+            return await self._marks.of((UPDATED, uri))
+        except ToolError:
+            return None
+
+    def _standing(self, peer: Peer) -> Ear | None:
+        return next((e for e in self._ears if e.standing and e.exchange.peer is peer), None)
+
+    def _of(self, peer: Peer) -> list[Ear]:
+        """All streams of a client; in the stateless era each request is a peer of its own."""
+        return [e for e in self._ears if e.exchange.peer is peer or e.exchange.peer.session == peer.session]
+
+    def _bound(self, peer: Peer, more: int) -> None:
+        watched = sum(method == UPDATED for ear in self._of(peer) for method, _ in ear.hears)
+        if watched + more > MAX_WATCHED:
+            raise RpcError(
+                INVALID_PARAMS,
+                f"a client may watch {MAX_WATCHED} resources at a time, and this would be {watched + more}; "
+                "stop watching some first",
+                {"limit": MAX_WATCHED},
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +28,14 @@ class Resources(Protocol):
         """
         ...
 
+    async def mark(self, uri: str) -> Hashable:
+        """A value that is another once the resource is; cheap, for it is asked again and again while one is watched.
+
+        Raises:
+            NotFound: there is none.
+        """
+        ...
+
 
 class Prompts(Protocol):
     """Texts that a client can get."""
@@ -46,6 +54,10 @@ class Prompts(Protocol):
 
     async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
         """Values that an argument may take."""
+        ...
+
+    async def mark(self) -> Hashable:
+        """A value that is another once a prompt is, has come or has gone; cheap, as Resources.mark."""
         ...
 
 
@@ -93,3 +105,7 @@ class TextPrompts:
     async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
         """See Prompts."""
         return ()
+
+    async def mark(self) -> Hashable:
+        """See Prompts."""
+        return tuple(self._prompts.values())

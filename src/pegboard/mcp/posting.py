@@ -16,7 +16,6 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 import httpx2
-from mcp.shared._httpx_utils import next_request_within_origin, redirect_location
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
@@ -26,6 +25,7 @@ from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.http import MAX_BODY, http_client
 from pegboard.mcp.inbound import Inbound, Waiting, request_of, result_of, with_token
 from pegboard.mcp.lines import Json, parse
+from pegboard.mcp.redirects import followed, leads_to
 
 _VERSION: Final = "mcp-protocol-version"
 _SESSION: Final = "mcp-session-id"
@@ -133,7 +133,7 @@ class HttpDispatcher:
             response = await client.send(request, stream=True, follow_redirects=False)
             if not response.is_redirect:
                 return response
-            following = next_request_within_origin(response)
+            following = followed(response)
             if following is None:
                 return response
             await response.aclose()
@@ -177,7 +177,7 @@ class HttpDispatcher:
             result_of(told)
         if status == 404:
             raise MCPError(code=METHOD_NOT_FOUND, message="Not Found")
-        where = redirect_location(response)
+        where = leads_to(response)
         if where is not None:
             raise MCPError(
                 code=INVALID_REQUEST,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from pegboard.core.errors import NotFound
@@ -21,11 +21,15 @@ class WorkspaceResources:
     Args:
         read: reads one file's text by workspace path; raises ToolError as the port does.
         names: lists workspace paths, at most PAGE times some.
+        mark: one file's Resources.mark by workspace path; raises as `read` does.
     """
 
-    def __init__(self, read: Callable[[str], Any], names: Callable[[], Any]) -> None:
+    def __init__(
+        self, read: Callable[[str], Any], names: Callable[[], Any], mark: Callable[[str], Any]
+    ) -> None:
         self._read = read
         self._names = names
+        self._mark = mark
 
     async def list(self) -> Sequence[Mapping[str, Any]]:
         """See Resources."""
@@ -53,6 +57,10 @@ class WorkspaceResources:
         path = workspace_path(uri)
         text = await self._read(path)
         return [{"uri": uri, "mimeType": mimetypes.guess_type(path)[0] or "text/plain", "text": text}]
+
+    async def mark(self, uri: str) -> Hashable:
+        """See Resources."""
+        return cast("Hashable", await self._mark(workspace_path(uri)))
 
 
 class Readable(Protocol):
@@ -103,15 +111,22 @@ class ArtifactResources:
 
     async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
         """See Resources."""
-        parts = urlsplit(uri)
-        version = parse_qs(parts.query).get("version", [""])[0]
-        if parts.scheme != "artifact" or parts.netloc or (version and not version.isdecimal()):
-            raise _unknown(uri)
-        found = await self._artifacts.read(unquote(parts.path).lstrip("/"), int(version) if version else None)
+        found = await self._found(uri)
         if found.data is not None:
             blob = base64.b64encode(found.data).decode("ascii")
             return [{"uri": uri, "mimeType": _media_type(found), "blob": blob}]
         return [{"uri": uri, "mimeType": _media_type(found), "text": self._redact(found.content)}]
+
+    async def mark(self, uri: str) -> Hashable:
+        """See Resources."""
+        return (await self._found(uri)).version
+
+    async def _found(self, uri: str) -> Version:
+        parts = urlsplit(uri)
+        version = parse_qs(parts.query).get("version", [""])[0]
+        if parts.scheme != "artifact" or parts.netloc or (version and not version.isdecimal()):
+            raise _unknown(uri)
+        return await self._artifacts.read(unquote(parts.path).lstrip("/"), int(version) if version else None)
 
 
 class SchemeResources:
@@ -130,10 +145,17 @@ class SchemeResources:
 
     async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
         """See Resources."""
+        return await self._kind(uri).read(uri)
+
+    async def mark(self, uri: str) -> Hashable:
+        """See Resources."""
+        return await self._kind(uri).mark(uri)
+
+    def _kind(self, uri: str) -> Resources:
         kind = self._kinds.get(uri.partition(":")[0])
         if kind is None:
             raise _unknown(uri)
-        return await kind.read(uri)
+        return kind
 
 
 def _media_type(version: Version) -> str:

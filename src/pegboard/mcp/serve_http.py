@@ -56,7 +56,6 @@ class _Session:
     peer: Peer
     standalone: Stream
     streams: dict[str, Stream] = field(default_factory=dict[str, Stream])
-    listening: bool = False
     used: float = 0.0
 
 
@@ -219,7 +218,7 @@ class HttpFace:
             await plain_answer(send, 503, "too many sessions", [(b"retry-after", b"60")])
             return
         standalone = Stream(name="all")
-        peer = Peer(send=lambda m, e: _to_stream(m, e, standalone), session="", owner=owner)
+        peer = Peer(send=lambda m, e: _to_stream(m, e, standalone), session="", owner=owner, listening=False)
         reply = await self._service.handle(message, peer)
         if reply is None or "error" in reply:
             await json_answer(send, 400, reply or {})
@@ -264,7 +263,7 @@ class HttpFace:
     def _drop_idle(self) -> None:
         now = self._clock()
         for session in list(self._sessions.values()):
-            if now - session.used > IDLE_S and not session.peer.inflight and not session.listening:
+            if now - session.used > IDLE_S and not session.peer.inflight and not session.peer.listening:
                 self._drop(session)
 
     async def _get(self, owner: str, headers: Mapping[str, str], receive: Receive, send: SendEvent) -> None:
@@ -280,15 +279,17 @@ class HttpFace:
         if stream is not None and number.isdecimal():
             await stream_out(send, receive, stream, int(number), ids=True)
             return
-        if session.listening:
+        if session.peer.listening:
             await plain_answer(send, 409, "this session has its stream already")
             return
-        session.listening = True
+        session.peer.listening = True
+        # What has changed since it last listened is told to it now.
+        self._service.join(session.peer)
         try:
             after = int(number) if name == "all" and number.isdecimal() else 0
             await stream_out(send, receive, session.standalone, after, ids=True)
         finally:
-            session.listening = False
+            session.peer.listening = False
 
     # -- answering ----------------------------------------------------------------------------
 

@@ -18,11 +18,14 @@ from pegboard.core.digest import sha256_of
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.core.pipeline import Pipeline, new_id
 from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+from pegboard.mcp.envelopes import capabilities_of
 from pegboard.mcp.exchange import Exchange, Json, Peer, StateSeal, enter
 from pegboard.mcp.listening import Listening
 from pegboard.mcp.offered import Prompts, Resources
 from pegboard.mcp.shapes import cached, listing, page_of, paged, shown
 from pegboard.mcp.tasks import EXTENSION, TaskMode, Tasks
+from pegboard.mcp.watching import EVERY_S, PROMPTS, RESOURCES, TOOLS, UPDATED, Marks, Sources, addresses
 from pegboard.mcp.wire import (
     HANDSHAKE,
     INTERNAL_ERROR,
@@ -51,12 +54,11 @@ class Service:
         pipeline: where every call goes.
         context: where calls run; each client's session is put in.
         resources, prompts: what is offered besides tools; None = nothing.
+        sources: what brings tools that may change while they are served, such as the Executor with its MCP servers.
         name, version, instructions: how it introduces itself.
         task_after_s: calls of clients that can take tasks become one after so many seconds; None = never.
         task_modes: tools that are tasks from the start; see TaskMode.
-
-    Attributes:
-        toolkit: what is offered.
+        look_s: seconds between two looks at what clients listen to.
     """
 
     def __init__(
@@ -66,23 +68,28 @@ class Service:
         *,
         resources: Resources | None = None,
         prompts: Prompts | None = None,
+        sources: Sources | None = None,
         name: str = "pegboard",
         version: str = "0",
         instructions: str = "",
         task_after_s: float | None = 2.0,
         task_modes: Mapping[str, TaskMode] | None = None,
+        look_s: float = EVERY_S,
     ) -> None:
         self.pipeline = pipeline
         self.context = context
-        self.toolkit = pipeline.toolkit
         self.resources = resources
         self.prompts = prompts
+        self.sources = sources
         self.info: Json = {"name": name, "version": version}
         self.instructions = instructions
         self.seal = StateSeal(secrets.token_bytes(32))
         self.tasks = Tasks(after_s=task_after_s, modes=task_modes)
-        self._listening = Listening(self.tasks, prompts=prompts is not None, resources=resources is not None)
-        self._listed: list[Json] | None = None
+        marks = Marks(pipeline, sources=sources, resources=resources, prompts=prompts)
+        self._listening = Listening(
+            self.tasks, marks, prompts=prompts is not None, resources=resources, every_s=look_s
+        )
+        self._listed: tuple[Toolkit, list[Json]] | None = None
         self._common: dict[str, Method] = {
             "tools/list": self._tools_list,
             "tools/call": self._tools_call,
@@ -97,8 +104,8 @@ class Service:
             **self._common,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
-            "resources/subscribe": self._subscribe,
-            "resources/unsubscribe": self._unsubscribe,
+            "resources/subscribe": self._listening.subscribe,
+            "resources/unsubscribe": self._listening.unsubscribe,
         }
         self._modern: dict[str, Method] = {
             **self._common,
@@ -113,9 +120,16 @@ class Service:
 
     # -- clients ------------------------------------------------------------------------------
 
+    @property
+    def toolkit(self) -> Toolkit:
+        """What is offered."""
+        return self.pipeline.toolkit
+
     def join(self, peer: Peer) -> None:
         """A client is there: changes are told to it from now on."""
-        self._listening.join(peer)
+        self._listening.join(
+            Exchange(peer, "", {}, modern=False, seal=self.seal, binding="", capabilities={})
+        )
 
     def leave(self, peer: Peer) -> None:
         """A client is gone: what it started is ended."""
@@ -123,18 +137,17 @@ class Service:
         peer.end()
 
     def tools_changed(self) -> None:
-        """Tell every client that the list of tools is another one."""
+        """Tell every client that the list of tools is another one; what the pipeline offers is noticed without."""
         self._listed = None
-        self.toolkit = self.pipeline.toolkit
-        self._listening.tell("notifications/tools/list_changed", "toolsListChanged")
+        self._listening.tell(TOOLS)
 
     def prompts_changed(self) -> None:
-        """Tell every client that the list of prompts is another one."""
-        self._listening.tell("notifications/prompts/list_changed", "promptsListChanged")
+        """Tell every client that the list of prompts is another one; what their marks show is noticed without."""
+        self._listening.tell(PROMPTS)
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that watch a resource that it is another one."""
-        self._listening.updated(uri)
+        """Tell the clients that watch a resource that it is another; what its mark shows is noticed without."""
+        self._listening.tell((UPDATED, uri))
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -179,7 +192,7 @@ class Service:
         modern = is_modern(params)
         capabilities = peer.capabilities
         if modern:
-            capabilities = self._envelope(method, params)
+            capabilities = capabilities_of(method, params)
             if peer.version in HANDSHAKE:
                 raise RpcError(INVALID_REQUEST, "this connection has agreed on a revision with a handshake")
             peer.version = MODERN[-1]
@@ -220,24 +233,6 @@ class Service:
             }
         return {"jsonrpc": "2.0", "id": id, "result": result}
 
-    def _envelope(self, method: str, params: Json) -> Mapping[str, Any]:
-        """The capabilities of a stateless request.
-
-        Raises:
-            RpcError: its envelope lacks something or names a revision that we do not speak.
-        """
-        from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
-
-        meta = cast("Json", params["_meta"])
-        if meta.get(META_VERSION) in MODERN and isinstance(meta.get(META_CAPABILITIES), dict):
-            if not isinstance(meta.get(META_CLIENT, {}), dict):
-                raise RpcError(INVALID_PARAMS, f"{META_CLIENT} must be an object")
-            return cast("Mapping[str, Any]", meta[META_CAPABILITIES])
-        verdict = classify_inbound_request({"method": method, "params": params})
-        if isinstance(verdict, InboundLadderRejection):
-            raise RpcError(verdict.code, verdict.message, verdict.data)
-        raise RpcError(INVALID_PARAMS, f"{META_CAPABILITIES} must be an object")
-
     def _notified(self, method: str, params: Any, peer: Peer) -> None:
         if method == "notifications/cancelled" and isinstance(params, dict):
             task = peer.inflight.get(cast("Json", params).get("requestId", ""))
@@ -253,6 +248,7 @@ class Service:
             raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
         peer.version = asked if asked in HANDSHAKE else HANDSHAKE[-1]
         peer.info, peer.capabilities = cast("Json", client), cast("Json", capabilities)
+        self._listening.changed()
         out: Json = {
             "protocolVersion": peer.version,
             "capabilities": {**self._capabilities(), "logging": {}},
@@ -288,15 +284,21 @@ class Service:
     # -- tools --------------------------------------------------------------------------------
 
     async def _tools_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        if self._listed is None:
-            self._listed = [listing(t) for t in self.toolkit]
-        rows, following = page_of(self._listed, params.get("cursor"))
+        if self.sources is not None:
+            await self.sources.ready()
+        kit = self.toolkit
+        if self._listed is None or self._listed[0] is not kit:
+            self._listed = (kit, [listing(t) for t in kit])
+        self._listening.shown(peer, TOOLS, kit)
+        rows, following = page_of(self._listed[1], params.get("cursor"))
         return paged("tools", rows, following, exchange, "public")
 
     async def _tools_call(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or (arguments is not None and not isinstance(arguments, dict)):
             raise RpcError(INVALID_PARAMS, "tools/call needs a name, and arguments as an object")
+        if self.sources is not None:
+            await self.sources.ready(name)
         tool = self.toolkit.get(name)
         if tool is None:
             # By its exact name only: what a client approved is one tool and no alias of it.
@@ -317,6 +319,7 @@ class Service:
             origin={"channel": "mcp", "sender": str(peer.info.get("name", ""))[:100]},
         )  # fmt: skip
         result = await self.pipeline.call(ToolCall(new_id("call"), tool.name, arguments or {}), context)
+        self._listening.changed()
         if exchange.wanted and not result.ok:
             return exchange.input_required()
         failed = result.error
@@ -327,7 +330,9 @@ class Service:
     # -- resources ----------------------------------------------------------------------------
 
     async def _resources_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        rows, following = page_of(await cast(Resources, self.resources).list(), params.get("cursor"))
+        found = await cast(Resources, self.resources).list()
+        self._listening.shown(peer, RESOURCES, addresses(found))
+        rows, following = page_of(found, params.get("cursor"))
         return paged("resources", rows, following, exchange, "private")
 
     async def _templates_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
@@ -347,20 +352,12 @@ class Service:
         out: Json = {"contents": [dict(part) for part in found]}
         return {**out, **cached("private")} if exchange.modern else out
 
-    async def _subscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        if not isinstance(params.get("uri"), str):
-            raise RpcError(INVALID_PARAMS, "resources/subscribe needs a uri")
-        peer.subscriptions.add(params["uri"])
-        return {}
-
-    async def _unsubscribe(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        peer.subscriptions.discard(str(params.get("uri")))
-        return {}
-
     # -- prompts ------------------------------------------------------------------------------
 
     async def _prompts_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        rows, following = page_of(await cast(Prompts, self.prompts).list(), params.get("cursor"))
+        prompts = cast(Prompts, self.prompts)
+        self._listening.shown(peer, PROMPTS, await prompts.mark())
+        rows, following = page_of(await prompts.list(), params.get("cursor"))
         return paged("prompts", rows, following, exchange, "public")
 
     async def _prompts_get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:

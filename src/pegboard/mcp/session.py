@@ -20,11 +20,15 @@ from pegboard.core.errors import ToolError, Unavailable
 MAX_ROUNDS: Final = 10
 """How often a server may ask for more input before one answer."""
 
-_PROBE_S: Final = 5.0
-
 
 class Session(ClientSession):
-    """The client half of a connection."""
+    """The client half of a connection.
+
+    Attributes:
+        probe_s: seconds for each answer to a probe; old servers fall silent at what they do not know.
+    """
+
+    probe_s: float = 5.0
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
         """Nothing: we check results ourselves, with our own validator and words."""
@@ -48,7 +52,7 @@ class Session(ClientSession):
                 if not await self._probed(None):
                     raise Unavailable(f"the server does not speak {protocol}")
             elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed(
-                None if patient else _PROBE_S
+                None if patient else self.probe_s
             ):
                 await self.initialize()
         except RuntimeError as error:
@@ -58,12 +62,8 @@ class Session(ClientSession):
                 f"the server's introduction is malformed ({error.error_count()} faults)"
             ) from None
 
-    async def _probed(self, patience_s: float | None = _PROBE_S) -> bool:
-        """Whether the server answered as one of the stateless era.
-
-        Args:
-            patience_s: seconds for each answer; old servers fall silent at what they do not know. None = no limit.
-        """
+    async def _probed(self, patience_s: float | None) -> bool:
+        """Whether the server answered as one of the stateless era; `patience_s` None waits without limit."""
         version = LATEST_MODERN_VERSION
         for _ in range(2):
             try:
