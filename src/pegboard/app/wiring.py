@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.app.keeping import LateKeeper
+from pegboard.app.late import late_shaper
 from pegboard.core.artifact import KEEPER
 from pegboard.core.errors import ConfigError
 from pegboard.core.given import told
@@ -73,7 +74,7 @@ class Wiring:
             decided = replace(decided, grants=book)
         provided = Provided(objects=provide)
         provided[KEEPER] = LateKeeper(provided)
-        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=book)
+        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=late_shaper(), grants=book)
         needs = needs_of(kit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)

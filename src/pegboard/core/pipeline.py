@@ -181,7 +181,7 @@ class Pipeline:
                 book(self, ready, context, started, 0)
                 raise cancelled from None
         except BaseException as raised:
-            if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
+            if isinstance(raised, KeyboardInterrupt | GeneratorExit):
                 raise
             log_failure(call.name, raised, self.shaper.redacted)
             result = failed(self, as_tool_error(raised), call, call_id, ready, started)

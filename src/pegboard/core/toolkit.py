@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
 from pegboard.core.call import ToolCall
+from pegboard.core.decode import LONGEST_NAME
 from pegboard.core.errors import BuildError, ToolNotFoundError
 from pegboard.core.families import load
 from pegboard.core.given import text, told
@@ -171,6 +172,8 @@ class Toolkit:
         """The names most similar to `name`, best first."""
         import difflib
 
+        if len(name) > LONGEST_NAME:
+            return []
         return difflib.get_close_matches(_fold(name), list(self._tools), n=count, cutoff=0.5)
 
     def _index(self) -> None:
