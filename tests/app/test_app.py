@@ -24,10 +24,11 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.app.assembly import NobodyThere, secrets_of
+from pegboard.app.assembly import NobodyThere
 from pegboard.app.commands import git_identity, in_thread, workspace_id
 from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
+from pegboard.config.environment import secrets_of
 from pegboard.config.paths import Paths
 from pegboard.core.approval import AllowOnce
 from pegboard.core.errors import ConfigError, Unavailable

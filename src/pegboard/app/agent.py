@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
+from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
 from pegboard.core.approval import Approver
 from pegboard.core.budgets import Spent
@@ -26,6 +27,7 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
+from pegboard.core.given import text
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
@@ -69,14 +71,14 @@ class Agent:
         defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
-        self.instructions = instructions
-        self.name = name
-        self.limits = limits or Limits()
+        self.instructions = text(instructions or "", "instructions=…")
+        self.name = text(name, "name=…")
+        self.limits = limits_of(limits)
         self.executor = executor or Executor(
             tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
         )
-        self._model = model
-        self._output = output
+        self._model = model_of(model)
+        self._output = output_of(output)
         self._allow_models = dict(allow_models or {})
         self._offer: Callable[[str, Toolkit], Toolkit] | None = None
         self._calls_in = calls_in
@@ -95,8 +97,10 @@ class Agent:
             recorder: receives every event beside the session's own record.
 
         Raises:
+            BuildError: the task is no text, or the session's key is none.
             ModelError: no model could be found or opened. What happens later is told by the status.
         """
+        task, session = text(task, "a task"), key_of(session)
         tee = Tee(self._history(session), recorder)
         finished = await self._loop(task, tee, session)
         return answer_of(finished, tee.mine)
@@ -172,7 +176,7 @@ class Agent:
 
         Leaving the loop cancels the run; `aclose()` returns when it has ended.
         """
-        return self._streamed(task, session, recorder)
+        return self._streamed(text(task, "a task"), key_of(session), recorder)
 
     async def _streamed(
         self,

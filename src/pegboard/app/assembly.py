@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pegboard.app.keeping import LateKeeper, artifacts_of
 from pegboard.config.environment import environment as this_environment
+from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
@@ -157,14 +158,4 @@ class NobodyThere:
         )
 
 
-def secrets_of(environment: Any) -> dict[str, str]:
-    """The values in an environment that are secrets by their names; they never reach a model."""
-    words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
-    return {
-        name: value
-        for name, value in environment.items()
-        if len(value) >= 8 and any(w in name.upper() for w in words) and not value.startswith("/")
-    }
-
-
-__all__ = ["NobodyThere", "assemble", "replace", "secrets_of"]
+__all__ = ["NobodyThere", "assemble", "replace"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.families import load
+from pegboard.core.given import text, told
 from pegboard.core.toolkit import Toolkit
 
 T = TypeVar("T")
@@ -21,7 +22,11 @@ def builtin(*names: str) -> Toolkit:
     """
     from pegboard.tools import DEFAULT, TOOLS
 
-    unknown = [n for n in names if n not in TOOLS]
+    unknown = [
+        n
+        for n in names
+        if text(n, "builtin(…)", meant="tool names, each an argument of its own") not in TOOLS
+    ]
     if unknown:
         import difflib
 
@@ -35,8 +40,11 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run one coroutine to its end from code that is not async.
 
     Raises:
+        BuildError: it is no coroutine.
         RuntimeError: an event loop runs here already; await the coroutine instead.
     """
+    if not asyncio.iscoroutine(cast(object, work)):
+        raise BuildError(f"run_sync takes a coroutine, such as door.call(…), got {told(work)}")
     try:
         asyncio.get_running_loop()
     except RuntimeError:

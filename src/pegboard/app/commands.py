@@ -44,7 +44,7 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
     Raises:
         Unavailable: the config requires a sandbox, or names one that does not work here.
     """
-    from pegboard.app.assembly import secrets_of
+    from pegboard.config.environment import secrets_of
 
     choice = choose_backend(wiring, root, paths, config)
     # A place holder is of use only where the proxy stands on the one way out.

@@ -14,6 +14,7 @@ from pegboard.core.context import Context
 from pegboard.core.errors import BuildError, PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
+from pegboard.core.given import functions, several, told
 from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
@@ -114,7 +115,7 @@ class Executor:
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
         self.tell: Callable[[str], None] = _logged
-        self._hooks = tuple(hooks)
+        self._hooks = functions(hooks, "hooks=…", "functions of a turn's calls and the context")
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
 
@@ -188,7 +189,7 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
-        call = ToolCall(id, name, arguments)
+        call = ToolCall(id, name if isinstance(cast(object, name), str) else _named(name), arguments)
         if self._sources or raise_errors:
             return self._call(call, raise_errors=raise_errors)
         # The pipeline's own coroutine: one more around it would stand on the path of every call.
@@ -206,11 +207,19 @@ class Executor:
 
     async def turn(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Carry out the calls of one model turn; results in call order, one for each distinct id."""
+        calls = several(calls, "turn(…)", "ToolCall")
+        for one in calls:
+            if not isinstance(one, ToolCall):
+                raise BuildError(
+                    f"turn(…) takes a list of ToolCall(id=…, name=…, arguments=…), and {told(one)} is none; "
+                    "dialect(…).decode(reply) gives them, for one call there is call(name, arguments)"
+                )
         await self.ready()
         return list(await self._turns.turn(calls, self.context))
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
+        name = name if isinstance(cast(object, name), str) else _named(name)
         await self.ready(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
@@ -277,6 +286,20 @@ class Executor:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _named(name: object) -> Any:
+    """What is no text and yet may be a name that a model sent: a value of JSON, answered as an unknown tool.
+
+    Raises:
+        BuildError: a Python object, which no model sends: its sender is the developer.
+    """
+    if name is None or isinstance(name, int | float | list | dict):
+        return cast(Any, name)
+    raise BuildError(
+        f"a tool is called by its name, got {told(name)}; write call(tool.name, {{…}}) for a Tool, and add it to the "
+        "executor's tools"
+    )
 
 
 def _logged(text: str) -> None:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.agent import Agent
-from pegboard.app.assembly import assemble, secrets_of
+from pegboard.app.assembly import assemble
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
 from pegboard.app.one_call import OneCall
 from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
+from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, here

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.app.keeping import LateKeeper
+from pegboard.app.late import late_shaper
 from pegboard.core.artifact import KEEPER
 from pegboard.core.errors import ConfigError
+from pegboard.core.given import told
 from pegboard.core.grants import GrantBook
 from pegboard.core.pipeline import PATH_RESOLVER
 from pegboard.core.policy import MODES, Policy
@@ -71,7 +74,7 @@ class Wiring:
             decided = replace(decided, grants=book)
         provided = Provided(objects=provide)
         provided[KEEPER] = LateKeeper(provided)
-        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=Shaper(), grants=book)
+        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=late_shaper(), grants=book)
         needs = needs_of(kit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)
@@ -112,6 +115,11 @@ class Wiring:
 
         from pegboard.config.paths import here
 
+        if workspace is not None and (
+            not isinstance(cast(object, workspace), str | os.PathLike) or not str(workspace)
+        ):
+            # An empty text is most often a variable that was never set, and would mean the current folder.
+            raise ConfigError(f"workspace=… takes the path of a folder, got {told(workspace)}")
         root = here() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
             raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")

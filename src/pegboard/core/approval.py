@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import BuildError
+from pegboard.core.given import told
 from pegboard.core.values import record
 
 
@@ -170,6 +171,8 @@ class CallbackApprover:
     """Asks a function, sync or async, that returns any accepted answer."""
 
     def __init__(self, function: Callable[[ApprovalRequest], Any | Awaitable[Any]]) -> None:
+        if not callable(cast(object, function)):
+            raise BuildError(f"CallbackApprover takes a function of the request, got {told(function)}")
         self._function = function
 
     async def decide(self, request: ApprovalRequest) -> Any:

@@ -15,6 +15,9 @@ _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
 _DIGITS: Final = 4300
 _MAX_ENCODINGS: Final = 3
+MAX_NEAREST: Final = 50
+LONGEST_NAME: Final = 200
+"""Characters of a name that the nearest one is looked for; longer ones are no slip."""
 
 
 class Decoded:
@@ -309,7 +312,11 @@ def name_arguments(
         elif open_ and key not in barred:
             out[key] = value
         else:
-            problems.append(Problem(f".{key}", unknown_name(key, known, aliases)))
+            # A search for each of very many would take seconds, and nobody is shown them all.
+            few = len(problems) < MAX_NEAREST
+            problems.append(
+                Problem(f".{key}", unknown_name(key, known, aliases) if few else "unknown argument")
+            )
     return out, problems
 
 
@@ -339,7 +346,7 @@ def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
     import difflib
 
     folded = {_fold(n): n for n in (*aliases, *known)}
-    near = difflib.get_close_matches(_fold(key), folded, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(_fold(key), folded, n=1, cutoff=0.6) if len(key) <= LONGEST_NAME else []
     if near:
         found = folded[near[0]]
         return f"unknown argument; did you mean {aliases.get(found, found)!r}?"

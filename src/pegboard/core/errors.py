@@ -67,9 +67,10 @@ class ToolError(PegboardError):
         retryable: bool | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        # An exception given as the message is its text: what a model reads has to be text.
+        self.message = str(message)
+        super().__init__(self.message)
+        self.hint = str(hint)
         self.code = self.default_code if code is None else code
         self.retryable = self.default_retryable if retryable is None else retryable
         self.details: dict[str, Any] = dict(details or {})

@@ -63,6 +63,8 @@ def as_tool_error(error: BaseException) -> ToolError:
         case PermissionError():
             # The operating system's own text names real paths (ledger N-121).
             return PermissionDenied("the operating system does not permit this")
+        case SystemExit():
+            return InternalError(f"the tool tried to end the whole program with sys.exit({error.code!r})")
         case BuildError():
             return InternalError(str(error))
         case _:

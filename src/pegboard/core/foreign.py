@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.branches import Fault, nearest, told
-from pegboard.core.decode import unknown_name
+from pegboard.core.decode import MAX_NEAREST, unknown_name
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import Schema, fields_at, pointer
@@ -106,8 +106,11 @@ class ForeignSchema:
         path = "".join(map(_step, steps))
         known = fields_at(self.schema, steps, self.root)
         return [
-            Problem(f"{path}.{key}", unknown_name(key, known, {}) if known else "unknown argument")
-            for key in kind.unexpected
+            Problem(
+                f"{path}.{key}",
+                unknown_name(key, known, {}) if known and place < MAX_NEAREST else "unknown argument",
+            )
+            for place, key in enumerate(kind.unexpected)
         ]
 
     def _of_nearest_branch(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final
+from typing import Final, cast
 
 from pegboard.core.errors import BuildError
+from pegboard.core.given import is_number, told
 from pegboard.core.values import record
 
 MAX_CHARS: Final = 10_000
@@ -40,13 +41,17 @@ class Limits:
     soft: float = 0.8
 
     def __post_init__(self) -> None:
+        if not isinstance(cast(object, self.tool_calls), Mapping):
+            raise BuildError(f"Limits(tool_calls=…) takes {{tool name: calls}}, got {told(self.tool_calls)}")
         most = {
             "turns": self.turns, "tokens": self.tokens, "money": self.money, "wall_s": self.wall_s,
             "calls": self.calls, "calls_per_turn": self.calls_per_turn, "context_tokens": self.context_tokens,
             **{f"tool_calls[{name!r}]": count for name, count in self.tool_calls.items()},
         }  # fmt: skip
         for name, value in most.items():
-            if value is not None and not value > 0:
-                raise BuildError(f"Limits({name}={value!r}): a limit is above 0; leave it out for none")
-        if not 0 <= self.soft <= 1:
-            raise BuildError(f"Limits(soft={self.soft!r}): a share is between 0 (no notice) and 1")
+            if value is not None and not (is_number(value) and value > 0):
+                raise BuildError(
+                    f"Limits({name}={value!r}): a limit is a number above 0; leave it out for none"
+                )
+        if not is_number(self.soft) or not 0 <= self.soft <= 1:
+            raise BuildError(f"Limits(soft={self.soft!r}): a share is a number between 0 (no notice) and 1")

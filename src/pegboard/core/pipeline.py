@@ -29,6 +29,7 @@ from pegboard.core.events import (
     Recorder,
 )
 from pegboard.core.failing import as_tool_error, log_failure, suspended, was_cancelled
+from pegboard.core.given import functions
 from pegboard.core.invocation import (
     PATH_RESOLVER,
     GrantBook,
@@ -104,7 +105,7 @@ class Pipeline:
         self.recorder: Recorder = recorder or MemoryRecorder()
         self.shaper = shaper or Shaper()
         self.provide = provide if isinstance(provide, Provided) else Provided(provide)
-        self.middleware = tuple(middleware)
+        self.middleware = functions(middleware, "middleware=…", "functions of an invocation and proceed")
         self.grants = grants
         self.clock = clock or SystemClock()
         self.now = self.clock.monotonic
@@ -180,7 +181,7 @@ class Pipeline:
                 book(self, ready, context, started, 0)
                 raise cancelled from None
         except BaseException as raised:
-            if isinstance(raised, KeyboardInterrupt | SystemExit | GeneratorExit):
+            if isinstance(raised, KeyboardInterrupt | GeneratorExit):
                 raise
             log_failure(call.name, raised, self.shaper.redacted)
             result = failed(self, as_tool_error(raised), call, call_id, ready, started)

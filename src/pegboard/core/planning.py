@@ -16,6 +16,7 @@ from pegboard.core.invocation import (
     Resolver,
 )
 from pegboard.core.placing import MANY, PATH_KINDS
+from pegboard.core.problems import shown
 from pegboard.core.rules import Situation
 from pegboard.core.signature import Parameter
 from pegboard.core.taint import UNTRUSTED
@@ -30,12 +31,16 @@ _KINDS: Final = frozenset(EFFECT_KINDS)
 def decode(line: Pipeline, call: ToolCall, call_id: str) -> Planned:
     """Resolve and validate: raw input ends here."""
     call = line.toolkit.route(call)
-    tool = line.toolkit.get(call.name) or _resolve(line, call.name)
+    name = cast(object, call.name)
+    tool = (line.toolkit.get(name) if isinstance(name, str) else None) or _resolve(line, name)
     decoded = tool.signature.decode(call.arguments)
     return Planned(tool, ValidCall(call_id, tool.name, decoded.arguments, decoded.repairs, decoded))
 
 
-def _resolve(line: Pipeline, name: str) -> Tool:
+def _resolve(line: Pipeline, name: object) -> Tool:
+    if not isinstance(name, str):
+        # What a model can send instead is JSON; a Python object here is its sender's mistake, told as well.
+        name = shown(name)
     tool = line.toolkit.resolve(name)
     if tool is not None:
         return tool

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError
+from pegboard.core.given import several
 from pegboard.core.ruleindex import Found, RuleIndex
 from pegboard.core.rules import Rule, Situation
 from pegboard.core.tool import Level
@@ -135,7 +136,8 @@ class Policy:
         if self.mode not in MODES:
             raise ConfigError(f"unknown mode {self.mode!r}; use {', '.join(MODES)}")
         before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
-        every = before + tuple(self.rules)
+        object.__setattr__(self, "rules", _rules(self.rules))
+        every = before + self.rules
         decide = tuple(r for r in every if not r.observe)
         object.__setattr__(self, "_all", every)
         object.__setattr__(self, "_index", RuleIndex(decide))
@@ -155,8 +157,7 @@ class Policy:
         cls, rules: Iterable[str | Rule] = (), *, mode: str = "workspace", sandboxed: bool = True
     ) -> Policy:
         """A policy from rule lines."""
-        parsed = tuple(r if isinstance(r, Rule) else Rule.parse(r) for r in rules)
-        return cls(mode=cast(Mode, mode), rules=parsed, sandboxed=sandboxed)
+        return cls(mode=cast(Mode, mode), rules=_rules(rules), sandboxed=sandboxed)
 
     def __call__(self, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto") -> Decision:
         """Decide one call (decisions 2).
@@ -297,6 +298,11 @@ def _does_nothing_itself(effect: Effect) -> bool:
         o.startswith("-") and "c" in o for o in options[:1]
     )
     return program == "cd" or around
+
+
+def _rules(given: object) -> tuple[Rule, ...]:
+    """Rules, and rule lines read as such."""
+    return tuple(r if isinstance(r, Rule) else Rule.parse(r) for r in several(given, "a policy", "rules"))
 
 
 def _despite(rule: Rule) -> bool:

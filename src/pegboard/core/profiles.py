@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from pegboard.core.decode import Decoded, read_object
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.families import load
+from pegboard.core.given import text
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Signature
@@ -124,7 +125,7 @@ def find(name: str) -> Profile:
         BuildError: there is none.
     """
     known = cast("Mapping[str, Profile]", load("pegboard.compat.profiles:PROFILES"))
-    profile = known.get(name.lower().replace("_", "-"))
+    profile = known.get(text(name, "a profile", meant="a name").lower().replace("_", "-"))
     if profile is None:
         raise BuildError(f"unknown profile {name!r}; known are {', '.join(known)}")
     return profile

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.given import several
+
 _MISSING: Final = object()
 
 
@@ -19,7 +21,7 @@ class Provided(dict[Any, Any]):
 
     def __init__(self, ports: Mapping[Any, Any] | None = None, objects: Iterable[Any] = ()) -> None:
         super().__init__(ports or {})
-        self.objects = tuple(objects)
+        self.objects = several(objects, "provide=…", "objects; each is found by its type")
         for one in self.objects:
             for kind in type(one).__mro__[:-1]:
                 self[kind] = one

@@ -15,7 +15,7 @@ class Registry:
 
     def __init__(self, tools: list[Any] | Toolkit | None = None) -> None:
         self._tools: dict[str, Tool] = {}
-        for one in Toolkit(tools or []):
+        for one in Toolkit([] if tools is None else tools):
             self._tools[one.name] = one
 
     def register(self, tool: Any) -> Tool:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, cast
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.given import text as given_text
 from pegboard.core.globs import glob, path_glob
 from pegboard.core.values import record
 from pegboard.core.wildmatch import NEVER, wildmatch
@@ -84,7 +85,7 @@ class Rule:
         Raises:
             ConfigError: what is wrong with the line.
         """
-        text = line.strip()
+        text = given_text(line, "a rule", meant="text such as 'ask exec:git push **'").strip()
         verdict, _, rest = text.partition(" ")
         if verdict not in ("allow", "ask", "deny"):
             raise ConfigError(

@@ -20,6 +20,7 @@ from pegboard.core.errors import (
     TimedOut,
     ToolError,
 )
+from pegboard.core.failing import as_tool_error
 from pegboard.core.inside import within
 from pegboard.core.invocation import (
     Invocation,
@@ -127,9 +128,13 @@ def _to_its_end(function: Callable[..., Any], arguments: Mapping[str, Any]) -> A
     try:
         return function(**arguments)
     except SystemExit as ended:
+        # As an error of its own: asyncio ends the program for the real one.
+        raise as_tool_error(ended) from None
+    except StopIteration as error:
+        # No future takes it: the call would wait for an answer until its deadline.
         raise InternalError(
-            f"the tool tried to end the whole program with sys.exit({ended.code!r})"
-        ) from None
+            "StopIteration: the tool asked an iterator that has no more for its next"
+        ) from error
 
 
 def _with_secrets(line: Pipeline, arguments: dict[str, Any], ready: Planned) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from enum import Enum
+from types import FunctionType
 from typing import Any, Final, Protocol, cast
 
 from pegboard.core.content import Block, File, Text
-from pegboard.core.errors import ToolError
+from pegboard.core.errors import BuildError, ToolError
+from pegboard.core.given import told
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
 from pegboard.core.values import blank, record
@@ -134,7 +136,7 @@ class Shaper:
     def _safe(self, text: str) -> str:
         if self.clean is not None:
             # First, so that an invisible character inside a secret does not hide it from the redactor.
-            text = self.clean(text)
+            text = self.clean(text) or (EMPTY if text else text)
         return text if self.redactor is None else self.redactor.redact(text)[0]
 
     def _error(self, error: ToolError) -> ToolError:
@@ -238,7 +240,11 @@ def wrap(value: Any) -> ToolResult:
             said = EMPTY if value.data is None else _text_of(value.data)
             return dataclasses.replace(value, content=(Text(said),))
         case ToolResult():
-            return value
+            return (
+                value
+                if all(isinstance(b, Block) for b in cast(tuple[object, ...], value.content))
+                else _with_blocks(value)
+            )
         case str():
             return ToolResult(content=(Text(value or EMPTY),))
         case None:
@@ -253,6 +259,23 @@ def wrap(value: Any) -> ToolResult:
             return ToolResult(content=(value,))
         case _:
             return ToolResult(content=(Text(_text_of(value) or EMPTY),), data=to_data(value))
+
+
+def _with_blocks(result: ToolResult) -> ToolResult:
+    """The result with blocks for the texts that a tool put there in their place.
+
+    Raises:
+        BuildError: something else stands there.
+    """
+    given = cast("tuple[object, ...] | str", result.content)
+    blocks: list[Block] = []
+    for one in (given,) if isinstance(given, str) else given:
+        if not isinstance(one, Block | str):
+            raise BuildError(
+                f"ToolResult(content=…) takes Text, Image, Audio and File blocks, got {told(one)}"
+            )
+        blocks.append(Text(one) if isinstance(one, str) else one)
+    return dataclasses.replace(result, content=tuple(blocks))
 
 
 def _text_of(value: Any) -> str:
@@ -290,6 +313,10 @@ def to_data(value: Any) -> Any:
                 return dump(mode="json")
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            if isinstance(value, Iterator | AsyncIterator | FunctionType):
+                raise BuildError(
+                    f"the tool returned {told(cast(object, value))}, which has no JSON; return a list, text or numbers"
+                )
             # Dates and times, told by what they can do: most processes never load the module.
             iso = getattr(cast("Any", value), "isoformat", None)
             return iso() if iso is not None and not isinstance(value, type) else str(cast(object, value))

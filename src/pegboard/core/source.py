@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard
 
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.toolkit import Toolkit, tools_of
 
 _LONGEST = 64
 
@@ -45,12 +45,12 @@ def is_source(thing: object) -> TypeGuard[ToolSource]:
 
 def split(things: Any) -> tuple[list[Any], list[ToolSource]]:
     """Tools and the like apart from sources, both in order; lists are looked through."""
-    if isinstance(things, Toolkit) or not isinstance(things, Iterable):
+    if isinstance(things, Toolkit):
         return [things], []
     plain: list[Any] = []
     sources: list[ToolSource] = []
-    for one in things:  # pyright: ignore[reportUnknownVariableType]
-        if is_source(one):  # pyright: ignore[reportUnknownArgumentType]
+    for one in tools_of(things):
+        if is_source(one):
             sources.append(one)
         elif isinstance(one, list | tuple):
             inner, found = split(one)

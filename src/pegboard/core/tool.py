@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import Any, Final, Literal, TypeAlias, cast, overload
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
+from pegboard.core.given import is_number, several, text, told
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Parameter, Signature
 from pegboard.core.values import record
@@ -132,23 +133,32 @@ class Tool:
             if type(self) is Tool:
                 raise BuildError("Tool(…) needs a function; or write a subclass with an async run method")
             return
-        self.name = name or getattr(function, "__name__", "") or ""
+        if not callable(cast(object, function)):
+            raise BuildError(
+                f"a tool is made of a function, got {told(function)}; write @tool(name=…, effects=…)"
+            )
+        self.name = text(name or getattr(function, "__name__", "") or "", "name=…", meant="a tool's name")
         if description is not None:
-            self._description = description
+            self._description = text(description, "description=…")
         if effects is not None:
             self.effects = effects
         if plan is not None:
             self.plan = plan
         if level != "auto":
             self.level = level
+        for what, most in (("timeout_s", timeout_s), ("max_chars", max_chars)):
+            if most is not None and not (is_number(most) and most >= 0):
+                raise BuildError(
+                    f"tool {self.name!r}: {what}={most!r} is no limit; give a number, or leave it out"
+                )
         if timeout_s is not None or max_chars is not None:
             self.limits = ToolLimits(timeout_s=timeout_s, max_chars=max_chars)
         if idempotent:
             self.idempotent = True
         if hints:
-            self.hints = tuple(hints)
+            self.hints = several(hints, f"tool {self.name!r}, hints=…", "phrases")
         if aliases:
-            self.aliases = tuple(aliases)
+            self.aliases = several(aliases, f"tool {self.name!r}, aliases=…", "names")
         if parameters is not None:
             self.parameters = parameters
         if example is not None:
@@ -197,7 +207,7 @@ class Tool:
                     f"Command or Recipient, or says effects=[Effect(kind, target)]"
                 )
         elif not callable(declared):
-            effects = tuple(declared)
+            effects = several(declared, f"tool {self.name!r}, effects=…", "Effect(kind, target)")
             for effect in effects:
                 if not isinstance(effect, Effect) or effect.kind not in EFFECT_KINDS:  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise BuildError(

@@ -8,8 +8,10 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
 from pegboard.core.call import ToolCall
+from pegboard.core.decode import LONGEST_NAME
 from pegboard.core.errors import BuildError, ToolNotFoundError
 from pegboard.core.families import load
+from pegboard.core.given import text, told
 from pegboard.core.tool import Tool
 
 _NOISE: Final = re.compile(r"^(?:functions|function|tools|tool|default_api)[.:/]")
@@ -29,7 +31,7 @@ class Toolkit:
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        for one in _flatten(tools):
+        for one in _flatten(tools_of(tools)):
             if one.name in self._tools:
                 raise BuildError(
                     f"two tools are called {one.name!r}; rename one with .renamed({{{one.name!r}: …}}) "
@@ -47,13 +49,16 @@ class Toolkit:
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return isinstance(name, str) and name in self._tools
 
     def __getitem__(self, name: str) -> Tool:
         try:
             return self._tools[name]
         except KeyError:
             raise ToolNotFoundError(_missing(name, self._tools)) from None
+        except TypeError:  # something without a hash, a list of names for example
+            text(name, "toolkit[…]", meant="one tool's name")
+            raise
 
     def __add__(self, other: Any) -> Toolkit:
         return Toolkit([*self, *_flatten([other])])
@@ -85,10 +90,13 @@ class Toolkit:
 
     def prefixed(self, prefix: str) -> Toolkit:
         """The same tools with `prefix` before each name."""
-        return Toolkit(t.copy(name=prefix + t.name) for t in self)
+        before = text(prefix, "prefixed(…)")
+        return Toolkit(t.copy(name=before + t.name) for t in self)
 
     def renamed(self, names: Mapping[str, str]) -> Toolkit:
         """The same tools, some under new names (`{old: new}`)."""
+        if not isinstance(cast(object, names), Mapping):
+            raise BuildError(f"renamed(…) takes {{old name: new name}}, got {told(names)}")
         self._require(names)
         return Toolkit(t.copy(name=names[t.name]) if t.name in names else t for t in self)
 
@@ -126,7 +134,7 @@ class Toolkit:
         Raises:
             BuildError: an unknown dialect, or a schema that cannot be built.
         """
-        rendered = self._rendered.get(dialect)
+        rendered = self._rendered.get(text(dialect, "schemas(…)", meant="a dialect's name"))
         if rendered is None:
             find = cast(Callable[[str], Any], load("pegboard.dialects:dialect"))
             rendered = self._rendered[dialect] = find(dialect).render_tools(self.advertised())
@@ -146,6 +154,8 @@ class Toolkit:
         Noise is case, surrounding blanks, `-` for `_` and a `functions.` prefix, and
         only where one single tool fits. A merely similar name never resolves (ledger K-06).
         """
+        if not isinstance(cast(object, name), str):
+            return None
         found = self._tools.get(name)
         if found is not None:
             return found
@@ -162,6 +172,8 @@ class Toolkit:
         """The names most similar to `name`, best first."""
         import difflib
 
+        if len(name) > LONGEST_NAME:
+            return []
         return difflib.get_close_matches(_fold(name), list(self._tools), n=count, cutoff=0.5)
 
     def _index(self) -> None:
@@ -177,6 +189,7 @@ class Toolkit:
 
     def _require(self, names: Iterable[str]) -> None:
         for name in names:
+            text(name, "a toolkit", meant="tool names, each an argument of its own")
             if not any(c in name for c in "*?[") and name not in self._tools:
                 raise ToolNotFoundError(_missing(name, self._tools))
 
@@ -224,6 +237,13 @@ def _instance(kind: type[Any]) -> Any:
         ) from error
 
 
+def tools_of(things: object) -> Iterable[Any]:
+    """The things of a list, or the one thing: a tool alone is as good as a list of one."""
+    if isinstance(things, Iterable) and not isinstance(things, str | bytes | Mapping):
+        return cast("Iterable[Any]", things)
+    return [things]
+
+
 def _flatten(things: Iterable[Any]) -> Iterator[Tool]:
     for thing in things:
         if isinstance(thing, Toolkit):
@@ -241,6 +261,7 @@ def _fold(name: str) -> str:
 def _missing(name: str, known: Iterable[str]) -> str:
     import difflib
 
+    text(name, "a toolkit", meant="a tool's name")
     near = difflib.get_close_matches(name, list(known), n=1)
     meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
     return f"Tool '{name}' not registered{meant}"

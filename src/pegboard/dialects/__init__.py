@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
 from pegboard.core.errors import BuildError
+from pegboard.core.given import text as given_text
 
 if TYPE_CHECKING:
     from pegboard.dialects.protocol import Dialect
@@ -33,7 +34,7 @@ def dialect(name: str) -> Dialect:
     Raises:
         BuildError: no such dialect; the message lists those that there are.
     """
-    return _load(name.strip().lower().replace("_", "-"))
+    return _load(given_text(name, "dialect(…)", meant="a name").strip().lower().replace("_", "-"))
 
 
 @cache

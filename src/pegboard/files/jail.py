@@ -9,13 +9,14 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pegboard.core.errors import (
     Conflict,
     InvalidArguments,
     NotFound,
 )
+from pegboard.core.given import told
 from pegboard.core.wildmatch import wildmatch
 from pegboard.files.looking import read_descriptor
 from pegboard.files.names import (
@@ -24,6 +25,7 @@ from pegboard.files.names import (
     as_text,
     check_new_name,
     check_path,
+    path_text,
     shown,
 )
 from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener
@@ -81,7 +83,7 @@ class Jail:
         read_limit_bytes: int = READ_LIMIT_BYTES,
     ) -> None:
         self._roots = Roots(
-            os.fspath(root),
+            path_text(root),
             allowed=[*_texts(allowed_dirs), *(("/",) if full_access else ())],
             read_only=_texts(read_only_dirs),
             home=None if home is None else os.fspath(home),
@@ -106,7 +108,7 @@ class Jail:
             Unsupported: a folder, device, FIFO or socket.
             TooLarge: over `limit` bytes (default: the jail's read limit).
         """
-        path = os.fspath(path)
+        path = path_text(path)
         most = self._limit if limit is None else limit
         descriptor = self.open_read(path)
         try:
@@ -125,7 +127,11 @@ class Jail:
             As read_bytes; PermissionDenied also for protected names, read-only folders and
             read-only files; Conflict for a new name that differs from a neighbour's by case only.
         """
-        path = os.fspath(path)
+        path = path_text(path)
+        if not isinstance(cast(object, data), bytes | bytearray | memoryview):
+            raise InvalidArguments(
+                f"What is written to a file is bytes, not {told(data)}.", hint="Encode the text."
+            )
         with self.spot(path, "write", make_parents=True) as spot:
             before = spot.lstat()
             check_replaceable(before, path)
@@ -144,7 +150,7 @@ class Jail:
         Raises:
             As write_bytes; Unsupported for a folder.
         """
-        path = os.fspath(path)
+        path = path_text(path)
         with self.spot(path, "delete", follow=False) as spot:
             there = spot.lstat()
             if there is None:
@@ -162,7 +168,7 @@ class Jail:
         Raises:
             As write_bytes; Conflict where a file is in the way.
         """
-        path = os.fspath(path)
+        path = path_text(path)
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a folder.")
         if not path.strip("/. "):
@@ -189,7 +195,7 @@ class Jail:
             NotFound, OutsideWorkspace, PermissionDenied: as the names say.
             Unsupported: it is no folder.
         """
-        path = os.fspath(path)
+        path = path_text(path)
         names = self._reach.names(path)
         return sorted(as_text(name) for name in names)
 
@@ -201,6 +207,7 @@ class Jail:
         Raises:
             OutsideWorkspace: the pattern climbs with `..` or is absolute, unless it begins with the workspace.
         """
+        pattern = path_text(pattern)
         check_path(pattern)
         inside = os.path.join(self._roots.workspace.path, "")
         if pattern.startswith(inside):

@@ -7,9 +7,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final, cast
 
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.given import told
 from pegboard.core.sanitise import escaped, visible
 
 MAX_NAME_BYTES: Final = 255
@@ -33,6 +34,21 @@ trailing dots and spaces, and NTFS stream names are folded as the file systems t
 """
 
 _FOLDER_ONLY_LEAF: Final = ".git"
+
+
+def path_text(path: object) -> str:
+    """The path as text.
+
+    Raises:
+        InvalidArguments: it is neither text nor a path object, or a path of bytes.
+    """
+    try:
+        found = cast(object, os.fspath(cast(Any, path)))
+    except TypeError:
+        found = None
+    if not isinstance(found, str):
+        raise InvalidArguments(f"{told(path)} is no path.", hint="Send the path as text.")
+    return found
 
 
 def check_path(path: str) -> None:

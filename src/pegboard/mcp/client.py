@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import Interrupted, NotFound, PegboardError, TimedOut, ToolError, Unavailable
+from pegboard.core.given import several
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.mcp.catalogue import Catalogue, Offer
@@ -64,7 +65,7 @@ class MCPServer:
             name=name,
             transport=transport or ("streamable_http" if url else "stdio"),
             command=command,
-            args=tuple(args),
+            args=several(args, f"MCP server {name!r}, args=…", "arguments"),
             env=dict(env or {}),
             cwd=None if cwd is None else str(cwd),
             url=url,

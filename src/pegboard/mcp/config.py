@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from pegboard.core.errors import ConfigError
+from pegboard.core.given import text
 from pegboard.mcp.naming import STYLES, Style
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "sse", "http_sse"]
@@ -82,6 +83,8 @@ class ServerConfig:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        for what in ("name", "command", "url"):
+            text(getattr(self, what), f"an MCP server's {what}")
         if not _NAME.match(self.name):
             raise ConfigError(
                 f"MCP server name {self.name!r} must be 1 to 48 letters, digits, _, - or ., "

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text
 from pegboard.core.errors import ConfigError, ModelError
+from pegboard.core.given import several, told
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, StopReason, Thinking, Usage
 from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
@@ -70,7 +71,7 @@ class ScriptedModel:
     """
 
     def __init__(self, turns: Sequence[ScriptedTurn], *, name: str = "scripted") -> None:
-        self._turns = tuple(turns)
+        self._turns: tuple[ScriptedTurn, ...] = several(turns, "ScriptedModel", "turns")
         self._name = name
         self._next = 0
         self.requests: list[Request] = []
@@ -78,6 +79,8 @@ class ScriptedModel:
         for number, turn in enumerate(self._turns, 1):
             if isinstance(turn, Mapping):
                 _check(cast("Mapping[str, Any]", turn), f"turn {number}")
+            elif not isinstance(cast(object, turn), AssistantMessage | Exception) and not callable(turn):
+                raise ConfigError(f'turn {number}: a turn is an object like {{"text": …}}, not {told(turn)}')
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:

@@ -8,9 +8,11 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
+from pegboard.core.errors import BuildError
+from pegboard.core.given import several, told
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import within
 from pegboard.net.names import local_name
@@ -79,10 +81,14 @@ def judge_url(
         allow_cidrs: networks that the owner opened, such as `198.18.0.0/15` where a proxy answers every name
             with an address of its own (case web-04); names of the local network stay closed.
     """
+    if not isinstance(cast(object, url), str):
+        return Verdict(allowed=False, reason=f"a URL is text, not {told(url)}")
     try:
         scheme, host, port, target = _parse(url)
     except ValueError as problem:
         return Verdict(allowed=False, reason=str(problem))
+    if not callable(cast(object, resolve)):
+        raise BuildError(f"resolve=… takes a function from a host to its addresses, got {told(resolve)}")
     opened = host in allow or f"{host}:{port}" in allow
     parsed = Verdict(allowed=True, scheme=scheme, host=host, port=port, target=target)
     try:
@@ -92,8 +98,8 @@ def judge_url(
         if reason:
             return _refused(parsed, reason)
         try:
-            addresses = list(resolve(host))
-        except OSError as problem:
+            addresses = [str(a) for a in several(resolve(host), "judge_url", "addresses from resolve(host)")]
+        except (OSError, UnicodeError) as problem:
             return _refused(parsed, f"{host} has no address ({problem})")
     if not addresses:
         return _refused(parsed, f"{host} has no address")

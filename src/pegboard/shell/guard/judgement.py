@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.core.effects import Effect, Verdict
+from pegboard.core.given import text
 from pegboard.ports.shell import Inspection
 from pegboard.shell.guard import runners, variables, wrappers
 from pegboard.shell.guard.calls import Call
@@ -69,7 +71,10 @@ def judge(
     Returns:
         A Judgement; no text raises.
     """
-    root = str(workspace)
+    text(command, "judge(…)", meant="a command as text")
+    root = os.fspath(
+        text(workspace, "workspace=…", meant="a path") if not isinstance(workspace, Path) else workspace
+    )
     home_text = str(home) if home is not None else _own_home()
     places = Places(root, home_text)
     found = Findings(places)

@@ -1,0 +1,48 @@
+"""Late: how results are cleaned by an executor without ports, loaded with the first text that needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pegboard.core.shaping import Shaper
+
+if TYPE_CHECKING:
+    from pegboard.core.redact import Redactor
+
+_SHORTEST = 6
+"""Characters of the shortest secret that is looked for (`pegboard.core.redact`)."""
+
+
+def late_shaper() -> Shaper:
+    """A Shaper that takes out secrets, terminal sequences and invisible characters.
+
+    What is cut is not kept: where nothing reads a spill, nobody could ask for it.
+    """
+    return Shaper(redactor=LateRedactor(), clean=clean)
+
+
+class LateRedactor:
+    """The Redactor that knows this process's environment, made at the first text that may hold a secret."""
+
+    def __init__(self) -> None:
+        self._redactor: Redactor | None = None
+
+    def redact(self, text: str) -> tuple[str, bool]:
+        """See Redactor."""
+        if len(text) < _SHORTEST:
+            return text, False
+        if self._redactor is None:
+            from pegboard.config.environment import environment, secrets_of
+            from pegboard.core.redact import Redactor
+
+            self._redactor = Redactor(secrets_of(environment()))
+        return self._redactor.redact(text)
+
+
+def clean(text: str) -> str:
+    """See `pegboard.core.sanitise.clean`."""
+    if text.isascii() and text.isprintable():
+        return text
+    from pegboard.core.sanitise import clean as cleaned
+
+    return cleaned(text)

@@ -1,0 +1,76 @@
+"""Parts: what an agent is made of, checked when it is made (see `pegboard.core.given`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pegboard.core.errors import BuildError
+from pegboard.core.given import text, told
+from pegboard.core.limits import Limits
+
+
+def limits_of(given: object) -> Limits:
+    """The limits; None = the usual ones.
+
+    Raises:
+        BuildError: something else.
+    """
+    if given is None:
+        return Limits()
+    if not isinstance(given, Limits):
+        raise BuildError(f"limits=… takes Limits(turns=…, …), got {told(given)}")
+    return given
+
+
+def model_of(given: Any) -> Any:
+    """A model, a name, a list of these, or None.
+
+    Raises:
+        BuildError: something else, or an empty list.
+    """
+    if isinstance(given, list | tuple):
+        several = cast("list[Any] | tuple[Any, ...]", given)
+        if not several:
+            raise BuildError("model=[] names no model; leave it out to use the first that is found")
+        return [model_of(one) for one in several]
+    if given is None or isinstance(given, str):
+        return given
+    if not callable(getattr(given, "converse", None)):
+        raise BuildError(
+            f"model=… takes a name such as 'openai:gpt-5', a model such as ScriptedModel([…]), or a list of these, "
+            f"got {told(given)}"
+        )
+    return given
+
+
+def output_of(kind: Any) -> Any:
+    """A type that answers can be read into; None = text.
+
+    Raises:
+        BuildError: pydantic knows no such type.
+    """
+    if kind is None or kind is str:
+        return kind
+    given: object = kind
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        if isinstance(given, str | bytes | Mapping):
+            # pydantic takes a text for the name of a type, and a mapping for its own inner schema
+            raise PydanticUserError("it is a value", code=None)
+        TypeAdapter(kind)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        reason = str(error).partition("\n")[0]
+        raise BuildError(f"output=… takes a type, got {told(kind)}: {reason}") from error
+    return kind
+
+
+def key_of(session: Any) -> str | None:
+    """A session's key; None = a fresh session.
+
+    Raises:
+        BuildError: something else.
+    """
+    return None if session is None else text(session, "session=…", meant="a text as its key")
