@@ -94,11 +94,11 @@ async def test_a_function_takes_what_its_case_accepts_and_refuses_the_rest(
 def test_every_case_is_a_root_object_without_unions_in_every_dialect(
     row: dict[str, Any], name: str, tmp_path: Path
 ) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
 
     schema = exported(the_tool(row["input"]["py"], tmp_path), name)
 
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
     assert str(schema["type"]).lower() == "object"
     assert isinstance(schema["properties"], dict)
     assert not {"anyOf", "oneOf", "allOf", "enum", "not"} & set(schema)

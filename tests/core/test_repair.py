@@ -165,7 +165,8 @@ def test_time_grows_with_the_length_and_no_faster(name: str) -> None:
 
     small = max(min(seconds(text[: len(text) // 8]) for _ in range(3)), 0.002)
     # Eight times the text: linear is 8, quadratic 64.
-    assert seconds(text) < 28 * small
+    # Any of three: what else the machine does may only add.
+    assert any(seconds(text) < 28 * small for _ in range(3))
 
 
 PIECES = st.sampled_from(

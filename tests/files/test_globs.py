@@ -78,11 +78,11 @@ def test_a_link_loop_ends_and_nothing_outside_is_found(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/usr/share")
     (tmp_path / "secret").symlink_to("/etc/passwd")
     (tmp_path / "alias.txt").symlink_to("a/n.txt")
-    start = time.perf_counter()
+    start = time.process_time()
 
     assert paths(tmp_path, "**/n.txt") == {"a/n.txt"}
     assert paths(tmp_path, "*") == {"alias.txt"}
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_link_that_leads_to_no_file_inside_is_named_as_left_out(tmp_path: Path) -> None:

@@ -181,12 +181,12 @@ def test_the_first_line_of_a_sparse_file_costs_neither_time_nor_memory(file: Pat
     with file.open("wb") as out:
         out.write(b"first line\n")
         out.truncate(128 << 20)
-    start = time.perf_counter()
+    start = time.process_time()
 
     found = read(file, limit=1)
 
     assert found.text == "first line\n"
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.slow

@@ -358,9 +358,9 @@ def test_a_command_is_judged_within_a_millisecond(workspace: Path) -> None:
         ):
             best = 9.0
             for _ in range(5):
-                start = time.perf_counter()
+                start = time.process_time()
                 act()
-                best = min(best, time.perf_counter() - start)
+                best = min(best, time.process_time() - start)
             times.append(best)
     whole.sort()
     print(f"guard / bare parse: {sum(whole) / sum(parse):.1f}")
