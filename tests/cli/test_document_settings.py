@@ -59,3 +59,21 @@ def test_both_documents_server_lists_load_from_a_settings_file(home: Path) -> No
     assert [s.name for s in second.servers] == ["filesystem", "github"]
     assert second.named("github").env == {"GITHUB_TOKEN": "your-token"}
     assert load_config(Paths.of({"HOME": str(home)}), None, environment=environment).tools is None
+
+
+@owes("M-66")
+def test_a_folder_that_003s_settings_put_before_the_path_is_looked_in_first(
+    pegboard: Run, home: Path, workspace: Path
+) -> None:
+    folder = workspace / "own"
+    folder.mkdir()
+    program = folder / "uname"
+    program.write_text("#!/bin/sh\necho the one in front\n", encoding="utf-8")
+    program.chmod(0o755)
+    settings = {"tools": {"exec": {"pathPrepend": [str(folder)]}}}
+    own(home, json.dumps(settings), "pegboard.json")
+
+    done = pegboard("call", "exec", "command=uname", "--mode", "full", "--json")
+
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["data"]["stdout"].strip() == "the one in front"

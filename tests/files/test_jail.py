@@ -26,6 +26,7 @@ from pegboard.core.errors import (
 from pegboard.files.jail import Jail
 from pegboard.files.names import ProtectedNames, folded, shown, twin
 from pegboard.files.openat import WalkOpener
+from pegboard.files.permits import Access
 from tests.ledger import owes
 
 
@@ -486,3 +487,73 @@ def test_a_workspace_whose_path_leads_elsewhere_by_now_is_not_taken_for_the_one_
     assert gone == str(work / "a")
     assert jail.locate("a") == str(other / "a")
     assert not jail.inside(jail.locate("a"), write=False)
+
+
+@owes("N-02", "N-33")
+@pytest.mark.parametrize("folder", ["", "deep/"])
+def test_a_write_through_a_link_that_leads_out_is_refused_by_the_name_that_was_sent(
+    root: Path, tmp_path: Path, folder: str
+) -> None:
+    away = tmp_path / "kept away"
+    away.mkdir()
+    (away / "f").write_text("theirs")
+    (root / "deep").mkdir(exist_ok=True)
+    (root / folder / "link").symlink_to(away / "f")
+    (root / folder / "dangling").symlink_to(away / "new")
+    jail = Jail(root)
+
+    for name in ("link", "dangling"):
+        with pytest.raises(OutsideWorkspace) as caught:
+            jail.write_bytes(folder + name, b"ours")
+        assert f"{folder}{name} is outside the workspace" in caught.value.message
+        # Where a link leads is nothing that a model may learn by trying.
+        assert "kept away" not in caught.value.message
+    assert {p.name: p.read_text() for p in away.iterdir()} == {"f": "theirs"}
+
+
+@owes("N-02", "N-33")
+@pytest.mark.parametrize("path", ["..", "../", "../.", "deep/../..", "../other/..", "/"])
+def test_a_path_that_ends_in_dots_outside_is_outside_whatever_is_there(root: Path, path: str) -> None:
+    (root / "deep").mkdir(exist_ok=True)
+    jail = Jail(root)
+
+    for act in (lambda: jail.write_bytes(path, b""), lambda: jail.delete(path)):
+        with pytest.raises(OutsideWorkspace):
+            act()
+    for inside in (".", "deep/..", "deep/."):
+        with pytest.raises(Unsupported, match="is a folder"):
+            jail.write_bytes(inside, b"")
+
+
+@owes("N-02", "N-33")
+@pytest.mark.parametrize("access", ["read", "write", "delete"])
+def test_the_permits_alone_refuse_a_place_that_lies_in_no_root(
+    root: Path, tmp_path: Path, access: Access
+) -> None:
+    jail = Jail(root)
+
+    for place in (tmp_path, tmp_path / "f", Path(f"{root}-beside/f"), Path("/etc/passwd")):
+        with pytest.raises(OutsideWorkspace):
+            jail.authorise(access, str(place), "sent")
+    jail.authorise(access, str(root / "f"), "sent")
+
+
+@owes("N-02", "N-33")
+def test_the_folder_of_a_new_file_is_looked_for_beneath_the_root_alone(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (root / "link").symlink_to("../beside")
+    (root / "gone").symlink_to("../beside/made")
+    jail = Jail(root)
+
+    with pytest.raises((OutsideWorkspace, NotFound)):
+        jail.write_bytes("missing/../../beside/f", b"x")
+    for path in ("link/f", "link/new/f", "gone/f", "gone/new/f", "../beside/f"):
+        with pytest.raises(OutsideWorkspace):
+            jail.write_bytes(path, b"x")
+    assert list((tmp_path / "beside").iterdir()) == []
+
+    # A link to a folder that is not there yet: planning says so already, before anything would be made.
+    (root / "later").symlink_to("made")
+    for path in ("later/f", "later/new/f"):
+        with pytest.raises(OutsideWorkspace, match="is outside"), jail.aim(path, "write"):
+            pass

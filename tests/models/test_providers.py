@@ -15,8 +15,10 @@ import pytest
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Image, Text
 from pegboard.core.errors import ModelError
+from pegboard.core.families import load
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, UserMessage
+from pegboard.models import MODELS
 from pegboard.models.anthropic import ANTHROPIC_URL, AnthropicModel, marked
 from pegboard.models.conversation import ProviderConversation, Waiting
 from pegboard.models.gemini import GEMINI_URL, GeminiModel
@@ -710,3 +712,27 @@ async def test_options_are_fields_of_every_request(provider: Provider) -> None:
     body = server.asked[0].body
     sent = body["generationConfig"] if provider.name == "gemini" else body
     assert {key: sent[key] for key in options} == options
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("openai", "OPENAI_API_KEY"),
+        ("openai-responses", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ],
+)
+def test_every_provider_says_which_key_it_lacks_and_how_to_name_another_server(
+    provider: str, variable: str
+) -> None:
+    made = load(MODELS[provider])
+
+    with pytest.raises(ModelError, match=f"no key for {provider}:m") as caught:
+        made("m")
+
+    assert f"Set {variable}" in caught.value.hint
+    assert f"{provider}:NAME@http" in caught.value.hint
+    assert variable in made("m", api_key="k").endpoint.key_hint
+    elsewhere = made("m", base_url="http://127.0.0.1:9").endpoint
+    assert variable not in elsewhere.key_hint and "PEGBOARD_MODEL_KEY" in elsewhere.key_hint

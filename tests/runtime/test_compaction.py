@@ -15,6 +15,7 @@ from pegboard.core.content import Image, Text
 from pegboard.core.effects import PURE
 from pegboard.core.errors import ModelError
 from pegboard.core.events import ContextCompacted, RunFinished
+from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.runtime.compaction import NOTE, ContextOverflow, Window, compact
@@ -250,3 +251,27 @@ def test_the_estimate_of_a_kit_names_each_tool() -> None:
     sizes = toolkit_tokens(Toolkit([long_tool()]))
     assert list(sizes) == ["page"]
     assert 20 < sizes["page"] < 80
+
+
+@pytest.mark.parametrize("size_", [601, 620, 660, 700, 900])
+def test_an_old_result_of_any_size_over_the_limit_is_cut_and_one_within_it_stays(size_: int) -> None:
+    messages: list[Any] = [UserMessage.of("go")]
+    for n in range(20):
+        messages.append(AssistantMessage(content=(ToolCall(f"c{n}", "look", {}),)))
+        text = "x" * (size_ if n % 2 else 600)
+        messages.append(ResultsMessage((ToolResult(content=(Text(text),), call_id=f"c{n}", tool="look"),)))
+
+    done = compact(messages, size(messages) - 1)
+
+    texts = [r.text for m in done.messages if isinstance(m, ResultsMessage) for r in m.results]
+    old = texts[:-3]
+    assert len(old) > 3
+    # By hand: the line and its two ends take 41 characters and the digits of the number.
+    gone = size_ - 600
+    short = 600 + 41 + len(str(gone))
+    if short < size_:
+        assert set(map(len, old)) <= {600, short}
+        assert all(f"[… {gone} characters left out" in t for t in old if len(t) != 600)
+        assert any(len(t) == short for t in old)
+    else:
+        assert set(old) <= {"x" * 600, "x" * size_}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
 from pegboard.models.conversation import Waiting
-from pegboard.models.failures import Endpoint
+from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
 
@@ -48,21 +48,13 @@ class AnthropicModel(RemoteModel):
         timeout_s: float = 600.0,
         waiting: Waiting | None = None,
     ) -> None:
-        if not api_key and base_url is None:
-            raise ModelError(f"no key for anthropic:{model}", hint="Set ANTHROPIC_API_KEY.")
         self.dialect = Anthropic()
-        endpoint = Endpoint(
-            provider="anthropic",
-            model=model,
-            # The SDK adds /v1 itself; users write the URL as for the other families.
-            url=(base_url or ANTHROPIC_URL).removesuffix("/v1"),
-            key_hint="Check ANTHROPIC_API_KEY."
-            if base_url is None
-            else "This server needs its own key: PEGBOARD_MODEL_KEY.",
-            key=api_key or "",
+        endpoint = endpoint_of(
+            "anthropic", model, api_key, base_url, own=ANTHROPIC_URL, variable="ANTHROPIC_API_KEY"
         )
         super().__init__(
-            endpoint=endpoint,
+            # The SDK adds /v1 itself; users write the URL as for the other families.
+            endpoint=replace(endpoint, url=endpoint.url.removesuffix("/v1")),
             base_url=base_url,
             make=self._make_client,
             opens=lambda instructions, schema: _Wire(self, instructions, schema),

@@ -53,6 +53,38 @@ class Endpoint:
         return "this machine" if self.is_local else self.host
 
 
+def endpoint_of(
+    provider: str, model: str, api_key: str | None, base_url: str | None, *, own: str, variable: str
+) -> Endpoint:
+    """A provider's own endpoint, or that of another server which speaks as it does (decisions 11).
+
+    Args:
+        provider: its name in `--model`.
+        model: the model's name.
+        api_key: the key of this very server.
+        base_url: the other server; None = the provider's own.
+        own: the provider's own URL.
+        variable: where a person sets the provider's key.
+
+    Raises:
+        ModelError: no key for the provider itself.
+    """
+    if not api_key and base_url is None:
+        raise ModelError(
+            f"no key for {provider}:{model}",
+            hint=f"Set {variable}, or name a server: {provider}:NAME@http://host:port/v1.",
+        )
+    return Endpoint(
+        provider=provider,
+        model=model,
+        url=base_url or own,
+        key_hint=f"Check {variable}."
+        if base_url is None
+        else "This server needs its own key: set PEGBOARD_MODEL_KEY, or models.key in the config.",
+        key=api_key or "",
+    )
+
+
 def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
     """What an SDK's or transport's exception means.
 

@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
 from pegboard.models.conversation import Waiting
-from pegboard.models.failures import Endpoint
+from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
 
@@ -44,20 +43,11 @@ class GeminiModel(RemoteModel):
         timeout_s: float = 600.0,
         waiting: Waiting | None = None,
     ) -> None:
-        if not api_key and base_url is None:
-            raise ModelError(f"no key for gemini:{model}", hint="Set GEMINI_API_KEY.")
         self.dialect = Gemini()
-        endpoint = Endpoint(
-            provider="gemini",
-            model=model,
-            url=base_url or GEMINI_URL,
-            key_hint="Check GEMINI_API_KEY."
-            if base_url is None
-            else "This server needs its own key: PEGBOARD_MODEL_KEY.",
-            key=api_key or "",
-        )
         super().__init__(
-            endpoint=endpoint,
+            endpoint=endpoint_of(
+                "gemini", model, api_key, base_url, own=GEMINI_URL, variable="GEMINI_API_KEY"
+            ),
             base_url=base_url,
             make=self._make_client,
             opens=lambda instructions, schema: _Wire(self, instructions, schema),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
 from pegboard.models.conversation import Waiting
-from pegboard.models.failures import Endpoint
+from pegboard.models.failures import Endpoint, endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
 NO_KEY: Final = "none"
 """Sent to servers that want no key: the SDK insists on one."""
 
@@ -48,14 +48,9 @@ class OpenAIModel(RemoteModel):
         timeout_s: float = 600.0,
         waiting: Waiting | None = None,
     ) -> None:
-        if not api_key and base_url is None:
-            raise ModelError(
-                f"no key for openai:{model}",
-                hint="Set OPENAI_API_KEY, or name a server: openai:NAME@http://host:port/v1.",
-            )
         self.dialect = OpenAIChat(strict=strict, thinking_field=thinking_field)
         super().__init__(
-            endpoint=endpoint_of("openai", model, api_key, base_url),
+            endpoint=endpoint_of("openai", model, api_key, base_url, own=OPENAI_URL, variable=KEY_VARIABLE),
             base_url=base_url,
             make=lambda: make_client(self.endpoint, timeout_s),
             opens=lambda instructions, schema: _ChatWire(self, instructions, schema),
@@ -81,20 +76,6 @@ class OpenAIModel(RemoteModel):
                 # longer be cached (ledger K-08).
                 out["tool_choice"] = "none"
         return out
-
-
-def endpoint_of(provider: str, model: str, api_key: str | None, base_url: str | None) -> Endpoint:
-    """The endpoint of an OpenAI-compatible server."""
-    own = base_url is None
-    return Endpoint(
-        provider=provider,
-        model=model,
-        url=base_url or OPENAI_URL,
-        key_hint="Check OPENAI_API_KEY."
-        if own
-        else "This server needs its own key: set PEGBOARD_MODEL_KEY, or models.key in the config.",
-        key=api_key or "",
-    )
 
 
 def make_client(endpoint: Endpoint, timeout_s: float) -> Any:

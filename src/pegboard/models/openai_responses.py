@@ -9,7 +9,8 @@ from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_responses import OpenAIResponses
 from pegboard.models.conversation import Waiting
-from pegboard.models.openai import endpoint_of, make_client
+from pegboard.models.failures import endpoint_of
+from pegboard.models.openai import KEY_VARIABLE, OPENAI_URL, make_client
 from pegboard.models.remote import RemoteModel
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
@@ -45,11 +46,11 @@ class OpenAIResponsesModel(RemoteModel):
         timeout_s: float = 600.0,
         waiting: Waiting | None = None,
     ) -> None:
-        if not api_key and base_url is None:
-            raise ModelError(f"no key for openai-responses:{model}", hint="Set OPENAI_API_KEY.")
         self.dialect = OpenAIResponses(strict=strict)
         super().__init__(
-            endpoint=endpoint_of("openai-responses", model, api_key, base_url),
+            endpoint=endpoint_of(
+                "openai-responses", model, api_key, base_url, own=OPENAI_URL, variable=KEY_VARIABLE
+            ),
             base_url=base_url,
             make=lambda: make_client(self.endpoint, timeout_s),
             opens=lambda instructions, schema: _Wire(self, instructions, schema),

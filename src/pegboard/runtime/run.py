@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from pegboard.core.approval import Refused
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context
@@ -33,16 +32,16 @@ from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
 from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
-from pegboard.runtime.answers import answered, lost_secret
 from pegboard.runtime.budget import USED_UP, Budget, Spent
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
 from pegboard.runtime.refusals import failed_call, refused_calls, used_up
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.state import RunState
+from pegboard.runtime.taking_up import parted
 from pegboard.runtime.talk import Talk
 from pegboard.runtime.telemetry import Telemetry
-from pegboard.runtime.transcripts import History, closing, interrupted
+from pegboard.runtime.transcripts import History, closing
 
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|window|size)|too many tokens|prompt is too long|maximum.{0,20}tokens|"
@@ -333,39 +332,17 @@ class Loop:
     async def _take_up(self, talk: Talk, history: History, state: RunState, context: Context) -> None:
         """Answer the calls that an ended process left open (ledger G-10), or that waited (decisions 14)."""
         kit = self.executor.pipeline.toolkit
-        again: list[ToolCall] = []
+        found = parted(history, kit, self.answers)
+        state.pending += found.pending
         done = dict(history.done)
-        for call in history.open_calls:
-            found = kit.resolve(call.name)
-            result: ToolResult | None = None
-            if history.over:
-                # A call in spite of the last word's being without tools.
-                result = failed_call(call, used_up(call, history.over))
-            elif (waiting := history.waiting.get(call.id or "")) is not None and waiting.error is not None:
-                details = waiting.error.details
-                if details.get("kind") == "approval":
-                    asked = history.requests.get(call.id or "")
-                    said_no = asked is not None and isinstance(self.answers.get(asked.approval), Refused)
-                    lost = None if said_no else lost_secret(call)
-                    again += [call] if lost is None else []
-                    result = None if lost is None else failed_call(call, lost)
-                elif details.get("pending") in self.answers:
-                    result = answered(call.id or "", waiting.tool, self.answers[details["pending"]])
-                else:
-                    state.pending.append({**details, "call_id": call.id, "tool": waiting.tool})
-            elif call.id in history.started and not (found is not None and found.idempotent):
-                result = interrupted(call, history.started)
-            elif (lost := lost_secret(call)) is not None:
-                result = failed_call(call, lost)
-            else:
-                again.append(call)
-            if result is not None:
-                done[call.id or ""] = result
-                self._record(CallFinished(result))
-                if state.budget is not None and not history.over:
-                    state.budget.count(call.name if found is None else found.name)
-        if again:
-            results, _ = await self._calls(again, state, context, RepeatGuard())
+        for call, result in found.results:
+            done[call.id or ""] = result
+            self._record(CallFinished(result))
+            if state.budget is not None and not history.over:
+                tool = kit.resolve(call.name)
+                state.budget.count(call.name if tool is None else tool.name)
+        if found.again:
+            results, _ = await self._calls(found.again, state, context, RepeatGuard())
             done.update({r.call_id: r for r in results})
         if not state.pending:
             last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))

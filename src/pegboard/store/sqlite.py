@@ -8,42 +8,16 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Draft, Entry, RunRow
 from pegboard.store.chain import GENESIS, chained
+from pegboard.store.opening import FAULTS, StoreError, identity, is_damage, migrate, opened, way_out
 
 if TYPE_CHECKING:
     from pegboard.store.salvage import Salvaged
 
 T = TypeVar("T")
-
-_MIGRATIONS: Final = (
-    """
-    CREATE TABLE entries (
-        stream TEXT NOT NULL, seq INTEGER NOT NULL, run TEXT NOT NULL, type TEXT NOT NULL, at REAL NOT NULL,
-        digest TEXT NOT NULL, mac TEXT NOT NULL, PRIMARY KEY (stream, seq)
-    ) WITHOUT ROWID;
-    CREATE INDEX entries_by_run ON entries (run, seq);
-    CREATE TABLE payloads (stream TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (stream, seq));
-    CREATE TABLE runs (
-        id TEXT PRIMARY KEY, stream TEXT NOT NULL, status TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
-        agent TEXT NOT NULL, started REAL NOT NULL, ended REAL NOT NULL
-    ) WITHOUT ROWID;
-    CREATE INDEX runs_by_time ON runs (started);
-    CREATE TABLE kept (tbl TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (tbl, key)) WITHOUT ROWID;
-    """,
-)
-"""Numbered by position; `PRAGMA user_version` says how many have run. Never change one that was released."""
-
-_BUSY_S: Final = 10.0
-_FAULTS: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""SQLite quotes damaged names in its messages, and Python reads those as UTF-8."""
-
-
-class StoreError(PegboardError):
-    """The store's file cannot be read or written."""
 
 
 class SqliteStore:
@@ -68,18 +42,18 @@ class SqliteStore:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 self._open()
-            except _FAULTS as error:
+            except FAULTS as error:
                 if not self._mend(error):
                     raise
 
     def _open(self) -> None:
-        self._db = _opened(self._path)
+        self._db = opened(self._path)
         try:
-            self._migrate()
+            migrate(self._db, self._path)
         except BaseException:
             self._db.close()
             raise
-        self._file = _identity(self._path)
+        self._file = identity(self._path)
 
     def check(self) -> str:
         """What SQLite finds wrong with the file, after it was mended where that could be done; empty where nothing is.
@@ -89,7 +63,7 @@ class SqliteStore:
         with self._guard("read"), self._lock:
             try:
                 told = str(self._db.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            except _FAULTS as error:
+            except FAULTS as error:
                 told = str(error)
             if told == "ok":
                 return ""
@@ -98,7 +72,7 @@ class SqliteStore:
 
     def _mend(self, error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
         """Put what can be saved of a damaged file in its place; whether the store can be used again."""
-        if self._mended is None or not _is_damage(error):
+        if self._mended is None or not is_damage(error):
             return False
         from pegboard.store.salvage import alone, salvage
 
@@ -107,7 +81,7 @@ class SqliteStore:
                 self._db.close()
             done: Salvaged | None = None
             # Whoever was here first may have mended it meanwhile.
-            if self._file == _identity(self._path) or not self._opens():
+            if self._file == identity(self._path) or not self._opens():
                 done = salvage(self._path, self._fresh)
                 if done is None:
                     return False
@@ -119,8 +93,8 @@ class SqliteStore:
     def _opens(self) -> bool:
         try:
             self._open()
-        except _FAULTS as error:
-            if not _is_damage(error):
+        except FAULTS as error:
+            if not is_damage(error):
                 raise
             return False
         return True
@@ -128,11 +102,11 @@ class SqliteStore:
     @staticmethod
     def _fresh(path: Path) -> sqlite3.Connection:
         SqliteStore(path).close()
-        return _opened(path)
+        return opened(path)
 
     def _current(self) -> None:
         """Another process may have mended the file: then this one goes on in the new one."""
-        if self._mended is not None and _identity(self._path) != self._file:
+        if self._mended is not None and identity(self._path) != self._file:
             self._db.close()
             self._open()
 
@@ -329,7 +303,7 @@ class SqliteStore:
             self._current()
             try:
                 return work()
-            except _FAULTS as error:
+            except FAULTS as error:
                 if not self._mend(error):
                     raise
             return work()
@@ -341,7 +315,7 @@ class SqliteStore:
             try:
                 with self._transaction(full=full):
                     return work()
-            except _FAULTS as error:
+            except FAULTS as error:
                 if not self._mend(error):
                     raise
             with self._transaction(full=full):
@@ -371,67 +345,7 @@ class SqliteStore:
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:
-            raise StoreError(f"cannot {verb} the store {self._path}: {error}{_way_out(error)}") from error
-
-    def _migrate(self) -> None:
-        version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-        if version > len(_MIGRATIONS):
-            raise StoreError(
-                f"the store {self._path} was written by a newer Pegboard (version {version}, this one knows "
-                f"{len(_MIGRATIONS)}); upgrade Pegboard or name another state folder"
-            )
-        if version == len(_MIGRATIONS):
-            return
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            # Looked at again under the lock: another process may have opened the same new file meanwhile.
-            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-            for number in range(version, len(_MIGRATIONS)):
-                for statement in _MIGRATIONS[number].split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version={number + 1}")
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        # Made by us before SQLite does, so that no moment exists in which others can read it.
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    """What tells a file from another of its name."""
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return (0, 0)
-    return there.st_dev, there.st_ino
-
-
-def _is_damage(error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
-    return isinstance(error, UnicodeDecodeError) or any(
-        w in str(error) for w in ("not a database", "malformed", "Could not decode")
-    )
-
-
-def _way_out(error: Exception) -> str:
-    """What a person can do; nothing is repaired or overwritten by itself."""
-    if isinstance(error, OSError):
-        return "; XDG_STATE_HOME can name a folder that can be written"
-    if isinstance(error, _FAULTS) and _is_damage(error):
-        return "; move it away to start with an empty history, or restore a copy"
-    return ""
+            raise StoreError(f"cannot {verb} the store {self._path}: {error}{way_out(error)}") from error
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

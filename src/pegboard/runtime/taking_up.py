@@ -1,0 +1,75 @@
+"""taking_up: what becomes of each call that an ended process left open, or that waited (ledger G-10; decisions 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pegboard.core.approval import Refused
+from pegboard.core.call import ToolCall
+from pegboard.core.result import ToolResult
+from pegboard.core.toolkit import Toolkit
+from pegboard.runtime.answers import answered, lost_secret
+from pegboard.runtime.refusals import failed_call, used_up
+from pegboard.runtime.transcripts import History, interrupted
+
+
+@dataclass(slots=True)
+class OpenCalls:
+    """The open calls of a history, parted.
+
+    Attributes:
+        results: those that have their result now, in call order.
+        again: those that run now.
+        pending: what the others go on waiting for.
+    """
+
+    results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list[tuple[ToolCall, ToolResult]])
+    again: list[ToolCall] = field(default_factory=list[ToolCall])
+    pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+def parted(history: History, kit: Toolkit, answers: Mapping[str, Any]) -> OpenCalls:
+    """Part the open calls; nothing is run or recorded.
+
+    Args:
+        history: as the stream tells it.
+        kit: says which tools may run twice.
+        answers: what was answered to calls that waited, by the key that they wait for.
+    """
+    out = OpenCalls()
+    for call in history.open_calls:
+        waiting = history.waiting.get(call.id or "")
+        if history.over:
+            # A call in spite of the last word's being without tools.
+            out.results.append((call, failed_call(call, used_up(call, history.over))))
+        elif waiting is not None and waiting.error is not None:
+            details = waiting.error.details
+            if details.get("kind") == "approval":
+                asked = history.requests.get(call.id or "")
+                said_no = asked is not None and isinstance(answers.get(asked.approval), Refused)
+                _run(call, out, refused=said_no)
+            elif details.get("pending") in answers:
+                out.results.append((call, answered(call.id or "", waiting.tool, answers[details["pending"]])))
+            else:
+                out.pending.append({**details, "call_id": call.id, "tool": waiting.tool})
+        elif call.id in history.started and not _repeatable(call, kit):
+            out.results.append((call, interrupted(call, history.started)))
+        else:
+            _run(call, out)
+    return out
+
+
+def _run(call: ToolCall, out: OpenCalls, *, refused: bool = False) -> None:
+    """Let it run, unless a secret that it was sent with is not in the record; a refused one needs none."""
+    lost = None if refused else lost_secret(call)
+    if lost is None:
+        out.again.append(call)
+    else:
+        out.results.append((call, failed_call(call, lost)))
+
+
+def _repeatable(call: ToolCall, kit: Toolkit) -> bool:
+    found = kit.resolve(call.name)
+    return found is not None and found.idempotent
