@@ -48,8 +48,13 @@ async def test_a_file_is_decoded_in_the_encoding_that_is_asked_for(tmp_path: Pat
 @owes("D-15", "D-16", "K-41")
 @pytest.mark.slow
 async def test_a_pdf_is_told_by_its_name_and_read_as_text(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"a.PDF": pdf(["Hello page"]), "plain": pdf(["Also here"])})
+    write_tree(
+        tmp_path, {"a.PDF": pdf(["Hello page"]), "plain": pdf(["Also here"]), "words.pdf": "only words\n"}
+    )
 
+    # Its name makes it a PDF, and then it is a broken one: it is not shown as lines of text.
+    broken = await call(tmp_path, "read_file", path="words.pdf")
+    assert broken.error is not None and "PDF is damaged" in broken.error.message
     assert "## Page 1\n\nHello page" in str(await call(tmp_path, "read_file", path="a.PDF"))
     assert "Also here" in str(await call(tmp_path, "read_file", path="plain"))
 

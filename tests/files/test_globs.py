@@ -156,3 +156,13 @@ def test_a_pattern_that_climbs_out_and_a_missing_folder_are_refused(tmp_path: Pa
     with pytest.raises(NotFound):
         glob_files(tmp_path, "nope", "*")
     assert glob_files(tmp_path, ".", "nope/*.py").skipped == ("the folder nope does not exist",)
+
+
+@owes("D-25")
+def test_braces_that_stand_for_too_many_patterns_are_refused() -> None:
+    # 13 pairs are 2 ** 13 = 8,192 patterns, 14 are 16,384; alternatives add, and nested ones count as often as they say.
+    assert glob_regex("{a,aa}" * 13).fullmatch("a" * 20)
+    assert glob_regex("{" + ",".join("abcdefghij" * 900) + "}").fullmatch("j")
+    for pattern in ("{a,aa}" * 14, "{" * 14 + "a" + ",b}{c,d" * 14 + "}" * 14, "{a,{b,c}}" * 9):
+        with pytest.raises(InvalidArguments, match=r"more than 10,000 patterns"):
+            glob_regex(pattern)

@@ -33,6 +33,13 @@ def test_each_system_error_becomes_a_code_a_sentence_and_a_hint(code: int) -> No
     assert error.hint
 
 
+@owes("C-18")
+def test_a_folder_that_is_not_there_is_called_a_directory() -> None:
+    error = refusal(OSError(errno.ENOENT, ""), "a/b", noun="Directory")
+
+    assert error.message == "Directory not found: a/b"
+
+
 def test_a_file_where_a_folder_was_asked_is_no_missing_folder() -> None:
     assert refusal(OSError(errno.ENOTDIR, ""), "a", noun="Directory").code == "unsupported"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -47,6 +48,23 @@ async def test_the_command_is_passed_on_byte_for_byte(
 
     assert outcome.exit_code == 0
     assert outcome.stdout == expected.decode("utf-8", "replace")
+
+
+@owes("C-24")
+@pytest.mark.parametrize(
+    "command",
+    [
+        'echo "two  spaces" \'"\' "it\'s" "a\\"b"',
+        'printf \'%s|\' "$((1 + 1))" "a b" \'$HOME\' "`echo in`"',
+        '[[ abc == a* ]] && cat <(echo "bash only")',
+    ],
+)
+async def test_quotes_and_bash_itself_mean_what_they_mean_to_bash(shell: CommandShell, command: str) -> None:
+    theirs = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, check=True)
+
+    outcome = await run(shell, command)
+
+    assert (outcome.exit_code, outcome.stdout) == (0, theirs.stdout)
 
 
 @owes("exec-15", "X-18", "D-24")

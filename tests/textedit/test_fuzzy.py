@@ -43,6 +43,14 @@ def test_an_end_is_found_exactly_where_something_near_ends(pattern: str, text: s
         assert found.get(end) == (best if best <= 2 else None)
 
 
+@given(_SHORT, _SHORT)
+def test_whole_texts_are_as_far_apart_as_the_table_says_and_never_nearer_than_their_letters(
+    left: str, right: str
+) -> None:
+    assert distance.edits(left, right) == reference(left, right)
+    assert distance.least_edits(left, right) <= reference(left, right)
+
+
 def test_similarity_is_one_for_equal_and_empty_texts() -> None:
     assert distance.similarity("", "") == 1.0
     assert distance.similarity("abcd", "abcx") == 0.75

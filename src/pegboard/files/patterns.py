@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Final
 
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.globcost import INNER, SPAN, bounded
 from pegboard.core.wildmatch import bracket
+
+MAX_WAYS: Final = 10_000
+"""Globs without braces that one with braces may stand for: a name that fits none is tried against each."""
 
 
 class _GlobParser:
@@ -20,12 +24,14 @@ class _GlobParser:
         self.empty = empty
         self.star = "[^/]*" if separator else "[\\s\\S]*"
         self.depth = 0
+        self.ways = 1
+        """How many globs without braces the part that was parsed last stands for."""
 
     def parse(self, i: int) -> tuple[str, int]:
         """The pieces from `i` up to the end, or to the `,` or `}` that closes an alternative."""
         pattern, n = self.pattern, len(self.pattern)
         out: list[str] = []
-        start = i
+        start, ways = i, 1
         while i < n:
             char = pattern[i]
             if self.depth and char in ",}":
@@ -52,11 +58,15 @@ class _GlobParser:
             elif char == "{":
                 piece, i = self.braces(i)
                 out.append(piece)
+                ways *= self.ways
+                if ways > MAX_WAYS:
+                    raise _too_many(pattern)
             elif char == "}":
                 raise _malformed(pattern, f"has a `}}` at position {i + 1} that nothing opened")
             else:
                 out.append(re.escape(char))
                 i += 1
+        self.ways = ways
         return bounded(out, self.star), i
 
     def stars(self, i: int, start: int) -> tuple[str, int]:
@@ -88,8 +98,10 @@ class _GlobParser:
         opened = i
         self.depth += 1
         choices: list[str] = []
+        ways = 0
         while True:
             piece, i = self.parse(i + 1)
+            ways += self.ways
             if piece or self.empty:
                 choices.append(piece)
             if i >= len(self.pattern):
@@ -97,7 +109,16 @@ class _GlobParser:
             if self.pattern[i] == "}":
                 break
         self.depth -= 1
+        self.ways = ways
         return f"(?:{'|'.join(choices)})", i + 1
+
+
+def _too_many(pattern: str) -> InvalidArguments:
+    shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
+    return InvalidArguments(
+        f"the braces of the glob {shown!r} stand for more than {MAX_WAYS:,} patterns",
+        hint="Use fewer alternatives, or a wildcard in place of some.",
+    )
 
 
 def _malformed(pattern: str, what: str) -> InvalidArguments:

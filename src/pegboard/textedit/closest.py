@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.textedit.distance import distance, similarity
+from pegboard.textedit.distance import edits, least_edits, similarity
 
 THRESHOLD: Final = 0.5
 """A fragment is shown when its similarity is greater (ledger N-41)."""
@@ -26,6 +27,7 @@ _MAX_PLACES: Final = 8
 _MAX_EXACT: Final = 4_000
 _MAX_ALIGNED: Final = 16_000
 _MAX_DIFF_LINES: Final = 60
+_ENDS: Final = re.compile("\n")
 _WORD: Final = re.compile(r"\w{3,}")
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 
@@ -37,11 +39,13 @@ class Ranking:
     Attributes:
         lines: 0-based lines at which the text would begin.
         offsets: the character offset of each.
+        starts: the character offset of every line of the text.
         work: characters scanned and votes counted.
     """
 
     lines: tuple[int, ...]
     offsets: tuple[int, ...]
+    starts: Sequence[int]
     work: int
 
 
@@ -89,7 +93,7 @@ def rank(text: str, old: str) -> Ranking:
             work += 1
         work += len(text)
     places = _peaks(votes)
-    return Ranking(lines=tuple(places), offsets=tuple(starts[p] for p in places), work=work)
+    return Ranking(lines=tuple(places), offsets=tuple(starts[p] for p in places), starts=starts, work=work)
 
 
 def closest(text: str, old: str, name: str, ranking: Ranking | None = None) -> Closest | None:
@@ -112,7 +116,7 @@ def closest(text: str, old: str, name: str, ranking: Ranking | None = None) -> C
     chosen = dict(fragments)
     best: tuple[float, int] = (0.0, 0)
     for share, line in by_words[:2]:
-        best = max(best, (_likeness(wanted, chosen[-line], share), line))
+        best = max(best, (_likeness(wanted, chosen[-line], share, best[0]), line))
     score, line = best
     if score <= THRESHOLD:
         return None
@@ -127,12 +131,7 @@ def closest(text: str, old: str, name: str, ranking: Ranking | None = None) -> C
 
 
 def _line_starts(text: str) -> list[int]:
-    starts = [0]
-    at = text.find("\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = text.find("\n", at + 1)
-    return starts
+    return [0, *(end.end() for end in _ENDS.finditer(text))]
 
 
 def _anchors(old: str, allowed: int) -> list[tuple[str, int]]:
@@ -178,21 +177,10 @@ def _hit_lines(text: str, anchor: str, starts: Sequence[int]) -> list[int]:
     hits: list[int] = []
     at, line = text.find(anchor), 0
     while at >= 0 and len(hits) < _MAX_HITS:
-        line = _line_at(starts, at, line)
+        line = bisect_right(starts, at, line) - 1
         hits.append(line)
         at = text.find(anchor, at + len(anchor))
     return hits
-
-
-def _line_at(starts: Sequence[int], offset: int, low: int) -> int:
-    high = len(starts)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if starts[middle] <= offset:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _peaks(votes: Counter[int]) -> list[int]:
@@ -223,21 +211,32 @@ def overlap(wanted: Sequence[str], lines: Sequence[str]) -> float:
     return 2 * (words & other).total() / total if total else 0.0
 
 
-def _likeness(wanted: Sequence[str], lines: Sequence[str], share: float) -> float:
-    """The greatest of three likenesses: of words, of lines as ledger N-41 has it, of characters."""
+def _likeness(wanted: Sequence[str], lines: Sequence[str], share: float, known: float) -> float:
+    """The greatest of three likenesses: of words, of lines as ledger N-41 has it, of characters.
+
+    What cannot reach `known`, the likeness of a better place, is not worked out.
+    """
     left, right = [w.strip() for w in wanted], [w.strip() for w in lines]
-    by_lines = difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() if len(left) < 2000 else 0.0
+    by_lines = 0.0
+    if len(left) < 2000:
+        matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+        by_lines = matcher.ratio() if matcher.quick_ratio() >= known else 0.0
     one, two = "\n".join(left), "\n".join(right)
-    by_chars = similarity(one, two) if len(one) + len(two) <= _MAX_EXACT else _aligned(left, right)
-    return max(share, by_lines, by_chars)
+    if len(one) + len(two) > _MAX_EXACT:
+        return max(share, by_lines, _aligned(left, right, known))
+    reachable = 1 - least_edits(one, two) / max(len(one), len(two), 1) >= known
+    return max(share, by_lines, similarity(one, two) if reachable else 0.0)
 
 
-def _aligned(left: Sequence[str], right: Sequence[str]) -> float:
+def _aligned(left: Sequence[str], right: Sequence[str], known: float) -> float:
     """Similarity of long texts of as many lines, each line against its own: never more than the true one."""
     longer = max(sum(map(len, left)), sum(map(len, right)))
     if len(left) != len(right) or not longer or longer > _MAX_ALIGNED:
         return 0.0
-    return 1 - sum(distance(a, b).whole for a, b in zip(left, right, strict=True) if a != b) / longer
+    apart = [(a, b) for a, b in zip(left, right, strict=True) if a != b]
+    if known and 1 - sum(least_edits(a, b) for a, b in apart) / longer < known:
+        return 0.0
+    return 1 - sum(edits(a, b) for a, b in apart) / longer
 
 
 def _diff(wanted: Sequence[str], lines: Sequence[str], name: str, line: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,7 +27,34 @@ def distance(pattern: str, text: str) -> Distances:
 def similarity(left: str, right: str) -> float:
     """1 - edit distance / the longer length; 1.0 for two empty texts."""
     longer = max(len(left), len(right))
-    return 1.0 if not longer else 1 - distance(left, right).whole / longer
+    return 1.0 if not longer else 1 - edits(left, right) / longer
+
+
+def edits(left: str, right: str) -> int:
+    """The edit distance of two whole texts; what they share at both ends is not looked at."""
+    shorter = min(len(left), len(right))
+    head = _shared(left, right, shorter)
+    rest = shorter - head
+    tail = _shared(left[: -rest - 1 : -1], right[: -rest - 1 : -1], rest) if rest else 0
+    return distance(left[head : len(left) - tail], right[head : len(right) - tail]).whole
+
+
+def least_edits(left: str, right: str) -> int:
+    """No fewer edits than this lead from one to the other: each takes care of one character too many."""
+    one, two = Counter(left), Counter(right)
+    return max((one - two).total(), (two - one).total())
+
+
+def _shared(left: str, right: str, most: int) -> int:
+    """How many first characters are the same, at most `most`: by halves, each compared at once."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left.startswith(right[low:middle], low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def ends_of(text: str, pattern: str, limit: int) -> list[tuple[int, int]]:

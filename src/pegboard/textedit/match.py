@@ -213,13 +213,24 @@ def _by_lines(text: str, hay: str, old: str, keys: Keys) -> tuple[Span, ...]:
 
 
 def lines_to_spans(
-    text: str, starts: Sequence[int], count: int, *, with_ending: bool = False
+    text: str,
+    starts: Sequence[int],
+    count: int,
+    *,
+    with_ending: bool = False,
+    offsets: Sequence[int] | None = None,
 ) -> tuple[Span, ...]:
-    """The character spans of `count` lines from each 0-based line of `starts` (ascending)."""
+    """The character spans of `count` lines from each 0-based line of `starts` (ascending).
+
+    `offsets`: where each line of the text begins, if that is known.
+    """
     spans: list[Span] = []
     offset = line = 0
     for start in starts:
-        offset = _skip(text, offset, start - line)
+        if offsets is None:
+            offset = _skip(text, offset, start - line)
+        else:
+            offset = offsets[start] if start < len(offsets) else len(text)
         end = _skip(text, offset, count)
         if not with_ending and text.endswith("\n", offset, end):
             end -= 2 if text.endswith("\r\n", offset, end) else 1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.textedit import view
 from pegboard.textedit.closest import Ranking, closest, overlap, rank
-from pegboard.textedit.distance import similarity
+from pegboard.textedit.distance import least_edits, similarity
 from pegboard.textedit.marks import marks_in
-from pegboard.textedit.match import NUMBERED, Edit, Source, Spans, lines_to_spans, newline_in
+from pegboard.textedit.match import NUMBERED, Edit, Source, Span, Spans, lines_to_spans, newline_in
 from pegboard.textedit.merge import merge_lines
 
 _FUZZY_SIMILARITY: Final = 0.9
@@ -73,21 +74,22 @@ def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
         return None
     lead = len(edit.old) - len(edit.old.lstrip("\n"))
     lines = [max(0, line - lead) for line in ranking.lines]
-    scored = sorted(_scores(text, lines, wanted), reverse=True)
+    at = _Lines(text, ranking.starts)
+    scored = sorted(_scores(at, lines, wanted), reverse=True)
     if not scored:
         return None
     score, line = scored[0]
     count = len(wanted)
-    if not _last_is_alike(text, line, wanted):
+    if not _last_is_alike(at, line, wanted):
         # A line more or less in the file moves only the end: try that for the best place alone.
-        around = [(_alike(text, line, n, wanted), n) for n in (count - 1, count + 1)]
+        around = [(_alike(at, line, n, wanted), n) for n in (count - 1, count + 1)]
         score, count = max(
             (score, count), *around, key=lambda found: (found[0], -abs(found[1] - len(wanted)))
         )
     apart = [s for s, other in scored if abs(other - line) >= len(wanted)]
     if score < _FUZZY_SIMILARITY or (apart and max(apart) > score - _FUZZY_MARGIN):
         return None
-    span = lines_to_spans(text, [line], count, with_ending=edit.old.endswith("\n"))[0]
+    span = at.span(line, count, with_ending=edit.old.endswith("\n"))
     found = Spans(strategy="fuzzy", spans=(span,), old=edit.old, whole_lines=True)
     body = text[span.start : span.end].removesuffix("\n").removesuffix("\r")
     new = edit.new.removesuffix("\n")
@@ -95,33 +97,45 @@ def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
     return None if merged is None or merged == body else found
 
 
-def _scores(text: str, lines: Sequence[int], wanted: list[str]) -> list[tuple[float, int]]:
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """A text and where its lines begin."""
+
+    text: str
+    starts: Sequence[int]
+
+    def span(self, line: int, count: int, *, with_ending: bool = False) -> Span:
+        return lines_to_spans(self.text, [line], count, with_ending=with_ending, offsets=self.starts)[0]
+
+    def keys(self, line: int, count: int) -> list[str]:
+        span = self.span(line, count)
+        return view.loose_keys(self.text[span.start : span.end])
+
+
+def _scores(at: _Lines, lines: Sequence[int], wanted: list[str]) -> list[tuple[float, int]]:
     """How alike each place is. Of a long text the two places with most words in common are compared.
 
     A third that is as near would have as many, so a rival shows among the two.
     """
     if sum(map(len, wanted)) > _LONG_CHARS:
-        shared = [
-            (overlap(wanted, view.loose_keys(_lines_at(text, line, len(wanted)))), line) for line in lines
-        ]
+        shared = [(overlap(wanted, at.keys(line, len(wanted))), line) for line in lines]
         lines = [line for _, line in sorted(shared, reverse=True)[:2]]
-    return [(_alike(text, line, len(wanted), wanted), line) for line in lines]
+    return [(_alike(at, line, len(wanted), wanted), line) for line in lines]
 
 
-def _last_is_alike(text: str, line: int, wanted: list[str]) -> bool:
-    keys = view.loose_keys(_lines_at(text, line, len(wanted)))
+def _last_is_alike(at: _Lines, line: int, wanted: list[str]) -> bool:
+    keys = at.keys(line, len(wanted))
     return len(keys) == len(wanted) and similarity(wanted[-1], keys[-1]) > _LAST_SIMILARITY
 
 
-def _lines_at(text: str, line: int, count: int) -> str:
-    span = lines_to_spans(text, [line], count)[0]
-    return text[span.start : span.end]
-
-
-def _alike(text: str, line: int, count: int, wanted: list[str]) -> float:
+def _alike(at: _Lines, line: int, count: int, wanted: list[str]) -> float:
     """How alike some lines of the text are to the wanted ones; 0 where a cheap look says: not at all."""
-    keys = view.loose_keys(_lines_at(text, line, count))
+    keys = at.keys(line, count)
     sizes = sorted((sum(map(len, wanted)) + 1, sum(map(len, keys)) + 1))
     if sizes[0] < _FUZZY_SIMILARITY * sizes[1] or overlap(wanted, keys) < _FUZZY_OVERLAP:
         return 0.0
-    return similarity("\n".join(wanted), "\n".join(keys))
+    one, two = "\n".join(wanted), "\n".join(keys)
+    # What stays that far below is neither near enough nor a rival of what is.
+    if 1 - least_edits(one, two) / max(len(one), len(two), 1) < _FUZZY_SIMILARITY - _FUZZY_MARGIN:
+        return 0.0
+    return similarity(one, two)
