@@ -243,6 +243,27 @@ async def starting(count: int, slowest_s: float) -> tuple[float, float]:
     return await timed([server(f"s{n}", slowest_s * (n + 1) / count) for n in range(count)]), alone
 
 
+async def bare(count: int, slowest_s: float) -> float:
+    """Seconds until the same programs have answered the same two requests, with nothing of ours or of the package.
+
+    The floor of `starting`: so many interpreters that start at once on the processors of this machine.
+    """
+    asks = b"".join(
+        json.dumps(m).encode() + b"\n"
+        for m in (hello(), {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}})
+    )
+
+    async def one(sleep_s: float) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *PEERS, "slow", str(sleep_s), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        await process.communicate(asks)
+
+    before = time.perf_counter()
+    await asyncio.gather(*(one(slowest_s * (n + 1) / count) for n in range(count)))
+    return time.perf_counter() - before
+
+
 async def registering(count: int) -> tuple[float, float]:
     """Seconds from a connected server's list of so many tools to a kit that takes calls, and the growth in MB."""
     from pegboard import Executor
@@ -287,10 +308,11 @@ async def main() -> None:
             )
         )
     together, alone = await starting(50, 4.0)
+    floor, floor_alone = await bare(50, 4.0), await bare(1, 4.0)
     rows.append(
         (
             "50 servers over the slowest alone",
-            f"{together / alone:.2f} x ({together:.2f} s)",
+            f"{together / alone:.2f} x ({together:.2f} s; the programs by themselves {floor / floor_alone:.2f} x)",
             "1.2 x",
             together <= 1.2 * alone,
         )

@@ -95,6 +95,19 @@ def test_without_schemas_the_four_rules_type_a_value_and_with_them_the_schema() 
     assert strings == values
 
 
+@owes("A-39")
+@pytest.mark.parametrize(
+    "text",
+    # The document's rules know true, false, digits and digits with a point; whatever else another format would read a
+    # value in is text (004, type conversion rules).
+    ["null", "None", "[1]", '{"a": 1}', '"x"', "1e5", "1_000", "0x1f", "NaN", "inf", "yes", "1,5", "1.2.3", "12a", "truely"],
+)  # fmt: skip
+def test_without_schemas_whatever_is_no_boolean_and_no_number_is_the_text_itself(text: str) -> None:
+    (_, loose) = read(call("t", f"<a><![CDATA[{text}]]></a>"), None)[0]
+
+    assert loose == {"a": text}
+
+
 @owes("X-09", "args-06", "args-31")
 def test_each_schema_types_its_own_values() -> None:
     kit = FakeKit(

@@ -1,4 +1,4 @@
-"""A server with the transport of 2024-11-05 only, by package `mcp`: python legacy.py PORT."""
+"""A server with the transport of 2024-11-05 only, by package `mcp`: python legacy.py PORT, or on a pipe: stdio."""
 
 from __future__ import annotations
 
@@ -26,10 +26,19 @@ async def slow(seconds: float, ctx: Context) -> str:
 
 
 @server.tool()
+async def pid() -> str:
+    """Its process."""
+    return str(os.getpid())
+
+
+@server.tool()
 async def die() -> str:
     """End the server in the middle of a call."""
     os._exit(3)
 
 
 if __name__ == "__main__":
-    server.run("sse", host="127.0.0.1", port=int(sys.argv[1]))
+    if sys.argv[1] == "stdio":
+        server.run("stdio")
+    else:
+        server.run("sse", host="127.0.0.1", port=int(sys.argv[1]))

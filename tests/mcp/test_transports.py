@@ -59,6 +59,41 @@ async def test_a_server_of_the_old_transport_is_used_like_any_other(
     assert server.protocol == ""  # closed with the executor
 
 
+@owes("D-36", "D-37")
+@pytest.mark.parametrize("transport", ["stdio", "sse"])
+@pytest.mark.slow
+async def test_tools_are_listed_and_called_in_a_process_of_their_own_over_either_transport(
+    legacy: str, transport: Transport
+) -> None:
+    config = (
+        ServerConfig(name="old", transport="stdio", command=sys.executable, args=(LEGACY, "stdio"))
+        if transport == "stdio"
+        else ServerConfig(name="old", transport="sse", url=legacy)
+    )
+    async with Executor([MCPServer(config=config, environment=os.environ)], approver=AllowOnce()) as door:
+        await door.ready()
+        names = set(door.toolkit.names)
+        said = await door.call("mcp_old_echo", {"text": "hi"})
+        theirs = int((await door.call("mcp_old_pid", {})).data["result"])
+        os.kill(theirs, 0)
+
+    assert names == {"mcp_old_echo", "mcp_old_slow", "mcp_old_pid", "mcp_old_die"}
+    assert said.data == {"result": "hi"}
+    assert theirs != os.getpid()
+    if transport == "stdio":
+        # What we started ends with us; what was there before stays.
+        await soon(lambda: not _lives(theirs), f"process {theirs} has ended")
+    else:
+        assert _lives(theirs)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
 @pytest.mark.slow
 async def test_streamable_http_alone_does_not_find_the_old_transport_and_says_so(legacy: str) -> None:
     server = client(legacy, "streamable_http")

@@ -65,10 +65,12 @@ def schema_fault(schema: Any) -> str:
     why = _walk_fault(root)
     if why:
         return why
-    size = len(json.dumps(root, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    text = json.dumps(root, ensure_ascii=False)
+    size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_SCHEMA_BYTES:
         return f"its schema has {size} bytes, over the limit of {MAX_SCHEMA_BYTES}"
-    if _unfolded(root) > MAX_UNFOLDED:
+    # Without a reference there is nothing to unfold, and most schemas have none.
+    if ('"$ref"' in text or '"$dynamicRef"' in text) and _unfolded(root) > MAX_UNFOLDED:
         return f"its schema unfolds to over {MAX_UNFOLDED} parts when its references are followed"
     try:
         # One that no validator takes would fail at every call, and a provider refuses the whole list for it.
@@ -136,8 +138,8 @@ def _anchors(root: Mapping[str, Any]) -> dict[str, Any]:
     level: list[Any] = [root]
     while level:
         node = level.pop()
-        if isinstance(node, Mapping):
-            table = cast("Mapping[str, Any]", node)
+        if isinstance(node, dict):
+            table = cast("dict[str, Any]", node)
             out.update(
                 {f"#{a}": table for w in ("$anchor", "$dynamicAnchor") if isinstance(a := table.get(w), str)}
             )
@@ -155,8 +157,8 @@ def _walk_fault(root: Mapping[str, Any]) -> str:
         below: list[Any] = []
         for node in level:
             children: Any = ()
-            if isinstance(node, Mapping):
-                table = cast("Mapping[str, Any]", node)
+            if isinstance(node, dict):
+                table = cast("dict[str, Any]", node)
                 for word in ("$ref", "$dynamicRef", "$recursiveRef"):
                     target = table.get(word)
                     if isinstance(target, str) and not target.startswith("#"):
@@ -167,7 +169,7 @@ def _walk_fault(root: Mapping[str, Any]) -> str:
             seen += len(children)
             if seen > MAX_SCHEMA_BYTES:
                 return f"its schema holds over {MAX_SCHEMA_BYTES} values"
-            below += [c for c in children if isinstance(c, Mapping | list)]
+            below += [c for c in children if isinstance(c, dict | list)]
         if not below:
             return ""
         level = below

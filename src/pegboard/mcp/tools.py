@@ -76,16 +76,20 @@ def _effects(server: MCPServer, offer: Offer) -> tuple[Effect, ...]:
     call = Effect(
         "call", target, at_least="ask" if reason else None, reason=reason, unordered=server.config.parallel
     )
-    if server.pins.state(server.name, offer.definition) != "changed":
+    state = server.pins.state(server.name, offer.definition)
+    if state == "changed":
+        diff = server.pins.diff(server.name, offer.definition)[:_DIFF]
+        why = f"its definition changed since it was approved:\n{clean(diff)}"
+    elif state == "new" and reason:
+        why = f"nobody has approved its definition yet: {reason}"
+    else:
         return (call,)
-    diff = server.pins.diff(server.name, offer.definition)[:_DIFF]
-    # An effect of its own, with the digest in its target: no grant and no `allow call:` rule given for the
-    # old definition covers it.
-    changed = Effect(
-        "control", f"mcp-definition/{target}@{offer.definition.digest[:12]}", at_least="ask",
-        reason=f"its definition changed since it was approved:\n{clean(diff)}",
-    )  # fmt: skip
-    return (call, changed)
+    # An effect of its own, with the digest in its target: no grant for an older definition covers it, and no `allow
+    # call:` rule that was written before anybody had seen this one.
+    unseen = Effect(
+        "control", f"mcp-definition/{target}@{offer.definition.digest[:12]}", at_least="ask", reason=why
+    )
+    return (call, unseen)
 
 
 async def _call(server: MCPServer, offer: Offer, arguments: Mapping[str, Any]) -> ToolResult:

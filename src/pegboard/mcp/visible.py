@@ -51,6 +51,9 @@ def hidden(text: str) -> list[str]:
 def report(text: str) -> list[str]:
     """What a person should know about a description before trusting it, one sentence each."""
     out: list[str] = []
+    if len(text) <= _LONG and text.isascii() and text.isalnum():
+        # One plain word hides nothing and says nothing: most texts of a schema are type names.
+        return out
     unseen = hidden(text)
     if unseen:
         out.append(f"holds invisible characters ({', '.join(unseen[:5])})")
@@ -91,8 +94,8 @@ def report_schema(schema: Mapping[str, Any]) -> list[str]:
     while level:
         below: list[Any] = []
         for node in level:
-            if isinstance(node, Mapping):
-                for key, value in cast("Mapping[Any, Any]", node).items():
+            if isinstance(node, dict):
+                for key, value in cast("dict[Any, Any]", node).items():
                     if _GREEDY.search(str(key)):
                         out.append(f"asks for {str(key)[:80]!r}")
                     if isinstance(value, str):
@@ -100,7 +103,7 @@ def report_schema(schema: Mapping[str, Any]) -> list[str]:
                     below.append(value)
             elif isinstance(node, list):
                 below += cast("list[Any]", node)
-        level = [n for n in below if isinstance(n, Mapping | list)]
+        level = [n for n in below if isinstance(n, dict | list)]
     return list(dict.fromkeys(out))[:_MOST]
 
 
