@@ -348,6 +348,26 @@ async def test_a_picture_is_shown_small_enough_exported_whole_and_offered_as_a_r
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "id"),
+    [
+        ("notes.md", "notes.md"),
+        ("d/a b(1).txt", "a-b-1-.txt"),
+        (".env.sample", "env.sample"),
+        ("日本.txt", "txt"),
+        ("日本", "file"),
+    ],
+)
+async def test_the_id_of_an_imported_file_is_its_name_where_none_is_given(
+    artifacts: StoredArtifacts, path: str, id: str
+) -> None:
+    door = Pipeline(KIT, provide={Artifacts: artifacts, Files: MemoryFiles({path: "hi\n"})})
+
+    result = await door.call(ToolCall("1", "import_artifact", {"path": path}), Context(session="s"))
+
+    assert result.data["id"] == id and (await artifacts.read(id)).title == path.rpartition("/")[2]
+
+
 @owes("K-76")
 async def test_a_file_becomes_an_artifact_as_text_or_as_its_bytes(artifacts: StoredArtifacts) -> None:
     files = MemoryFiles(

@@ -149,7 +149,7 @@ def test_a_key_given_twice_with_one_value_is_one_key() -> None:
         "<|start|>assistant<|channel|>commentary to=functions.add<|message|>[1]",
         f"TOOL_CALL: {CALL}",
         f"**Tool call:** {CALL}",
-        f"I will use a tool. <action>{CALL}</action>",
+        f"I will use a tool. <act>{CALL}</act>",
         f'For example {{"name": "get_weather", 5}} or {CALL}',
         '<tool_code>print(add(a=1, b=2) + {"x": 1})</tool_code>\n{"name": "add", "arguments": {}}',
     ],

@@ -12,6 +12,7 @@ from pegboard.app.lint import lint
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
+from pegboard.config.load import read_rules
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.sanitise import visible
 
@@ -30,7 +31,7 @@ def policy(
             case "diff":
                 return asyncio.run(_diff(app, since, options))
             case "lint":
-                return _lint(app, options)
+                return _lint(app, subject, options)
             case "explain" | "test":
                 raise BuildError(f"policy {action} needs a {'tool' if action == 'explain' else 'file'}")
             case _:
@@ -120,9 +121,17 @@ async def _diff(app: App, since: str, options: Options) -> int:
     return 0
 
 
-def _lint(app: App, options: Options) -> int:
-    """Rules that decide nothing or more than they seem to; 1 where there are any."""
-    found = lint(app.policy.rules)
+def _lint(app: App, file: str | None, options: Options) -> int:
+    """Rules that decide nothing or more than they seem to, of a file or of what holds here.
+
+    Remarks are advice and no failure; 1 where a rule of the file cannot be read.
+    """
+    try:
+        rules = app.policy.rules if file is None else read_rules(Path(file))
+    except ConfigError as error:
+        complain(str(error), "")
+        return 1
+    found = lint(rules)
     if options.json:
         print_json([one.to_dict() for one in found])
     else:
@@ -130,5 +139,5 @@ def _lint(app: App, options: Options) -> int:
             say(f"{one.kind}: {safe(str(one.rule))}   ({safe(one.rule.source)})")
             other = "" if one.by is None else f": {safe(str(one.by))}   ({safe(one.by.source)})"
             say(f"  {one.text}{other}")
-        say(f"{counted(len(app.policy.rules), 'rule')}, {counted(len(found), 'remark')}")
-    return 1 if found else 0
+        say(f"{counted(len(rules), 'rule')}, {counted(len(found), 'remark')}")
+    return 0

@@ -24,6 +24,7 @@ from pegboard.dialects.text_marks import (
     THINKING_ENDS,
     before_orphans,
 )
+from pegboard.dialects.text_rare import read_rare
 from pegboard.dialects.text_turns import (
     MINIMAX,
     Call,
@@ -306,6 +307,10 @@ def _bare(reading: Reading, tools: Tools) -> None:
     calls = _whole(body, tools)
     if calls:
         _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
+        return
+    start, rare = read_rare(stripped, tools)
+    if rare:
+        _answer(reading, stripped[:start], rare)
     elif shown := _ends_in_call(stripped, tools):
         reading.unread.append(shown)
     elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:

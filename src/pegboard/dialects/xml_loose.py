@@ -6,11 +6,12 @@ The block is written as it should have been and read like any other; what stands
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final, cast
 
 from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import XML_END, Named, Tools, read_body
+from pegboard.dialects.text_calls import ARGUMENT_KEYS, XML_END, Named, Tools, read_body
 from pegboard.dialects.text_marks import LOOSE
+from pegboard.dialects.wire import record
 from pegboard.dialects.xml_elements import CDATA, CDATA_END
 
 _ATTRIBUTE: Final = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"<>]*)\"|'([^'<>]*)'|([^\s\"'<>/]+))")
@@ -46,7 +47,7 @@ def read_loose(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]:
         raise CutOff(len(text))
     body = _written_rightly(text[start : found.start()])
     try:
-        calls = _calls(body, name, tools)
+        calls = [_taken_out(call, tools) for call in _calls(body, name, tools)]
     except Unreadable as error:
         raise NotRead(found.end()) from error
     tools.work.repairs.append(
@@ -68,6 +69,25 @@ def _calls(body: str, name: str, tools: Tools) -> list[Named]:
     if end < len(whole) or not calls:
         raise Unreadable(end)
     return calls
+
+
+def _taken_out(call: Named, tools: Tools) -> Named:
+    """The call whose arguments stand as JSON in one element around them (`<input>{…}</input>`)."""
+    if len(call.arguments) != 1 or not tools.knows(call.name):
+        return call
+    ((key, value),) = call.arguments.items()
+    known = record(record(tools.schemas)[call.name].get("properties"))
+    if (
+        key in known
+        or key not in ARGUMENT_KEYS
+        or not isinstance(value, str)
+        or not value.lstrip().startswith("{")
+    ):
+        return call
+    found, end = read_literal(value, skip_space(value, 0))
+    if value[end:].strip() or not isinstance(found, dict):
+        raise Unreadable(end)
+    return Named(call.name, cast("dict[str, Any]", found))
 
 
 def _end(text: str, pos: int, word: str) -> re.Match[str] | None:
