@@ -1,7 +1,5 @@
 """The options of `pegboard mcp …`; what a command does is imported when it runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
