@@ -108,13 +108,19 @@ async def _marked(
     out: list[Effect] = []
     markers: Sequence[Parameter] = tool.markers
     taints = line.safeguards.taints
+    resolver = cast("Resolver | None", line.provide.get(PATH_RESOLVER))
     for parameter in markers:
         marker = parameter.marker
         value = arguments.get(parameter.name)
         if marker is None or value is None:
             continue
         for one in cast("list[Any]", value) if isinstance(value, MANY) else [value]:
-            target = await _target(line, marker.kind, str(one))
+            if marker.kind in PATH_KINDS:
+                target = str(one)
+                if resolver is not None:
+                    target = cast(str, (await resolver.resolve(target, write=marker.kind != "read")).target)
+            else:
+                target = _host(str(one)) if marker.kind == "connect" else str(one)
             endorsed = (
                 marker.kind == "connect"
                 and tool.idempotent
@@ -126,22 +132,16 @@ async def _marked(
     return tuple(out)
 
 
-async def _target(line: Pipeline, kind: str, value: str) -> str:
-    if kind in PATH_KINDS:
-        resolver = line.provide.get(PATH_RESOLVER)
-        if resolver is None:
-            return value
-        return cast(str, (await cast(Resolver, resolver).resolve(value, write=kind != "read")).target)
-    if kind == "connect":
-        from urllib.parse import urlsplit
+def _host(url: str) -> str:
+    """The host that rules see of an address, with its port where it names one."""
+    from urllib.parse import urlsplit
 
-        try:
-            host = urlsplit(value).netloc.rpartition("@")[2]
-        except ValueError:
-            # No URL at all: the tool will say so; rules see the text as it is.
-            host = ""
-        return (host or value).lower()
-    return value
+    try:
+        host = urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        # No URL at all: the tool will say so; rules see the text as it is.
+        host = ""
+    return (host or url).lower()
 
 
 def situation(tool: Tool, context: Context, labels: frozenset[str] | None = None) -> Situation:

@@ -174,10 +174,10 @@ class Policy:
                 return ALLOWED
             return self._toolwide(situation, level)
         grants: list[str] = []
-        answers = tuple(self._effect(e, situation, level, grants) for e in effects)
-        worst = max(answers, key=lambda a: _RANK[a.verdict])
+        answers = tuple([self._effect(e, situation, level, grants) for e in effects])
+        worst = answers[0] if len(answers) == 1 else max(answers, key=lambda a: _RANK[a.verdict])
         # One call is one use of a grant, however many of its effects lean on it.
-        used = tuple(dict.fromkeys(grants))
+        used = tuple(dict.fromkeys(grants)) if grants else ()
         observed = () if self._watched is None else self._observe(self._watched, answers, situation)
         return Decision(worst.verdict, worst.rule, worst.reason, answers, used, observed)
 

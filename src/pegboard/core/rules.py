@@ -12,7 +12,7 @@ from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches
 from pegboard.core.given import text as given_text
 from pegboard.core.globs import glob, path_glob
-from pegboard.core.values import record
+from pegboard.core.values import record, value
 from pegboard.core.wildmatch import NEVER, wildmatch
 
 CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
@@ -26,7 +26,7 @@ _OPTIONS: Final = (*CONDITIONS, "unless", "tainted", "override", "observe", "rea
 _STRAY: Final = re.compile(r"\s([A-Za-z_]{2,20})=(?=\S)")
 
 
-@record(kw_only=True)
+@value
 class Situation:
     """What conditions of rules look at.
 

@@ -75,7 +75,7 @@ class Permits:
 
     def is_masked(self, absolute: str) -> bool:
         """Whether a real path is kept from agents."""
-        return any(absolute == mask or is_beneath(absolute, mask) for mask in self._masked)
+        return bool(self._masked) and any(absolute == m or is_beneath(absolute, m) for m in self._masked)
 
     def visible(self, absolute: str) -> bool:
         """Whether a real path may be listed and read."""

@@ -17,12 +17,12 @@ from pegboard.files.refusals import outside, refusal
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One folder that may be used: its real path, an open descriptor, and what that is."""
+    """One folder that may be used: its real path, an open descriptor, and its inode and device."""
 
     path: str
     descriptor: int
     writable: bool
-    folder: os.stat_result
+    identity: tuple[int, int]
 
 
 class Roots:
@@ -74,7 +74,10 @@ class Roots:
 
     def root_of(self, absolute: str) -> Root | None:
         """The most special root that holds a real path."""
-        return next((r for r in self._all if absolute == r.path or is_beneath(absolute, r.path)), None)
+        for root in self._all:
+            if absolute == root.path or is_beneath(absolute, root.path):
+                return root
+        return None
 
     def concerns(self, real: str) -> bool:
         """Whether a real path lies in one of the roots or holds one."""
@@ -219,9 +222,10 @@ def is_link(folder: int | None, name: str) -> bool:
 def _is_still(root: Root) -> bool:
     """Whether a root's path still names the folder that is open."""
     try:
-        return os.path.samestat(os.stat(root.path), root.folder)
+        there = os.stat(root.path)
     except OSError:
         return False
+    return (there.st_ino, there.st_dev) == root.identity
 
 
 def is_beneath(path: str, folder: str) -> bool:
@@ -244,7 +248,8 @@ def _root(path: str, opened: list[int], *, writable: bool) -> Root:
     except OSError as error:
         raise refusal(error, path, noun="Directory") from None
     opened.append(descriptor)
-    return Root(real, descriptor, writable, os.fstat(descriptor))
+    there = os.fstat(descriptor)
+    return Root(real, descriptor, writable, (there.st_ino, there.st_dev))
 
 
 def _close_all(descriptors: list[int]) -> None:
