@@ -52,13 +52,11 @@ class Toolkit:
         return isinstance(name, str) and name in self._tools
 
     def __getitem__(self, name: str) -> Tool:
+        text(name, "toolkit[…]", meant="one tool's name")
         try:
             return self._tools[name]
         except KeyError:
             raise ToolNotFoundError(_missing(name, self._tools)) from None
-        except TypeError:  # something without a hash, a list of names for example
-            text(name, "toolkit[…]", meant="one tool's name")
-            raise
 
     def __add__(self, other: Any) -> Toolkit:
         return Toolkit([*self, *_flatten([other])])
