@@ -556,7 +556,7 @@ def _marked_processes(word: str) -> list[str]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                line = Path(f"/proc/{name}/cmdline").read_text()
+                line = Path(f"/proc/{name}/cmdline").read_text(errors="replace")
             except OSError:
                 continue
             if "peer.py" in line and word in line:
