@@ -74,8 +74,8 @@ class Exact:
 
 def _is_bool(choice: Any) -> bool:
     """Whether a union's choice, which may stand in a pair with its name, is the booleans."""
-    node = choice[0] if isinstance(choice, tuple) else choice
-    return node["type"] == "bool"
+    node = cast("Any", choice[0] if isinstance(choice, tuple) else choice)
+    return bool(node["type"] == "bool")
 
 
 def _says_nothing_of_others(kind: str, record: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
