@@ -135,6 +135,7 @@ def test_gemini_enums_hold_texts_only_and_no_empty_one() -> None:
             code={"type": "string", "enum": ["", "DE"], "default": ""},
             level={"enum": [1, 2], "description": "How much."},
             mixed={"enum": ["a", 1, None]},
+            maybe={"enum": ["a", None]},
             one={"const": "k"},
             yes={"const": True},
             half={"enum": [0.5, 1]},
@@ -149,6 +150,7 @@ def test_gemini_enums_hold_texts_only_and_no_empty_one() -> None:
         "description": "May be the empty text.",
     }
     assert got["level"] == {"type": "integer", "description": "How much. One of: 1, 2."}
+    assert got["maybe"] == {"type": "string", "enum": ["a"], "nullable": True}
     # `enum` is for texts: the 1 has a branch of its own, else no model could choose it.
     assert got["mixed"] == {
         "anyOf": [
