@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import jsonschema_rs
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag
 from typing_extensions import TypedDict
 
 from pegboard.core.errors import InvalidArguments
@@ -358,3 +358,61 @@ def test_choices_stand_in_place_and_objects_stay_definitions() -> None:
 
     assert schema["properties"]["one"] == {"enum": [1, 2], "type": "integer"}
     assert list(schema["$defs"]) == ["Leaf"]
+
+
+def kind_of(value: Any) -> str:
+    return "two" if value is True else "one"
+
+
+class Switch(enum.IntEnum):
+    OFF = 0
+    ON = 1
+
+
+@owes("schema-07")
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Literal["a"] | Literal[1] | bool,
+        Literal[1] | bool | None,
+        bool | Literal[1],
+        Switch | bool,
+        Annotated[Annotated[Literal[1], Tag("one")] | Annotated[bool, Tag("two")], Discriminator(kind_of)],
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_true_stays_true_beside_a_listed_one_where_both_are_taken(annotation: Any, inside: bool) -> None:
+    def tool(v: Any) -> None: ...
+
+    tool.__annotations__["v"] = list[annotation] if inside else annotation
+    signature = Signature.of(tool)
+
+    for value in (True, 1):
+        got = signature.decode({"v": [value] if inside else value}).arguments["v"]
+        got = got[0] if inside else got
+        assert got == value and isinstance(got, bool) is (value is True)
+
+
+@pytest.mark.parametrize("listed", [[f"value {n}" for n in range(3000)], [*range(3000), "value 7"]])
+@pytest.mark.parametrize("foreign", [True, False])
+def test_of_a_long_list_the_nearest_are_told_in_few_words(listed: list[Any], foreign: bool) -> None:
+    def tool(v: Any) -> None: ...
+
+    tool.__annotations__["v"] = Literal[tuple(listed)]  # pyright: ignore[reportInvalidTypeForm]
+    schema = {"type": "object", "properties": {"v": {"enum": listed}}}
+    signature = Signature.foreign(schema) if foreign else Signature.of(tool)
+
+    with pytest.raises(InvalidArguments) as caught:
+        signature.decode({"v": "valu 7"})
+
+    assert ".v: must be one of" in caught.value.message and "value 7" in caught.value.message
+    assert len(caught.value.message) < 500  # case args-08
+
+
+def test_of_a_long_list_the_first_are_told_where_none_is_near() -> None:
+    schema = {"type": "object", "properties": {"v": {"enum": list(range(1000, 2000))}}}
+
+    with pytest.raises(InvalidArguments) as caught:
+        Signature.foreign(schema).decode({"v": "x"})
+
+    assert "one of 1000 values, among them 1000, 1001, 1002" in caught.value.message

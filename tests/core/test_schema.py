@@ -253,3 +253,17 @@ def test_definitions_that_all_refer_to_each_other_are_answered_at_once() -> None
     with pytest.raises(BuildError, match="more than 20000 nodes"):
         inline_refs(root, max_depth=2)
     Signature.foreign(root).errors({"a": 1})
+
+
+def test_a_reference_by_anchor_and_a_percent_encoded_one_lead_to_what_they_name() -> None:
+    # JSON Schema 2020-12 core §8.2.2, RFC 6901 §6.
+    root: dict[str, Any] = {
+        "$defs": {"a b/c": {"type": "integer"}, "n": {"anyOf": [{"$anchor": "here", "type": "string"}]}},
+        "properties": {"d": {"$dynamicAnchor": "there", "type": "array"}},
+    }
+
+    assert pointer({"$ref": "#/$defs/a%20b~1c"}, root) == {"type": "integer"}
+    assert pointer({"$ref": "#here"}, root) == root["$defs"]["n"]["anyOf"][0]
+    assert pointer({"$ref": "#there"}, root) == root["properties"]["d"]
+    assert pointer({"$ref": "#nowhere"}, root) is True
+    assert pointer({"$ref": "#"}, root) is root

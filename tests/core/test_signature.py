@@ -550,3 +550,29 @@ def test_a_callable_object_of_a_builtin_kind_has_no_module_to_look_in() -> None:
     from pegboard.core.annotations import local_scope
 
     assert local_scope(len) == {}
+
+
+def test_a_pattern_that_cannot_be_run_is_named_at_registration() -> None:
+    from pydantic import Field
+
+    def tool(a: int, code: Annotated[str, Field(pattern=r"^(?=x)x$")]) -> None: ...
+
+    with pytest.raises(BuildError) as caught:
+        Signature.of(tool).check()
+
+    for word in ("tool", '"code"', "^(?=x)x$", "look-around"):
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("default", [float("inf"), float("-inf"), float("nan")])
+def test_a_default_that_json_cannot_say_is_not_shown_and_still_taken(default: float) -> None:
+    def tool(a: float = default, b: float = 1.5) -> None: ...
+
+    signature = Signature.of(tool)
+
+    assert signature.schema["properties"] == {
+        "a": {"type": "number"},
+        "b": {"default": 1.5, "type": "number"},
+    }
+    assert str(signature.decode({}).arguments["a"]) == str(default)

@@ -135,6 +135,7 @@ def test_gemini_enums_hold_texts_only_and_no_empty_one() -> None:
             code={"type": "string", "enum": ["", "DE"], "default": ""},
             level={"enum": [1, 2], "description": "How much."},
             mixed={"enum": ["a", 1, None]},
+            maybe={"enum": ["a", None]},
             one={"const": "k"},
             yes={"const": True},
             half={"enum": [0.5, 1]},
@@ -149,7 +150,14 @@ def test_gemini_enums_hold_texts_only_and_no_empty_one() -> None:
         "description": "May be the empty text.",
     }
     assert got["level"] == {"type": "integer", "description": "How much. One of: 1, 2."}
-    assert got["mixed"] == {"type": "string", "enum": ["a"], "nullable": True}
+    assert got["maybe"] == {"type": "string", "enum": ["a"], "nullable": True}
+    # `enum` is for texts: the 1 has a branch of its own, else no model could choose it.
+    assert got["mixed"] == {
+        "anyOf": [
+            {"type": "string", "enum": ["a"], "nullable": True},
+            {"type": "integer", "description": "One of: 1.", "nullable": True},
+        ]
+    }
     assert got["one"] == {"type": "string", "enum": ["k"]}
     assert got["yes"] == {"type": "boolean", "description": "One of: true."}
     assert got["half"]["type"] == "number"
@@ -268,3 +276,80 @@ def test_a_dialect_is_found_by_either_spelling_and_an_unknown_one_lists_those_th
     assert [dialect(n).name for n in DIALECTS] == list(DIALECTS)
     with raises(BuildError, match="openai-chat, openai-chat-strict"):
         dialect("klingon")
+
+
+@pytest.mark.parametrize("word", ["$defs", "definitions"])
+@pytest.mark.parametrize("name", [n for n in DIALECTS if n not in ("text", "xml")])
+def test_a_reference_at_the_root_is_what_it_names(word: str, name: str) -> None:
+    # Pydantic writes recursive models so: `{"$ref": "#/$defs/Node", "$defs": …}`.
+    node = of(label={"type": "string"}, next={"anyOf": [{"$ref": f"#/{word}/Node"}, {"type": "null"}]})
+    got = exported({"$ref": f"#/{word}/Node", word: {"Node": node}}, name)
+
+    assert got["type"] == "object" and "$ref" not in got
+    assert list(got["properties"]) == ["label", "next"] and got["required"] == ["label", "next"]
+
+
+def test_a_reference_at_the_root_that_goes_in_a_circle_says_nothing() -> None:
+    circle = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+
+    assert sendable(circle) == {"type": "object", "properties": {}, "required": []}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "either"),
+    [
+        ({"const": "a"}, {"const": "b"}, {"enum": ["a", "b"]}),
+        (
+            {"type": "string", "const": "a", "default": "a"},
+            {"type": "string", "enum": ["a", "b"], "default": "b"},
+            {"type": "string", "enum": ["a", "b"]},
+        ),
+        ({"const": 1}, {"const": True}, {"enum": [1, True]}),
+        ({"type": "string"}, {"type": "string"}, {"type": "string"}),
+        ({"type": "string"}, {"type": "integer"}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        (True, {"const": "b"}, {"anyOf": [True, {"const": "b"}]}),
+    ],
+)
+@pytest.mark.parametrize("union", ["oneOf", "anyOf"])
+def test_a_parameter_of_several_branches_takes_what_each_of_them_takes(
+    union: str, first: Any, second: Any, either: Any
+) -> None:
+    got = sendable({union: [of(kind=first), of(kind=second)]})
+
+    assert got["properties"] == {"kind": either}
+    assert got["required"] == ["kind"]
+
+
+def test_a_third_branch_stands_beside_the_first_two_and_what_the_root_says_holds() -> None:
+    kinds: list[dict[str, Any]] = [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]
+
+    assert sendable({"anyOf": [of(v=k) for k in kinds]})["properties"]["v"] == {"anyOf": kinds}
+    assert sendable({**of(v={"type": "string"}), "anyOf": [of(v=k) for k in kinds]})["properties"] == {
+        "v": {"type": "string"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("reference", "kept"),
+    [
+        ("#/$defs/n", {"n": {"type": "integer"}}),
+        ("#/definitions/n", None),
+        ("#whole", None),
+        ("#/$defs/a%20b~1c", {"a b/c": {"type": "integer"}}),
+    ],
+)
+def test_strict_keeps_no_reference_to_what_it_cannot_keep(
+    reference: str, kept: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = {
+        **of(count={"$ref": reference}),
+        "$defs": kept or {"n": {"$anchor": "whole", "type": "integer"}},
+        "definitions": {"n": {"type": "integer"}},
+    }
+    with caplog.at_level(logging.WARNING):
+        (sent,) = dialect("openai-chat-strict").render_tools(FakeKit(FakeTool("f", "F.", schema)))
+
+    assert sent["function"].get("strict", False) is (kept is not None)
+    assert (reference in caplog.text) is (kept is None)
+    if kept is None:
+        assert sent["function"]["parameters"] == schema

@@ -537,3 +537,41 @@ def test_well_formed_xml_that_models_seldom_write_is_read_as_xml_says(
     (call,) = dialect("xml").decode(f"<tool_call><name>a</name>{inside}</tool_call>")
 
     assert call.params == params
+
+
+@owes("xml-18")
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ("<f>1.txt</f>", ["1.txt"]),
+        ("<f>1.txt</f><f>2.txt</f><f>3.txt</f>", ["1.txt", "2.txt", "3.txt"]),
+        ('<f>["1.txt"]</f>', ["1.txt"]),
+        ("<f></f>", []),
+        ("<n>1</n>", [1]),
+        ('<o>{"k": 1}</o>', [{"k": 1}]),
+        # What may be meant as several is not made one: the validator tells the model what it must be.
+        ("<f>1.txt, 2.txt</f>", "1.txt, 2.txt"),
+        ("<f>1.txt\n2.txt</f>", "1.txt\n2.txt"),
+        ('<f>["1.txt"</f>', '["1.txt"'),
+        ("<m>null</m>", None),
+        ("<either>1.txt</either>", "1.txt"),
+        ("<free>x</free>", "x"),
+        ("<other>x</other>", "x"),
+    ],
+)
+def test_one_element_of_a_list_is_a_list_of_one(params: str, expected: Any) -> None:
+    texts: Any = {"type": "array", "items": {"type": "string"}}
+    one = tool(
+        "list", (), f=texts, n={"type": "array", "items": {"type": "integer"}}, o={"type": "array"},
+        m={"anyOf": [texts, {"type": "null"}]}, either={"anyOf": [texts, {"type": "string"}]}, free={},
+    )  # fmt: skip
+
+    ((_, got),) = read(call("list", params), FakeKit(one))
+
+    assert list(got.values()) == [expected]
+
+
+def test_an_element_beside_the_same_key_in_an_object_is_its_second_value() -> None:
+    ((_, got),) = read(call("a", '{"f": "1.txt"}<f>2.txt</f>'))
+
+    assert got == {"f": ["1.txt", "2.txt"]}

@@ -30,10 +30,12 @@ class Exact:
     Attributes:
         records: how many kinds of objects with named fields it holds, itself included.
         infinite: somewhere it is declared that infinity and NaN are welcome.
+        ordered: some union's choices stand in another order than their author's.
     """
 
     records: int = 0
     infinite: bool = False
+    ordered: bool = False
 
     def of(self, schema: CoreSchema) -> CoreSchema:
         """A copy in which every object refuses unknown keys and infinities, unless its author said otherwise."""
@@ -51,6 +53,11 @@ class Exact:
             return {key: self._node(item) for key, item in old.items()}
         out = {key: self._node(item) if key in _INNER else item for key, item in old.items()}
         self.infinite = self.infinite or out.get("allow_inf_nan") is True
+        if kind == "union":
+            # Python's True equals 1: a listed 1 that stands before the booleans would take it.
+            ordered = sorted(out["choices"], key=lambda choice: not _is_bool(choice))
+            self.ordered = self.ordered or ordered != out["choices"]
+            out["choices"] = ordered
         return self._record(kind, out) if kind in _RECORDS and not out.get("root_model") else out
 
     def _record(self, kind: str, out: dict[str, Any]) -> dict[str, Any]:
@@ -63,6 +70,12 @@ class Exact:
                 out["extra_behavior"] = "forbid"
         out["config"] = config
         return out
+
+
+def _is_bool(choice: Any) -> bool:
+    """Whether a union's choice, which may stand in a pair with its name, is the booleans."""
+    node = cast("Any", choice[0] if isinstance(choice, tuple) else choice)
+    return bool(node["type"] == "bool")
 
 
 def _says_nothing_of_others(kind: str, record: Mapping[str, Any], config: Mapping[str, Any]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pegboard.core.branches import Fault, nearest, told
 from pegboard.core.decode import unknown_name
-from pegboard.core.problems import Problem, shown
+from pegboard.core.problems import Problem, chosen_from, shown
 from pegboard.core.schema import fields_at
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def problems_of(error: ValidationError, value: Any, schema: Mapping[str, Any]) -
 
 _UNKNOWN: Final = ("extra_forbidden", "unexpected_keyword_argument")
 _CHOICES: Final = ("literal_error", "enum")
+_QUOTED: Final = re.compile(r"'(.*?)'(?=, | or |\Z)")
 
 
 def _item(detail: ErrorDetails, value: Any) -> _Item:
@@ -87,6 +89,9 @@ def _item(detail: ErrorDetails, value: Any) -> _Item:
             "literal_error", (*steps, tag), labels, allowed, cast("dict[str, Any]", received).get(tag)
         )
     text = _WORDS.get(kind) or _own_words(detail["msg"]).replace(" or None", " or null")
+    if kind in _CHOICES:
+        bare = text.removeprefix("must be ")
+        text = f"must be {chosen_from(_QUOTED.findall(bare) or bare.split(', '), received, bare)}"
     return _Item(kind, steps, labels, text, received)
 
 

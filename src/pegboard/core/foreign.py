@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.core.branches import Fault, nearest, told
 from pegboard.core.decode import MAX_NEAREST, unknown_name
 from pegboard.core.errors import BuildError
-from pegboard.core.problems import Problem, shown
+from pegboard.core.problems import Problem, chosen_from, shown
 from pegboard.core.schema import Schema, fields_at, pointer
 from pegboard.core.values import record
 
@@ -197,7 +197,9 @@ def _problems(error: ValidationError) -> list[Problem]:
                 return [Problem(path, f"may not be null; it must be {_kinds(kind.types)}")]
             return [Problem(path, f"must be {_kinds(kind.types)}, got {shown(value)}")]
         case "enum":
-            return [Problem(path, f"must be one of {shown(kind.options, 120)}, got {shown(value)}")]
+            listed = cast("list[Any]", kind.options)
+            chosen = chosen_from(listed, value, f"one of {json.dumps(listed, ensure_ascii=False)}")
+            return [Problem(path, f"must be {chosen}, got {shown(value)}")]
         case "const":
             return [Problem(path, f"must be {shown(kind.expected_value)}, got {shown(value)}")]
         case _:

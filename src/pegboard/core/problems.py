@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
@@ -9,6 +10,9 @@ from typing import Any, Final, NamedTuple, NoReturn
 from pegboard.core.errors import InvalidArguments
 
 _MAX_LINES: Final = 6
+_MAX_CHOICES: Final = 250
+"""Characters of a list of what may be chosen; of a longer one the nearest are told."""
+_NEAREST: Final = 3
 
 
 class Problem(NamedTuple):
@@ -52,3 +56,14 @@ def shown(value: Any, limit: int = 40) -> str:
     if len(text) <= limit and not cut:
         return text
     return f"{text[: limit - 12]}…{text[-9:]}" if not cut else f"{text[: limit - 3]}…"
+
+
+def chosen_from(listed: Sequence[Any], received: Any, whole: str) -> str:
+    """What may be chosen: the `whole` where it is short, else how many there are and the nearest of them."""
+    if len(whole) <= _MAX_CHOICES:
+        return whole
+    words = {one if isinstance(one, str) else shown(one): one for one in listed}
+    word = received if isinstance(received, str) else shown(received)
+    near = difflib.get_close_matches(word[:_MAX_CHOICES], list(words), n=_NEAREST, cutoff=0.3)
+    told = ", ".join(shown(words[one]) for one in near or list(words)[:_NEAREST])
+    return f"one of {len(listed)} values, among them {told}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, cast
+from urllib.parse import unquote
 
 from pegboard.core.errors import BuildError
 
@@ -63,8 +64,11 @@ def pointer(schema: Schema, root: Mapping[str, Any]) -> Schema:
 def _lookup(reference: str, root: Mapping[str, Any]) -> Schema | None:
     if not reference.startswith("#"):
         return None
+    fragment = unquote(reference[1:])  # RFC 6901 §6: a pointer in a URI is percent-encoded
+    if fragment and not fragment.startswith("/"):
+        return _anchored(fragment, root)
     node: Any = root
-    for part in reference[1:].split("/")[1:]:
+    for part in fragment.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, Mapping) and key in node:
             node = cast("Mapping[str, Any]", node)[key]
@@ -73,6 +77,21 @@ def _lookup(reference: str, root: Mapping[str, Any]) -> Schema | None:
         else:
             return None
     return cast("Schema", node) if isinstance(node, Mapping | bool) else None
+
+
+def _anchored(name: str, root: Mapping[str, Any]) -> Schema | None:
+    """The schema that calls itself `name` (JSON Schema 2020-12, core §8.2.2)."""
+    level: list[Any] = [root]
+    while level:
+        node = level.pop()
+        if isinstance(node, Mapping):
+            table = cast("Mapping[str, Any]", node)
+            if name in (table.get("$anchor"), table.get("$dynamicAnchor")):
+                return table
+            level += table.values()
+        elif isinstance(node, list):
+            level += cast("list[Any]", node)
+    return None
 
 
 def types_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -75,7 +76,8 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
     out["properties"] = schema.get("properties", {})
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
-    made = cast("SchemaValidator", adapter.validator) if exact.records == 1 else None
+    unchanged = exact.records == 1 and not exact.ordered
+    made = cast("SchemaValidator", adapter.validator) if unchanged else None
     return Built(out, exact.infinite, core, made)
 
 
@@ -91,7 +93,7 @@ def described(
 
 def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
-    from pydantic_core import core_schema
+    from pydantic_core import SchemaError, core_schema
 
     class Arguments:
         @classmethod
@@ -108,7 +110,12 @@ def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, labe
                 config=core_schema.CoreConfig(allow_inf_nan=False),
             )
 
-    return TypeAdapter(Arguments)
+    try:
+        return TypeAdapter(Arguments)
+    except SchemaError as error:  # a pattern that its engine cannot run, above all
+        lines = [line.strip().removeprefix("SchemaError: ") for line in str(error).splitlines()]
+        told = " ".join(line for line in lines if line.strip("^") and not line.startswith("Error building"))
+        raise BuildError(f"{label}: a type cannot be validated: {told}") from error
 
 
 def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label: str) -> CoreSchema:
@@ -201,6 +208,9 @@ def _choices_in_place(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _tidy(node: dict[str, Any]) -> dict[str, Any]:
     node.pop("title", None)
+    default = node.get("default")
+    if isinstance(default, float) and not math.isfinite(default):
+        del node["default"]  # JSON has no infinity: providers refuse the whole request for it
     # A default of None for a type without None means "may be left out", which `required` says already.
     if node.get("default", 0) is None:
         kinds = types_of(node, {})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.schema import inline_refs
+from pegboard.core.schema import inline_refs, type_name
 from pegboard.dialects.schemas import sendable
 from pegboard.dialects.wire import record, records, to_json
 
@@ -151,6 +151,10 @@ def _branches(node: dict[str, Any]) -> list[dict[str, Any]] | None:
         if isinstance(node.get(key), list):
             return [record(b) for b in cast("list[Any]", node[key])] or None
     kind = node.get("type")
+    by_kind = _values_by_kind(node) if kind is None else {}
+    if len(by_kind) > 1:
+        # `enum` is for texts: one list of several kinds would lose all others without a word.
+        return [{"type": "null"} if k == "null" else {"type": k, "enum": v} for k, v in by_kind.items()]
     if isinstance(kind, list):
         rest = {k: v for k, v in node.items() if k not in ("type", "description", "default")}
         return [
@@ -173,12 +177,15 @@ def _merged(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind_of_values(node: dict[str, Any]) -> str | None:
+    return next((kind for kind in _values_by_kind(node) if kind != "null"), None)
+
+
+def _values_by_kind(node: dict[str, Any]) -> dict[str, list[Any]]:
+    """The listed values by their JSON type, integers among the numbers where some are not whole."""
     values = [node["const"]] if "const" in node else cast("list[Any]", node.get("enum") or [])
-    kinds = {
-        "boolean" if isinstance(v, bool) else "number" if isinstance(v, (int, float)) else "string"
-        for v in values
-        if isinstance(v, (bool, int, float, str))
-    }
-    if kinds == {"number"} and all(isinstance(v, int) for v in values):
-        return "integer"
-    return kinds.pop() if len(kinds) == 1 else ("string" if kinds else None)
+    kinds = {type_name(v) for v in values}
+    out: dict[str, list[Any]] = {}
+    for value in values:
+        kind = type_name(value)
+        out.setdefault("number" if kind == "integer" and "number" in kinds else kind, []).append(value)
+    return out

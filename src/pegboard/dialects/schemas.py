@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.schema import pointer, rewrite
+from pegboard.core.schema import pointer, rewrite, same
 from pegboard.dialects.wire import record, records
 
 ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
@@ -15,21 +15,23 @@ ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema as any provider takes it; a schema that is fine already stays the very same object.
 
-    The root is an object with `properties`, `required` is a list, there is no union at the root
-    (its branches' properties are merged: validation stays with the full schema), and every array
-    says what its items are.
+    The root is an object with `properties`, `required` is a list, there is no reference and no union at
+    the root (its branches' properties are merged: validation stays with the full schema), and every
+    array says what its items are.
     """
-    root = _object_root(schema)
+    root = _object_root(schema, schema)
     # Copying every schema would cost more than the look: nearly all are fine.
     return rewrite(root, _itemised) if _lacks_items(root) else root
 
 
-def _object_root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    root = dict(schema)
-    changed = False
+def _object_root(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    # What a reference at the root names is the root: beside a `$ref`, empty `properties` say "no parameters".
+    named = pointer(schema, whole) if "$ref" in schema else schema
+    root: dict[str, Any] = {} if isinstance(named, bool) else dict(named)
+    changed = "$ref" in schema
     for key in ROOT_REFUSED:
         if key in root:
-            _merge_branches(root, key, root.pop(key), schema)
+            _merge_branches(root, key, root.pop(key), whole)
             changed = True
     if root.get("type") != "object":
         root["type"] = "object"
@@ -52,17 +54,37 @@ def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[s
         return
     found = [pointer(b, whole) for b in records(value)]
     branches = [b for b in found if not isinstance(b, bool)]
-    properties = dict(cast("dict[str, Any]", root.get("properties") or {}))
+    own = cast("dict[str, Any]", root.get("properties") or {})
+    taken: dict[str, Any] = {}
     needed: list[set[str]] = []
     for branch in branches:
         for name, sub in record(branch.get("properties")).items():
-            properties.setdefault(name, sub)
+            taken[name] = _either(taken[name], sub) if name in taken and key != "allOf" else sub
         needed.append(set(cast("list[str]", branch.get("required") or [])))
-    root["properties"] = properties
+    root["properties"] = {**own, **{name: sub for name, sub in taken.items() if name not in own}}
     if needed:
         common = needed[0].union(*needed[1:]) if key == "allOf" else needed[0].intersection(*needed[1:])
-        own = cast("list[str]", root.get("required") or [])
-        root["required"] = [*own, *sorted(common.difference(own))]
+        required = cast("list[str]", root.get("required") or [])
+        root["required"] = [*required, *sorted(common.difference(required))]
+
+
+def _either(first: Any, second: Any) -> Any:
+    """A schema of what either admits; listed values stay one list, which models and providers read best."""
+    if same(first, second):
+        return first
+    one, other = _listed(first), _listed(second)
+    if one and other:
+        shared = {
+            k: v for k, v in record(first).items() if k not in ("const", "enum") and same(second.get(k), v)
+        }
+        return {**shared, "enum": [*one, *(v for v in other if not any(same(v, seen) for seen in one))]}
+    earlier = cast("list[Any]", first["anyOf"]) if list(record(first)) == ["anyOf"] else [first]
+    return {"anyOf": [*earlier, second]}
+
+
+def _listed(schema: Any) -> list[Any]:
+    node = record(schema)
+    return [node["const"]] if "const" in node else cast("list[Any]", node.get("enum") or [])
 
 
 def _itemised(node: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
+from pegboard.core.schema import types_of
 from pegboard.dialects.literals import (
     CutOff,
     Doubled,
@@ -37,6 +38,7 @@ _NAME = re.compile(r"[^\W\d][\w.:/-]*")
 _FENCE = re.compile(r"```(?:json|python|tool_code|tool_call)?[ \t]*\n?")
 _CALL_ID = re.compile(r"\[CALL_ID\]\w*")
 _ACTION_INPUT = re.compile(r"[ \t]*\n[ \t]*\**Action[ _]Input:\**")
+_SEVERAL = re.compile(r"^\s*\[|[,\n]")
 _INDEXED = re.compile(r"functions\.(.+?):\d+")
 _ARG_KEY = re.compile(r"<arg_key>([^<]*+)</arg_key>\s*+<arg_value>")
 _ARG_END = re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|$))")
@@ -97,6 +99,20 @@ class Tools:
         if schema is not None and sub is None:
             return element.text
         return element_value(element, sub, schema, self.guess)
+
+    def alone(self, tool: str, key: str, value: Any) -> Any:
+        """A parameter given once: a list of one where the tool's schema has a list: repeated elements are one (case xml-18).
+
+        Nothing is no element. Text that may be meant as several stays, and the validator says what it must be.
+        """
+        schema = (self.schemas or {}).get(tool, {})
+        sub = property_schema(schema, key)
+        kinds = None if sub is None else types_of(sub, schema)
+        if kinds is None or not kinds <= {"array", "null"} or not isinstance(value, str | int | float | dict):
+            return value
+        if isinstance(value, str) and _SEVERAL.search(value):
+            return value
+        return [value] if value != "" else []
 
 
 def calls_of(value: Any, tools: Tools, *, marked: bool) -> list[Named]:

@@ -93,21 +93,18 @@ class _Reader:
 
     def values(self) -> dict[str, Any]:
         """The arguments; a parameter given several times is a list (ledger case xml-18)."""
-        out: dict[str, Any] = dict(self.given)
-        several: set[str] = set()
+        found: dict[str, list[Any]] = {}
         for element in self.elements:
             key = self.tools.key(self.name, element)
-            value = self.tools.element(self.name, key, element)
             if key != element.key:
                 self._repair(f"<{element.key}> was read as <{key}>")
-            if key not in out:
-                out[key] = value
-            elif key in several:
-                out[key].append(value)
-            else:
-                several.add(key)
-                out[key] = [out[key], value]
-        return out
+            earlier = [self.given[key]] if key in self.given else []
+            found.setdefault(key, earlier).append(self.tools.element(self.name, key, element))
+        one_or_many = {
+            key: values if len(values) > 1 else self.tools.alone(self.name, key, values[0])
+            for key, values in found.items()
+        }
+        return {**self.given, **one_or_many}
 
     def _comment(self, pos: int) -> int:
         """Behind `<!-- … -->`, which says nothing (XML 1.0 §2.5)."""

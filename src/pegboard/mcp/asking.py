@@ -20,8 +20,9 @@ _SECRET: Final = re.compile(
     r"pass(?:word|wd|phrase|code|wort)|\bpwd\b|secret|api.?key|access.?key|private.?key|token|credential|\bpin\b"
     r"|\bcv[vc]2?\b|security.?code|card.?number|\bssn\b|social.?security|\botp\b|\b2fa\b|one.?time.?(?:code|pass)"
     r"|(?:verification|auth\w{0,20}|recovery|backup).?code|(?:seed|recovery).?phrase|mnemonic|\bcookie\b|session.?id"
+    r"|^\s*(?:my.?|user.?|db.?)?pass\s*$|\bid_(?:rsa|dsa|ecdsa|ed25519)\b|\.ssh\b"
     r"|contrase[ñn]a|mot.?de.?passe|\bsenha\b|parola|пароль|密码|密碼|口令|密钥|令牌|验证码|パスワード|暗証|비밀번호|암호",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _ASKED_FOR: Final = re.compile(
     rf"(?:\b(?:enter|type|provide|paste|supply|give|input|send|share|submit|confirm|verify|need|repeat)\b\W+(?:\w+\W+){{0,3}}?"
@@ -35,6 +36,11 @@ _LOOKED_AT: Final = 2_000
 
 _SPELT: Final = re.compile(r"(?<![^\W_])([^\W_])[ ._-](?=[^\W_](?![^\W_]))")
 """The gap after a letter that stands alone, as in `p a s s`."""
+
+_JOINT: Final = re.compile(r"[_.-]+|(?<=[a-z0-9])(?=[A-Z])")
+"""Where words of a name meet, as in `session_cookie` and `userPin`."""
+
+_DIGITS_FOR_LETTERS: Final = str.maketrans("013457@$", "oieastas")
 
 
 class Asking:
@@ -89,7 +95,10 @@ class Asking:
         if not isinstance(given, Mapping) or not all(isinstance(f, Mapping) for f in given.values()):  # pyright: ignore
             return types.ElicitResult(action="decline")
         fields = dict(list(cast("Mapping[str, Mapping[str, Any]]", given).items())[:MAX_QUESTIONS])
-        if asks_for_secrets(params.message, fields):
+        if not all(map(_plainly_asked, fields.values())):
+            return types.ElicitResult(action="decline")
+        whole = (params.message, *(str(schema.get(word, "")) for word in ("title", "description")))
+        if asks_for_secrets("\n".join(whole), fields):
             # A form shows what is typed to the server and to the model's history: no place for a secret.
             return types.ElicitResult(action="decline")
         listed: Any = schema.get("required")
@@ -135,7 +144,7 @@ def asks_for_secrets(message: str, fields: Mapping[str, Mapping[str, Any]]) -> b
             return True
         if any(
             _SECRET.search(_plain(str(t)))
-            for t in (key, field.get("title", ""), field.get("description", ""))
+            for t in (key, *(field.get(word, "") for word in ("title", "description", "default", "pattern")))
         ):
             return True
     typed = [
@@ -147,15 +156,22 @@ def asks_for_secrets(message: str, fields: Mapping[str, Mapping[str, Any]]) -> b
     return bool(_ASKED_FOR.search(said) if typed else not fields and _SECRET.search(said))
 
 
+def _plainly_asked(field: Mapping[str, Any]) -> bool:
+    """Whether a field is of a kind that the protocol knows, and each choice is what a person sees of it."""
+    nested = field.get("type") == "object" or "properties" in field
+    return not nested and all(clean(choice) == choice for choice in choices(field))
+
+
 def _plain(text: str) -> str:
     seen = as_read(text[:_LOOKED_AT])
-    return "\n".join((seen, _SPELT.sub(r"\1", seen)))
+    apart = _JOINT.sub(" ", seen)
+    return "\n".join((seen, _SPELT.sub(r"\1", seen), apart, apart.translate(_DIGITS_FOR_LETTERS)))
 
 
 def _question(head: str, key: str, field: Mapping[str, Any], required: bool, timeout_s: float) -> Question:
     label = clean(str(field.get("title") or key))[:100]
     about = clean(str(field.get("description") or ""))[:300]
-    default = f" (default: {field['default']})" if "default" in field else ""
+    default = f" (default: {clean(str(field['default']))[:300]})" if "default" in field else ""
     text = f"{head}\n{label}{'' if required else ' (optional)'}{default}" + (f": {about}" if about else "")
     options = choices(field)
     if field.get("type") == "boolean":

@@ -83,14 +83,12 @@ def build(
 ) -> Catalogue:
     """The catalogue of raw listings; one bad entry never takes the others with it."""
     said = list(warnings)
-    wanted = [t for t in tools if permitted(str(t.get("name", "")), allow, deny)]
+    wanted = [t for t in tools if permitted(_called(t), allow, deny)]
     if len(wanted) > MAX_TOOLS:
         said.append(f"{server} lists {len(wanted)} tools; only the first {MAX_TOOLS} are taken")
         wanted = wanted[:MAX_TOOLS]
     offers: list[Offer] = []
-    for named, raw in zip(
-        name_all(server, [str(t.get("name", "")) for t in wanted], style), wanted, strict=True
-    ):
+    for named, raw in zip(name_all(server, [_called(t) for t in wanted], style), wanted, strict=True):
         if not named.name:
             said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {named.note}")
             continue
@@ -121,6 +119,12 @@ def build(
     if prompt_rows:
         offers.append(_prompter(server, prompt_rows, used, style))
     return Catalogue(offers=tuple(offers), resources=some, prompts=prompt_rows, warnings=tuple(said))
+
+
+def _called(tool: Mapping[str, Any]) -> str:
+    """A tool's name; what is no text is none, since a call of it would name another."""
+    name = tool.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def permitted(name: str, allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> bool:

@@ -23,6 +23,8 @@ MAX_BLOCKS: Final = 1_000
 
 _NOTHING: Final[dict[str, Any]] = {}
 
+_KNOWN: Final = ("content", "structuredContent", "isError", "_meta", "resultType")
+
 _PICTURES: Final = {
     "image/png": b"\x89PNG",
     "image/jpeg": b"\xff\xd8\xff",
@@ -45,7 +47,7 @@ def tool_result(
         fault = data_fault(data)
         if fault:
             raise InternalError(f"MCP server {server!r}: the result of {tool} {fault} and was refused")
-    content = blocks(raw.get("content"))
+    content = [*blocks(raw.get("content")), *_elsewhere(raw)]
     if data is not None and not _tells(content, data):
         content.append(Text(clean(json.dumps(data, ensure_ascii=False))))
     if output is not None and not raw.get("isError"):
@@ -64,7 +66,10 @@ def tool_result(
         )
         others = [b for b in content if not isinstance(b, Text)]
         return ToolResult(content=(Text(render_error(error)), *others), data=data, error=error, notes=notes)
-    return ToolResult(content=tuple(content) or (Text("(no output)"),), data=data, notes=notes)
+    said_nothing = all(isinstance(b, Text) and not b.text for b in content)
+    return ToolResult(
+        content=(Text("(no output)"),) if said_nothing else tuple(content), data=data, notes=notes
+    )
 
 
 def output_fault(data: Any, schema: Mapping[str, Any]) -> str:
@@ -92,11 +97,22 @@ def _broken_promise(fault: str, content: list[Block], *, server: str, tool: str)
 
 def blocks(content: Any) -> list[Block]:
     """Content blocks of the protocol as ours; what cannot be shown becomes a line that says so."""
-    if not isinstance(content, Sequence) or isinstance(content, str):
-        return []
-    many = cast("Sequence[Any]", content)
+    if isinstance(content, str):  # against the protocol, and plain what is meant
+        return [Text(clean(content))]
+    if isinstance(content, Mapping):
+        return [block(cast("Any", content))]
+    many = cast("Sequence[Any]", content) if isinstance(content, Sequence) else ()
     more = [Text(f"[{len(many) - MAX_BLOCKS} more blocks were left out]")] if len(many) > MAX_BLOCKS else []
     return [*(block(one) for one in many[:MAX_BLOCKS]), *more]
+
+
+def _elsewhere(raw: Mapping[str, Any]) -> list[Block]:
+    """What a result without content says in fields of its own: `toolResult` of the first revision, and the like."""
+    rest = {k: v for k, v in raw.items() if k not in _KNOWN}
+    if not rest or raw.get("content") or raw.get("structuredContent") is not None:
+        return []
+    fault = data_fault(rest)
+    return [Text(f"[what the server says {fault}]" if fault else clean(json.dumps(rest, ensure_ascii=False)))]
 
 
 def block(value: Any) -> Block:
@@ -104,7 +120,7 @@ def block(value: Any) -> Block:
     one = cast("dict[str, Any]", value) if isinstance(value, dict) else _NOTHING
     match one.get("type"):
         case "text":
-            return Text(clean(str(one.get("text", ""))))
+            return Text(clean(str("" if one.get("text") is None else one["text"])))
         case "image":
             return _image(str(one.get("data", "")), str(one.get("mimeType", "")))
         case "audio":

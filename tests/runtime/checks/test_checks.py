@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pegboard import PURE, AllowOnce, Effect, Executor, Tool, Toolkit, builtin
+from pegboard.core.call import ToolCall
 from pegboard.core.errors import ToolError
+from pegboard.dialects import DIALECTS, dialect
 from pegboard.runtime.checks import CHECKS, Report, check_kit
 from pegboard.runtime.checks.samples import arguments, sample, value, wrong
 from tests.ledger import owes
@@ -56,6 +59,46 @@ async def test_our_own_tools_pass(name: str, tmp_path: Path) -> None:
     report = await report_of(builtin(name), folder=tmp_path)
 
     assert report.ok, str(report)
+
+
+class Lossy:
+    """OpenAI's dialect, but what comes back has lost an argument, or is not the tool that was called."""
+
+    def __init__(self, change: Callable[[ToolCall], ToolCall]) -> None:
+        self._change = change
+        self._sound = dialect("openai-chat")
+
+    def render_tools(self, kit: Any) -> Any:
+        return self._sound.render_tools(kit)
+
+    def encode(self, message: Any) -> Any:
+        return self._sound.encode(message)
+
+    def decode(self, reply: Any, kit: Any) -> list[ToolCall]:
+        return [self._change(call) for call in self._sound.decode(reply, kit)]
+
+
+def forgetful() -> Lossy:
+    return Lossy(lambda call: ToolCall(call.id, call.name, {"text": "x"}))
+
+
+def confused() -> Lossy:
+    return Lossy(lambda call: ToolCall(call.id, f"{call.name}_2", call.arguments))
+
+
+@owes("G-19")
+@pytest.mark.parametrize("factory", ["forgetful", "confused"])
+async def test_a_dialect_that_changes_the_call_on_its_way_is_named(
+    factory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"openai-chat-{factory}"
+    monkeypatch.setitem(DIALECTS, name, f"{__name__}:{factory}")
+
+    report = await report_of(Tool(good, effects=PURE))
+
+    found = next(f for f in report.findings if f.check == "dialects")
+    assert (found.status, found.message) == ("fail", f"the call changes in {name}")
+    assert not report.ok
 
 
 def fragile(text: str) -> str:
