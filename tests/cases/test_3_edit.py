@@ -293,3 +293,13 @@ async def test_a_file_that_changed_since_it_was_read_is_refused_with_what_change
 def test_every_case_of_the_theme_has_a_runner_here() -> None:
     named = set(re.findall(r'"(edit-\d+)"', Path(__file__).read_text()))
     assert set(rows("3-edit")) <= named
+
+
+@owes("edit-32")
+async def test_numbers_that_stand_in_the_file_itself_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "read.md").write_text("     2→b\n", encoding="utf-8")
+
+    async with door(tmp_path, "edit_file") as tools:
+        await tools.call("edit_file", {"path": "read.md", "old_string": "     2→b", "new_string": "     2→c"})
+
+    assert (tmp_path / "read.md").read_text("utf-8") == "     2→c\n"

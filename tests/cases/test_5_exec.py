@@ -246,3 +246,14 @@ async def test_a_busy_command_holds_up_no_other(shell: Executor) -> None:
 
     assert took < 3 and result.data["stdout"].strip() == "hi"
     assert (await shell.call("process", {"action": "kill", "process_id": busy.data["process_id"]})).ok
+
+
+@owes("exec-02", "exec-24")
+@pytest.mark.slow
+async def test_a_command_in_a_terminal_that_leaves_nothing_behind_says_nothing_of_it(shell: Executor) -> None:
+    result, _ = await ran(shell, "echo hi; env | grep ^PWD", pty=True, yield_ms=8000)
+    listed = await shell.call("process", {"action": "list"})
+
+    folder = (await ran(shell, "pwd"))[0].data["stdout"].strip()
+    assert str(result).splitlines() == ["hi", f"PWD={folder}", "", "Exit code: 0"]
+    assert str(listed) == "No background commands."

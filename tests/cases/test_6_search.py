@@ -7,10 +7,12 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from pegboard.files.grep import search
+from pegboard.ports.files import SearchQuery
 from tests.cases.kit import door, of_kind, row_id, rows, write_tree
 from tests.ledger import owes
 
@@ -185,3 +187,55 @@ async def test_every_name_is_found_and_read_by_the_path_given(tmp_path: Path) ->
     assert sorted(f for f in found if f.endswith(".txt")) == listed
     assert all("needle" in text for text in read)
     "\n".join(listed).encode("utf-8")
+
+
+@owes("search-17")
+@pytest.mark.parametrize("rg", [None, False])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        # Each backtracks, unfolds or compiles beyond all bounds though no part of it is unbounded.
+        "((a{1,100}){1,100}){1,100}c", "((((a{1,9}){1,9}){1,9}){1,9}){1,9}c", "a?" * 30 + "a" * 30 + "c",
+        "(a|a)" * 40 + "c", "a{20000}b",
+    ],
+)  # fmt: skip
+@pytest.mark.slow
+def test_a_pattern_of_bounded_repeats_ends_in_time_too(
+    pattern: str, rg: Literal[False] | None, tmp_path: Path
+) -> None:
+    write_tree(tmp_path, {"a.txt": "a" * 40 + "b\n", "long.txt": "a" * 100_000 + "\n"})
+
+    # An answer, and no TimedOut: whatever it could not finish is named in it.
+    found = search(tmp_path.resolve(), SearchQuery(pattern=pattern), rg=rg, deadline_s=15)
+
+    assert found.matches == ()
+
+
+async def test_a_pattern_longer_than_an_engine_takes_is_refused_by_its_length(tmp_path: Path) -> None:
+    assert "128,889 characters" in await grepped(tmp_path, "|".join(f"w{n}" for n in range(20_000)))
+
+
+@owes("search-10", "search-11")
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        (r"connect\|refuse", "a|b finds either"), ("connect\nwill", "multiline=true"),
+        (r"connect\nwill", "multiline=true"), (r"C:\path", "fixed_strings=true"),
+    ],
+)  # fmt: skip
+async def test_a_pattern_in_the_syntax_of_another_program_is_told_apart_from_nothing_there(
+    pattern: str, says: str, tmp_path: Path
+) -> None:
+    write_tree(tmp_path, {"a.txt": "will connect\nwill refuse\nC:\\path\n"})
+
+    assert says in await grepped(tmp_path, pattern)
+
+
+@owes("search-15")
+async def test_brackets_in_names_and_doubled_stars_find_what_is_meant(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"app/[id]/page.tsx": "", "app/i/x.ts": "", "x.rb": "", "lib/a/x.rb": ""})
+
+    assert await globbed(tmp_path, "app/[id]/*.tsx") == ["app/[id]/page.tsx"]
+    assert await globbed(tmp_path, "**/[id]/**/page.tsx") == ["app/[id]/page.tsx"]
+    assert await globbed(tmp_path, "app/[id]/*.ts") == ["app/i/x.ts"]
+    assert await globbed(tmp_path, "**/**/x.rb") == ["lib/a/x.rb", "x.rb"]

@@ -167,6 +167,8 @@ def _forms() -> dict[str, tuple[str, str]]:
     t("yaml pw", a(16), "db:\n  password: {}\n")
     t("toml", a(16), 'password = "{}"')
     t("ini", a(16), "[x]\npwd={}")
+    t("pwd of a database", "/" + a(16), "DB_PWD={}")
+    t("pwd with a slash in front", "/" + a(16), "pwd={}")
     t("export", a(16), "export SECRET_KEY_BASE={}")
     t("php", a(16), "define('DB_PASSWORD', '{}');")
     t("java", a(16), "spring.datasource.password={}")
@@ -405,6 +407,10 @@ keyFile: /etc/ssl/private/server.key
 token_file: /var/run/secrets/token
 tokenizer: bert-base-uncased
 auth: ./auth.ts
+PWD=/home/user1/project
+OLDPWD=/srv/app-2/build
+declare -x PWD="/home/user1/project"
+"PWD": "/home/user1/project",
 auth=oauth2
 """
 

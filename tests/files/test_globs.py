@@ -88,7 +88,7 @@ def test_a_link_loop_ends_and_nothing_outside_is_found(tmp_path: Path) -> None:
 def test_a_link_that_leads_to_no_file_inside_is_named_as_left_out(tmp_path: Path) -> None:
     (tmp_path / "secret").symlink_to("/etc/passwd")
 
-    assert glob_files(tmp_path, ".", "sec*").skipped == ("1 link leads to no file inside (secret)",)
+    assert glob_files(tmp_path, ".", "sec*").skipped == ("1 link pointing to no file inside (secret)",)
 
 
 def test_hidden_files_are_found_when_asked_for_or_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -215,3 +216,18 @@ async def test_run_small_gives_status_and_output_and_ends_what_hangs() -> None:
     assert await run_small(("sh", "-c", "echo hi; exit 2"), ENV) == (2, b"hi\n")
     with pytest.raises(TimeoutError):
         await run_small(("sleep", "66"), ENV, timeout_s=0.05)
+
+
+async def test_a_group_of_which_only_the_dead_are_left_runs_no_more() -> None:
+    async with started("sleep 60 & sleep 60") as (child, _, _err):
+        assert tree.group_runs(child.pid)
+    orphan = subprocess.Popen(["true"], process_group=0)
+    try:
+        # Ended and not reaped: what a container without an init leaves of every orphan.
+        os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
+
+        assert tree.kill_group(orphan.pid, 0)
+        assert not tree.group_runs(orphan.pid)
+    finally:
+        orphan.wait()
+    assert not tree.group_runs(orphan.pid)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.effects import Change, ChangeSet
-from pegboard.core.errors import InvalidArguments, NotFound
+from pegboard.core.errors import InvalidArguments, NotFound, TooLarge
 from pegboard.ports.shell import ExecRequest
 from pegboard.ports.snapshot import Captured, Snapshot
 from pegboard.shell.exec import CommandShell
@@ -324,3 +324,17 @@ def _arguments(pid: str) -> str:
         return Path("/proc", pid, "cmdline").read_text(errors="replace")
     except OSError:
         return ""
+
+
+async def test_a_command_with_a_zero_byte_is_refused_and_the_place_named(shell: CommandShell) -> None:
+    with pytest.raises(InvalidArguments, match="zero byte, at character 7"):
+        await run(shell, "echo a\0b")
+
+
+async def test_a_command_longer_than_the_system_takes_says_where_long_text_goes(shell: CommandShell) -> None:
+    # Linux: MAX_ARG_STRLEN, 32 pages, is the most that one argument may have (execve(2)).
+    with pytest.raises(TooLarge, match="more than a program may be given") as caught:
+        await run(shell, "echo " + "x" * 3_000_000)
+
+    assert "3,000,0" in caught.value.message
+    assert "stdin" in caught.value.hint

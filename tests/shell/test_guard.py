@@ -451,3 +451,24 @@ def test_what_formats_stops_or_takes_over_the_machine_is_denied_and_not_only_ask
     command: str, tmp_path: Path
 ) -> None:
     assert judge(command, tmp_path).decision == "deny"
+
+
+@owes("perm-03", "perm-01")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm <f -rf x", "rm<f -rf x", "rm -rf <f x", "rm >o -rf x", "rm 2>&1 -rf x", "rm &>o -rf x",
+        "rm 2>o -r 3>p -f x", "rm <<E -rf x\na\nE", "cd a && rm <f -rf x", "echo a <<E | rm >o -rf x\nE",
+    ],
+)  # fmt: skip
+def test_what_stands_behind_a_redirection_belongs_to_the_command(command: str, workspace: Path) -> None:
+    # POSIX 2.9.1: redirections may stand anywhere among the words of a simple command.
+    deny = ["rm -rf *", "rm -r -f *"]
+    effects = inspection(judge(command, workspace)).effects
+
+    assert decide(command, workspace, allow=["*"], deny=deny) == "deny"
+    assert any(effect.kind == "delete" and effect.target.endswith("x") for effect in effects)
+
+
+def test_words_behind_the_redirection_of_a_group_are_asked_about(workspace: Path) -> None:
+    assert decide("{ id; } >f x", workspace, allow=["*"]) == "ask"

@@ -51,7 +51,11 @@ def exec_pattern_matches(pattern: str, argv: Sequence[str], *, forbids: bool = F
         return False
     program = posixpath.normpath(argv[0]) if "/" in argv[0] else argv[0]
     folder, _, name = program.rpartition("/")
-    if _covers(tokens, (argv[0], *argv[1:]), forbids):
+    spelt = argv[0]
+    if not forbids and "/../" in spelt:
+        # `./scripts/*` permits what lies in that folder, not what a path through it leads to.
+        spelt = program if program.startswith(("/", "../")) else f"./{program}"
+    if _covers(tokens, (spelt, *argv[1:]), forbids):
         return True
     # A bare name in the pattern also means that program in its usual folder.
     short = "/" in argv[0] and (forbids or folder in SYSTEM_FOLDERS)

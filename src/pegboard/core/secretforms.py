@@ -163,6 +163,8 @@ _ASSIGNED: Final = re.compile(
     r"(?P<plain>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@-])" + _VALUE_END + r"{8,1000})))"
 )
 _ASSIGN_WORDS: Final = ("key", "token", "secret", "pass", "pwd", "credential", "sessionid", "auth")
+#: The shell's working folder and the one before it (POSIX: absolute paths), as `env` and `declare` show them.
+_FOLDER: Final = re.compile(r"(?:\b|(?<=\bOLD))PWD[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?/")
 #: A secret as an argument: `--password VALUE`, `machine h login u password VALUE`, `<password>VALUE</password>`.
 _ARGUMENT: Final = re.compile(
     r"(?i:--(?:[a-z]+-)?(?:password|passwd|token|secret|api-?key)[ \t]+|\blogin[ \t]\S{1,100}[ \t]+password[ \t]+|\bsshpass[ \t]+-p[ \t]*)"
@@ -291,6 +293,8 @@ def _assigned(text: str, lowered: str, places: Iterable[int]) -> Iterator[re.Mat
         if at < done or not (match := _ASSIGNED.match(text, at)):
             continue
         if lowered.startswith("key", at) and not lowered.endswith(_KEYS, done, at):
+            continue
+        if _FOLDER.match(text, at):
             continue
         yield match
         done = match.end()

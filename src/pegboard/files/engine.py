@@ -16,6 +16,11 @@ RG_MEMORY_BYTES: Final = 768 << 20
 """Writable memory that ripgrep may take; a line of a gigabyte would take two."""
 
 
+RG_PROGRAM: Final = "10M"
+"""The largest program that ripgrep may make of a pattern: what its default (100M) lets through takes half a
+minute to compile. The other engine runs what is larger."""
+
+
 SLOW_FILE_S: Final = 1.0
 """Seconds that a backtracking pattern may spend on one file."""
 

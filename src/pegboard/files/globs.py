@@ -7,6 +7,8 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
@@ -29,6 +31,9 @@ def glob_files(
 ) -> Listing:
     """Files below `rel` whose path fits `pattern`, newest modification first, at most `limit`.
 
+    Names such as `app/[id]/page.tsx` are common: where brackets as classes find nothing they are taken as they
+    stand, and the answer says so.
+
     Args:
         root: the workspace's real path.
         rel: the folder to look in, below `root`, without links; paths in the answer are relative to it.
@@ -43,6 +48,27 @@ def glob_files(
         InvalidArguments: an empty, absolute or malformed pattern.
         NotFound, Unsupported, Unavailable, OutsideWorkspace: about `rel`.
     """
+    find = partial(_find, root, rel, limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied)
+    found = find(pattern)
+    if found.entries or "[" not in pattern or "\\" in pattern:
+        return found
+    literal = find(re.sub(r"[][]", r"\\\g<0>", pattern))
+    if not literal.entries:
+        return found
+    note = "brackets taken as they stand: as a class of characters the pattern matches nothing"
+    return replace(literal, skipped=(note, *literal.skipped))
+
+
+def _find(
+    root: Path,
+    rel: str,
+    pattern: str,
+    *,
+    limit: int,
+    hidden: bool,
+    no_ignore: bool,
+    denied: Callable[[str], bool] | None,
+) -> Listing:
     base, rest = _split(pattern)
     where = _join(rel, base)
     parts = rest.split("/")
@@ -94,7 +120,7 @@ def _matches(
             facts = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
             if stat.S_ISLNK(facts.st_mode):
                 if not _leads_inside(root, prefix + path):
-                    links.add("link", "leads to no file inside", path)
+                    links.add("link", "pointing to no file inside", path)
                     continue
                 facts = os.stat(entry.name, dir_fd=fd)
         except OSError:
@@ -112,7 +138,7 @@ def _leads_inside(root: Path, path: str) -> bool:
 
 def _split(pattern: str) -> tuple[str, str]:
     """The leading components without wildcards, and the rest (never empty)."""
-    cleaned = re.sub(r"/{2,}", "/", pattern)
+    cleaned = re.sub(r"(?<![^/])\*\*/(?:\*\*/)+", "**/", re.sub(r"/{2,}", "/", pattern))
     while cleaned.startswith("./"):
         cleaned = cleaned[2:]
     if not cleaned or cleaned == ".":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from pegboard.core.errors import NotFound, Unsupported
+from pegboard.core.errors import InvalidArguments, NotFound, Unsupported
 from pegboard.files.engine import Engine, EngineFailed, Report, Search
 from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
@@ -25,6 +26,8 @@ from pegboard.ports.files import Found, Match, SearchQuery
 from pegboard.textedit.encoding import bom_encoding
 
 DEADLINE_S: Final = 20.0
+MAX_PATTERN: Final = 10_000
+"""Characters of a pattern: an engine is a program, and what a program may be given is bounded."""
 
 _UNORDERED_EXCESS: Final = 3
 """How many times the wanted hits an unordered ripgrep may give before an ordered one takes over."""
@@ -61,6 +64,11 @@ def search(
         NotFound, Unsupported, Unavailable, OutsideWorkspace: about `query.path`.
         TimedOut: the deadline passed.
     """
+    if len(query.pattern) > MAX_PATTERN:
+        raise InvalidArguments(
+            f"the pattern has {len(query.pattern):,} characters, the limit is {MAX_PATTERN:,}",
+            hint="Search for less at a time.",
+        )
     folder, file = _target(root, query.path)
     try:
         job = _Job(root, query, folder, file, denied, _program(rg), time.monotonic() + deadline_s)
@@ -143,6 +151,8 @@ class _Job:
                     "As a regular expression the pattern matches nothing; these lines hold it as "
                     "literal text (fixed_strings=true)."
                 )
+        if not found.amount and not note:
+            note = _other_reading(query)
         return self.page(found, report, note)
 
     @property
@@ -287,6 +297,18 @@ def _maybe_literal(query: SearchQuery, expression: Expression) -> bool:
     return not (query.fixed_strings or expression.literal is not None or query.multiline) and not any(
         sign in query.pattern for sign in ("\\", ".*", ".+")
     )
+
+
+def _other_reading(query: SearchQuery) -> str:
+    """What a pattern that found nothing may have been meant as, in the syntax of another search program."""
+    if query.fixed_strings:
+        return ""
+    signs = re.findall(r"\\(.)", query.pattern, re.DOTALL)
+    if "|" in signs:
+        return "\\| is a literal bar here; a|b finds either"
+    if not query.multiline and ("\n" in query.pattern or "n" in signs):
+        return "the pattern holds a line end; multiline=true lets it span lines"
+    return ""
 
 
 def _real(folder: int) -> Path:

@@ -12,9 +12,12 @@ from pegboard.core.wildmatch import POSIX_CLASSES
 #: The classes without CR, which only `$` may stand for.
 _CLASSES: Final = {**POSIX_CLASSES, "space": " \\t\\n\\f\\v", "cntrl": "\\x00-\\x0c\\x0e-\\x1f\\x7f"}
 _WITHOUT_CR: Final = {"s": "[^\\S\\r]", "W": "[^\\w\\r]", "D": "[^\\d\\r]"}
+_MANY_COPIES: Final = 1000
+"""How often a counted repeat may put its part into the program of an engine that unfolds it."""
 _META: Final = frozenset("\\.+*?()|[]{}^$")
 _QUANTIFIER: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
-_LONG_REPEAT: Final = 20
+_MANY_WAYS: Final = 64
+"""Ways to match at one place, counted roughly, from which on a backtracking engine may take too long."""
 _GROUP_PYTHON: Final = ("?=", "?!", "?<=", "?<!", "?>", "?(", "?P=", "?P>")
 
 
@@ -27,8 +30,8 @@ class Expression:
         rust: the pattern for ripgrep, over the text as it stands: `$` may stand before a CR, and
             like `source` nothing else in it matches a CR, so that both mean the same lines.
         literal: the text that it stands for where it has no wildcard, else None.
-        python_only: uses look-around, back references and the like, or spans lines.
-        repeats: holds an unbounded or long repeat, so a backtracking engine may take for ever.
+        python_only: uses look-around, back references and the like, repeats by the thousand, or spans lines.
+        repeats: has so many ways to match that a backtracking engine may take for ever.
         ignore_case, multiline: as asked for.
     """
 
@@ -97,7 +100,7 @@ def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool
         rust="".join(translation.rust),
         literal=None if translation.literal is None or ignore_case else "".join(translation.literal),
         python_only=translation.python_only or multiline,
-        repeats=translation.repeats,
+        repeats=translation.ways > _MANY_WAYS,
         ignore_case=ignore_case,
         multiline=multiline,
     )
@@ -123,7 +126,9 @@ class _Translation:
         self.origin: list[int] = []
         self.literal: list[str] | None = []
         self.python_only = False
-        self.repeats = False
+        self.ways = 1
+        self.copies = 1
+        self.open = 0
         self.at = 0
 
     def emit(self, text: str, *, literal: str | None = None, rust: str | None = None) -> None:
@@ -164,7 +169,14 @@ class _Translation:
         elif char == "$":
             self.emit("$", rust="(?:\\r?$)")
         else:
+            self.open -= char == ")"
+            if char == "|" and self.open > 0:
+                self.more_ways(2)
             self.emit(char)
+
+    def more_ways(self, factor: int) -> None:
+        """What a quantifier or an alternative inside a group does: `(a{9}){9}` has 81, `a?a?a?` has 8."""
+        self.ways = min(self.ways * max(1, factor), _MANY_WAYS + 1)
 
     def plain(self, char: str) -> None:
         if char in "\r\n":
@@ -228,7 +240,8 @@ class _Translation:
             raise InvalidArguments(
                 f"the pattern {self.pattern!r} uses a Unicode property at position {self.at + 1}, "
                 "which this search does not have",
-                hint="Use \\w, \\d, a range such as [À-ÿ] or a POSIX class such as [[:upper:]].",
+                hint="Use \\w, \\d, a range such as [À-ÿ] or a POSIX class such as [[:upper:]]; "
+                "set fixed_strings=true where the backslash is meant literally.",
                 details={"position": self.at + 1},
             )
 
@@ -287,7 +300,9 @@ class _Translation:
     def group(self) -> int:
         """The opening of a group; its length."""
         rest = self.pattern[self.at + 1 :]
+        self.open += 1
         if comment := re.match(r"\?#[^)]*\)", rest):
+            self.open -= 1
             return 1 + comment.end()
         if named := re.match(r"\?<(?![=!])", rest):
             self.emit("(?P<")
@@ -326,9 +341,13 @@ class _Translation:
             low, comma, high = found[1] or "0", found[2], found[3]
             text = f"{{{low}{comma}{high}}}"
             length = found.end() - found.start()
-            self.repeats |= (bool(comma) and not high) or int(high or low) > _LONG_REPEAT
+            times = int(high or low)
+            self.more_ways(_MANY_WAYS + 1 if comma and not high else times)
+            self.copies = min(self.copies * max(1, times), _MANY_COPIES + 1)
+            # ripgrep would take steps by the thousand for each character, and nothing ends it within a file.
+            self.python_only |= self.copies > _MANY_COPIES
         else:
-            self.repeats |= char in "*+"
+            self.more_ways(2 if char == "?" else _MANY_WAYS + 1)
         self.emit(text)
         if self.pattern.startswith("+", self.at + length):
             self.python_only = True

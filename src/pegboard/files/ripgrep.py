@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pegboard.files.childlines import end_child, lines_of
-from pegboard.files.engine import LINE_END, RG_MEMORY_BYTES, EngineFailed, Record, Report, Search
+from pegboard.files.engine import (
+    LINE_END,
+    RG_MEMORY_BYTES,
+    RG_PROGRAM,
+    EngineFailed,
+    Record,
+    Report,
+    Search,
+)
 from pegboard.files.scan import Hit
 
 
@@ -71,6 +79,7 @@ def _rg_arguments(search: Search, ordered: bool) -> list[str]:
     arguments = ["--no-config", "--no-require-git", "--no-ignore-global", "--text", "--no-mmap"]
     arguments += ["--null", "--stats", "--with-filename", "--no-heading", "--color", "never"]
     arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
+    arguments += ["--regex-size-limit", RG_PROGRAM]
     arguments.append("--ignore-case" if expression.ignore_case else "--case-sensitive")
     if search.hidden:
         arguments.append("--hidden")

@@ -152,7 +152,7 @@ class Child:
         """The command has ended but children of it hold its output or its group."""
         if not self.finished.is_set():
             return False
-        return not self.gone.is_set() or not self.drained.is_set() or tree.kill_group(self.pid, 0)
+        return not self.gone.is_set() or not self.drained.is_set() or tree.group_runs(self.pid)
 
     def write(self, data: bytes, *, end: bool = False) -> bool:
         """Give bytes to standard input; False when it is closed."""

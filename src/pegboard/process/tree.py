@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from typing import Final
 
 MARK: Final = "PEGBOARD_EXEC"
 _PROC: Final = "/proc"
+_ENDED: Final = (b"Z", b"X")
 
 
 def kill_group(group: int, number: int = signal.SIGKILL) -> bool:
@@ -24,6 +26,17 @@ def kill_group(group: int, number: int = signal.SIGKILL) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def group_runs(group: int) -> bool:
+    """Whether a process group has a member that has not ended.
+
+    Where nobody reaps orphans (a container whose first process is no init), what has ended keeps its
+    group: a signal still reaches it.
+    """
+    if not kill_group(group, 0):
+        return False
+    return any(int(fields[2]) == group and fields[0] not in _ENDED for _, fields in _processes())
 
 
 def marked(mark: str, *, prefix: bool = False) -> list[int]:
@@ -47,15 +60,8 @@ def marked(mark: str, *, prefix: bool = False) -> list[int]:
 def descendants(root: int) -> list[int]:
     """Ids of the living children of `root`, of their children, and so on."""
     children: dict[int, list[int]] = {}
-    for name in _numeric(_PROC):
-        try:
-            with open(f"{_PROC}/{name}/stat", "rb") as file:
-                stat = file.read()
-        except OSError:
-            continue
-        # The program's name may hold spaces and brackets; the fields follow the last bracket.
-        fields = stat[stat.rfind(b")") + 2 :].split()
-        children.setdefault(int(fields[1]), []).append(int(name))
+    for pid, fields in _processes():
+        children.setdefault(int(fields[1]), []).append(pid)
     out: list[int] = []
     todo = [root]
     while todo:
@@ -90,12 +96,26 @@ def kill_tree(root: int | None, mark: str, *, prefix: bool = False, within_s: fl
 
 def is_zombie(pid: int) -> bool:
     """Whether a process has ended (and may wait to be reaped)."""
+    fields = _stat(str(pid))
+    return not fields or fields[0] in _ENDED
+
+
+def _processes() -> Iterator[tuple[int, list[bytes]]]:
+    """Every process: its id and its `_stat`."""
+    for name in _numeric(_PROC):
+        if fields := _stat(name):
+            yield int(name), fields
+
+
+def _stat(name: str) -> list[bytes]:
+    """State, parent, group and so on of a process (proc(5), from the third field on); empty once it is gone."""
     try:
-        with open(f"{_PROC}/{pid}/stat", "rb") as file:
+        with open(f"{_PROC}/{name}/stat", "rb") as file:
             stat = file.read()
     except OSError:
-        return True
-    return stat[stat.rfind(b")") + 2 : stat.rfind(b")") + 3] in (b"Z", b"X")
+        return []
+    # The program's name may hold spaces and brackets; the fields follow the last bracket.
+    return stat[stat.rfind(b")") + 2 :].split()
 
 
 def _numeric(folder: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from pegboard.core.errors import NotFound, Unavailable
+from pegboard.core.errors import InvalidArguments, NotFound, TooLarge, Unavailable
 from pegboard.core.placeholders import Placeholders
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
@@ -188,7 +189,8 @@ class CommandShell:
 
         Raises:
             NotFound: there is no such working folder.
-            InvalidArguments: a variable may not be set.
+            InvalidArguments: a variable may not be set, or the command holds a zero byte.
+            TooLarge: the command is longer than the system lets a program be given.
             Unavailable: the command could not be started as confined as it must be.
         """
         snapshot = await self.snapshot(request)
@@ -236,6 +238,11 @@ class CommandShell:
             keep_stdin: leave standard input open.
             merged: capture stdout and stderr as one stream, in order of arrival.
         """
+        if "\0" in request.command:
+            raise InvalidArguments(
+                f"the command holds a zero byte, at character {request.command.index(chr(0)) + 1}",
+                hint="Write it as printf '\\0' where the command needs one.",
+            )
         folder = self._folder(request.working_dir)
         env = command_environment(
             self._environment,
@@ -321,6 +328,12 @@ class CommandShell:
             prepared.release()
             if not isinstance(problem, OSError):
                 raise
+            if problem.errno == errno.E2BIG:
+                size = sum(map(len, (request.command, *request.env.values())))
+                raise TooLarge(
+                    f"the command and its variables have {size:,} characters, more than a program may be given",
+                    hint="Hand long text over as stdin, or write it to a file first with write_file.",
+                ) from problem
             raise Unavailable(
                 f"the command could not be started: {problem.strerror or problem}",
                 hint="Run `pegboard doctor` to see what is missing.",

@@ -109,15 +109,11 @@ def _checked(edit: Edit, path: str) -> Edit:
         raise InvalidArguments(f"occurrence is {edit.occurrence}; the first is 1")
     if edit.replace_all and (edit.occurrence is not None or edit.line_hint is not None):
         raise InvalidArguments("replace_all excludes occurrence and line_hint", hint="Send one of them.")
-    numbered = without_numbers(new)
-    if numbered is not None and "→" in new:
-        if without_numbers(old) is None and not NUMBERED.match(old):
-            raise InvalidArguments(
-                "new_string begins every line with a line number",
-                hint="Remove the line-number prefix; it is not part of the file.",
-            )
-        if without_numbers(old) is not None:
-            new = numbered[0]
+    if "→" in new and without_numbers(new) is not None and not NUMBERED.match(old):
+        raise InvalidArguments(
+            "new_string begins every line with a line number",
+            hint="Remove the line-number prefix; it is not part of the file.",
+        )
     return replace(edit, old=old, new=new)
 
 

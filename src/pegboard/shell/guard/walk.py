@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -49,8 +49,14 @@ class Walk(Expander):
 
     # -- statements
 
-    def command(self, node: Node, redirects: Iterable[Redirect] = (), stdin: Source | None = None) -> None:
-        """A simple command with its assignments and redirections."""
+    def command(
+        self,
+        node: Node,
+        redirects: Iterable[Redirect] = (),
+        stdin: Source | None = None,
+        rest: Sequence[Word] = (),
+    ) -> None:
+        """A simple command with its assignments and redirections, and what `redirect` found behind those."""
         argv: list[Word] = []
         assigned: list[tuple[str, Word]] = []
         moved = list(redirects)
@@ -64,18 +70,19 @@ class Walk(Expander):
             if kind == "variable_assignment":
                 assigned.append(self.assignment(child))
             elif kind in _REDIRECTS:
-                fed = self.redirect(child, moved)
+                fed = self.redirect(child, moved, rest=argv)
                 stdin = fed or stdin
             elif kind == "command_name":
                 for part in child.named_children or [child]:
                     argv.extend(self.words(part))
             elif kind != "comment":
                 argv.extend(self.words(child))
-        self.emit(node, argv, assigned, moved, stdin)
+        text = " ".join((self.text(node), *(word.source for word in rest)))
+        self.emit(text, [*argv, *rest], assigned, moved, stdin)
 
     def emit(
         self,
-        node: Node,
+        text: str,
         argv: list[Word],
         assigned: list[tuple[str, Word]],
         moved: list[Redirect],
@@ -86,7 +93,7 @@ class Walk(Expander):
         if self.quiet:
             return
         segment = Segment(
-            self.text(node), argv, assigned, moved, stdin, self.cwd, self.other_cwds,
+            text, argv, assigned, moved, stdin, self.cwd, self.other_cwds,
             frozenset(self.functions), self.piped_on,
         )  # fmt: skip
         moved_to = self.on_segment(segment)
@@ -112,14 +119,14 @@ class Walk(Expander):
                 argv.append(Word(f"{key}={value.text}", self.text(child), False, value.secret))
             else:
                 argv.extend(self.words(child))
-        self.emit(node, argv, assigned, [], None)
+        self.emit(self.text(node), argv, assigned, [], None)
 
     def assignments(self, node: Node) -> None:
         """Assignments that stand alone."""
         found = [node] if node.type == "variable_assignment" else node.named_children
         assigned = [self.assignment(n) for n in found if n.type == "variable_assignment"]
         if not self.quiet:
-            self.emit(node, [], assigned, [], None)
+            self.emit(self.text(node), [], assigned, [], None)
 
     def redirected(self, node: Node) -> None:
         """A statement with redirections; here-documents may carry a pipe's further commands."""
@@ -127,27 +134,31 @@ class Walk(Expander):
         moved: list[Redirect] = []
         stdin: Source | None = None
         later: list[Node] = []
+        rest: list[Word] = []
         for child in node.named_children:
             if child.type in _REDIRECTS:
-                fed = self.redirect(child, moved, later)
+                fed = self.redirect(child, moved, later, rest)
                 stdin = fed or stdin
             elif body is None or child.id != body.id:
                 self.visit(child)
         if body is not None and body.type == "list":
             # `cd x && cmd > file`: the grammar hangs the redirection on the list, bash on its last command.
             moved.clear()
+            rest.clear()
             body = self.sequence(body, leave_last=True)
             stdin = None
             for child in node.named_children:
                 if child.type in _REDIRECTS:
-                    stdin = self.redirect(child, moved, None) or stdin
+                    stdin = self.redirect(child, moved, None, rest) or stdin
         was_piped, self.piped_on = self.piped_on, self.piped_on or bool(later)
         if body is not None and body.type == "command":
-            self.command(body, moved, stdin)
+            self.command(body, moved, stdin, rest)
         else:
             before, self.stdin = self.stdin, stdin or self.stdin
+            if rest and not self.quiet:
+                self.on_problem("the words behind a redirection cannot be told apart", False)
             if moved and not self.quiet:
-                self.emit(node, [], [], moved, None)
+                self.emit(self.text(node), [], [], moved, None)
             if body is not None:
                 self.visit(body)
             self.stdin = before
@@ -162,28 +173,42 @@ class Walk(Expander):
         moved: list[Redirect] = []
         self.redirect(node, moved)
         if moved and not self.quiet:
-            self.emit(node, [], [], moved, None)
+            self.emit(self.text(node), [], [], moved, None)
 
-    def redirect(self, node: Node, moved: list[Redirect], later: list[Node] | None = None) -> Source | None:
-        """Record one redirection; returns what it feeds to standard input, if it does."""
+    def redirect(
+        self,
+        node: Node,
+        moved: list[Redirect],
+        later: list[Node] | None = None,
+        rest: list[Word] | None = None,
+    ) -> Source | None:
+        """Record one redirection; returns what it feeds to standard input, if it does.
+
+        The grammar hangs what stands behind it, as in `rm <f -rf x`, on it; for bash these are words of the
+        command, and they go to `rest`.
+        """
         if node.type == "herestring_redirect":
             made = [word for child in node.named_children for word in self.words(child)]
             return Source(" ".join(word.text for word in made) + "\n")
         if node.type == "heredoc_redirect":
-            return self.heredoc(node, moved, later)
+            return self.heredoc(node, moved, later, rest)
         operator = ""
         target: list[Word] = []
         for child in node.children:
             if child.type == "file_descriptor":
                 continue
-            if child.is_named:
+            if not child.is_named:
+                operator += child.type
+            elif rest is None or not target:
                 target.extend(self.words(child))
             else:
-                operator += child.type
+                rest.extend(self.words(child))
         moved.append(Redirect(operator, tuple(target)))
         return Source(None, (Word("<", "<"),)) if operator == "<" else None
 
-    def heredoc(self, node: Node, moved: list[Redirect], later: list[Node] | None) -> Source:
+    def heredoc(
+        self, node: Node, moved: list[Redirect], later: list[Node] | None, rest: list[Word] | None
+    ) -> Source:
         """The document's text, with HOLE for expansions; commands in it run unless its mark is quoted."""
         start = next((c for c in node.named_children if c.type == "heredoc_start"), None)
         quoted = start is not None and any(c in "'\"\\" for c in self.text(start))
@@ -197,7 +222,9 @@ class Walk(Expander):
                     self.on_problem("a here-document runs a command that cannot be told apart", False)
                 text = self.text(child) if quoted else "".join(self.built(child, True)[0][:1])
             elif child.type in _REDIRECTS:
-                self.redirect(child, moved, later)
+                self.redirect(child, moved, later, rest)
+            elif rest is not None and child.type in _WORDS:
+                rest.extend(self.words(child))
             elif child.type not in ("heredoc_start", "heredoc_end", "file_descriptor"):
                 if later is None or child.type in _WORDS:
                     self.visit(child)
@@ -279,7 +306,7 @@ class Walk(Expander):
         self.children(node)
         if not self.quiet:
             word = Word("[[" if text.startswith("[[") else "test", text)
-            self.emit(node, [word], [], [], None)
+            self.emit(self.text(node), [word], [], [], None)
 
 
 def _multiplies(name: str, body: str) -> bool:
