@@ -26,6 +26,21 @@ def kinds(*lines: str) -> list[tuple[str, str]]:
     [
         (("ask exec:git push *", "allow exec:git push origin"), "unreachable"),
         (("allow exec:git push *", "deny exec:git **"), "unreachable"),
+        (("deny exec:**", "allow exec:git **"), "unreachable"),
+        (("allow exec:git **", "deny exec:**"), "unreachable"),
+        (("ask exec:**", "allow exec:git **"), "unreachable"),
+        (("allow exec:**", "ask exec:git push **"), "unreachable"),
+        (("deny exec:git", "allow exec:git push"), "unreachable"),
+        (("deny exec:g*", "allow exec:git push **"), "unreachable"),
+        (("deny read:**", "allow read:src/**"), "unreachable"),
+        (("deny read:**/*", "allow read:src/*.py"), "unreachable"),
+        (("deny read:.env", "allow read:a/.env"), "unreachable"),
+        (("deny read:/", "allow read:a.txt"), "unreachable"),
+        (("deny connect:**", "allow connect:a.example.com"), "unreachable"),
+        (("deny connect:a.example", "allow connect:a.example:443"), "unreachable"),
+        (("deny call:files/*", "allow call:files/read"), "unreachable"),
+        (("deny send:mail:*", "allow send:mail:ann"), "unreachable"),
+        (("deny exec:rm -rf", "deny exec:rm -fr build"), "double"),
         (("deny read:secrets/", "allow read:secrets/a.txt"), "unreachable"),
         (("deny connect:*.example.com", "allow connect:a.example.com"), "unreachable"),
         (("deny exec", "allow exec:ls"), "unreachable"),
@@ -62,6 +77,15 @@ def test_what_is_odd_is_named(lines: tuple[str, ...], kind: str) -> None:
         ("deny exec:rm **", "allow exec:rm build override=true"),
         ("deny read:a.txt", "allow read:a.txt.bak"),
         ("allow exec:git *", "allow exec:npm test"),
+        ("deny read:**", "allow read:/srv/a.txt"),
+        ("deny read:**", "allow read:*.pem"),
+        ("deny read:src/*", "allow read:a/src/b"),
+        ("deny read:*.pem", "allow read:/srv/[ab].pem"),
+        ("allow exec:npm run", "ask exec:npm run test"),
+        ("allow exec:git push", "ask exec:git push"),
+        ("deny exec:git * x", "allow exec:git push y"),
+        ("deny call:files/?*", "allow call:files/*"),
+        ("deny connect:a.example:443", "allow connect:a.example"),
         ("deny connect:*.example.com", "allow connect:notexample.com"),
         ("ask tainted=true tool=web_*", "allow connect:a.example"),
         ("allow connect:*.example.com sender=me", "ask connect:a.example.com"),
@@ -77,14 +101,15 @@ def test_what_is_in_order_is_not_remarked_on(lines: tuple[str, ...]) -> None:
 def test_a_rule_called_unreachable_never_decides() -> None:
     pick = random.Random(7)
     words = [f"{v} {k}" for v in ("allow", "ask", "deny") for k in
-             ("exec:git *", "exec:git push *", "exec:git push", "read:a/", "read:a/b", "connect:*.x.example", "connect:y.x.example", "*")]  # fmt: skip
+             ("exec:git *", "exec:git push *", "exec:git push", "read:a/", "read:a/b", "exec:**", "exec:git", "exec", "read:**", "read:*b", "read:**/b", "read:/", "connect:**", "connect:*.x.example", "connect:y.x.example", "*")]  # fmt: skip
     effects = [
         Effect("exec", "git push", argv=("git", "push")), Effect("exec", "git push o", argv=("git", "push", "o")),
-        Effect("exec", "git log", argv=("git", "log")), Effect("read", "a/b"), Effect("read", "a/c"),
+        Effect("exec", "git log", argv=("git", "log")), Effect("exec", "git", argv=("git",)), Effect("exec", "x", at_least="ask"),
+        Effect("exec", "/x/git push", argv=("/x/git", "push")), Effect("read", "/etc/b"), Effect("read", "b/c"), Effect("read", "a/b"), Effect("read", "a/c"),
         Effect("connect", "y.x.example"), Effect("connect", "z.x.example"),
     ]  # fmt: skip
     checked = 0
-    for _ in range(300):
+    for _ in range(1500):
         rules = [Rule.parse(pick.choice(words), source=f"user {n}") for n in range(4)]
         policy = Policy(mode="full", rules=tuple(rules))
         for finding in lint(rules):
@@ -94,7 +119,7 @@ def test_a_rule_called_unreachable_never_decides() -> None:
             without = Policy(mode="full", rules=tuple(rules[:at] + rules[at + 1 :]))
             for effect in effects:
                 checked += 1
-                here = Situation()
+                here = Situation(workspace="/w")
                 assert policy((effect,), here).verdict == without((effect,), here).verdict, (rules, finding)
     assert checked > 500
 

@@ -85,6 +85,104 @@ def test_a_signal_ends_the_command_and_all_that_it_started(workspace: Path, numb
 
 
 @pytest.mark.slow
+def test_an_interrupted_call_has_ended_in_the_history(workspace: Path, command: Run) -> None:
+    process = subprocess.Popen(
+        argv("call", "exec", "command=touch begun; sleep 60", "--mode", "full"), env=environment(),
+        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    until(lambda: (workspace / "begun").exists(), "the command has begun")
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(20) == 130
+    (row,) = json.loads(f"[{command('runs', 'list', '--json').out}]")
+    assert row["status"] == "failed"
+    assert "failed: cancelled" in command("runs", "show", row["run"]).out
+    assert command("audit", "verify").out == "1 of 1 sessions verified\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_a_chat_whole_with_its_run(workspace: Path, number: int, status: int) -> None:
+    turns = workspace / "turns.jsonl"
+    call = {"name": "exec", "arguments": {"command": "touch begun; sleep 60"}}
+    turns.write_text(json.dumps({"calls": [call]}) + "\n" + json.dumps({"text": "done"}))
+    process = subprocess.Popen(
+        argv("chat", "--model", f"scripted:{turns}", "--mode", "full"), env=environment(), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    until(lambda: (workspace / "begun").exists(), "the command has begun")
+
+    process.send_signal(number)
+
+    # Its input is still open: nothing but the signal ends it.
+    assert process.wait(20) == status
+    _, err = process.communicate()
+    assert f"pegboard: ended by {signal.Signals(number).name}" in err
+    until(lambda: not _sleepers(workspace), "all that it started has ended")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["call", "write_file", "path=n", "content=x", "--workspace", ""],
+        ["call", "write_file", "path=n", "content=x", "--mode="],
+        ["call", "write_file", "path=n", "content=x", "--policy", ""],
+        ["run", "write n", "--model", ""],
+        ["runs", "--config", ""],
+        ["audit", "export", "--file", ""],
+        ["store", "purge", "--older", ""],
+        ["mcp", "add", "x", "--url", ""],
+        ["mcp", "serve", "--tools", ""],
+        ["sandbox", "run", "--allow-host", "", "--", "true"],
+    ],
+)
+def test_an_empty_option_is_a_variable_that_is_not_set_and_refused(
+    pegboard: Run, workspace: Path, words: list[str]
+) -> None:
+    option = next(w for w in words if w.startswith("--"))
+
+    done = pegboard(*words)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"pegboard: {option.rstrip('=')} is empty; leave it out")
+    assert tree(workspace) == {"a.txt": b"hello\nworld\n"}
+
+
+def test_empty_arguments_of_a_call_are_none_given(pegboard: Run) -> None:
+    done = pegboard("call", "list_dir", "--args", "")
+
+    assert (done.status, done.out) == (0, "[FILE] a.txt\n")
+
+
+@pytest.mark.parametrize("words", [["runs"], ["mcp", "add", "a", "--", "b"], ["call", "list_dir"]])
+def test_a_relative_home_is_refused_and_nothing_is_kept_in_the_current_folder(
+    pegboard: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", "elsewhere")
+
+    done = pegboard(*words)
+
+    assert done.status == 2
+    assert "HOME is 'elsewhere', which is no absolute path" in done.err
+    assert tree(workspace) == {"a.txt": b"hello\nworld\n"}
+
+
+def test_the_doctor_says_that_the_history_cannot_be_kept(pegboard: Run, home: Path) -> None:
+    state = home / ".local/state/pegboard"
+    state.mkdir(parents=True)
+    (state / "history.sqlite").mkdir()
+
+    done = pegboard("doctor")
+
+    assert done.status == 0
+    assert f"history: cannot open the store {state}/history.sqlite" in done.out
+
+
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_failure(workspace: Path) -> None:
     process = subprocess.Popen(
         argv("tools", "--dialect", "openai-chat"),

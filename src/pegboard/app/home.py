@@ -353,7 +353,7 @@ class App:
         Raises:
             ConfigError: there is none, or several start so.
         """
-        rows = [r for r in self.store.runs(limit=-1) if r.id.startswith(run)]
+        rows = [r for r in self.store.runs(limit=-1) if run and r.id.startswith(run)]
         exact = [r for r in rows if r.id == run]
         if len(exact or rows) != 1:
             found = f"{len(rows)} runs start with" if rows else "no run is called"

@@ -1,8 +1,7 @@
 """Lint: what is odd about a list of rules: never reached, said twice, wider than people mean (ledger G-08).
 
 Advice, never a refusal: every finding is about rules that can be read. What a rule covers is compared only where
-that can be known from the patterns: equal targets, everything, a folder and what is below it, a program and
-its arguments, a host and its suffix. Nothing is said where it cannot.
+that can be known from the patterns (`inclusion`). Nothing is said where it cannot.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
+from pegboard.app.inclusion import target_includes
 from pegboard.core.execpattern import pattern_words
 from pegboard.core.policy import SHIPPED
-from pegboard.core.rules import Rule, is_literal
+from pegboard.core.rules import Rule
 from pegboard.core.values import record
 
 _RUNS_ANYTHING: Final = frozenset(
     ("bash", "sh", "zsh", "dash", "fish", "python", "python3", "node", "perl", "ruby", "php", "env", "xargs", "sudo", "make",
      "npm", "npx", "uv", "uvx", "pipx", "docker", "podman", "ssh", "find", "awk", "eval", "watch", "nohup", "timeout")
 )  # fmt: skip
-_PATHS: Final = ("read", "write", "delete")
 
 
 @record(kw_only=True)
@@ -105,28 +104,13 @@ def _includes(wide: Rule, narrow: Rule) -> bool:
         return False
     if not _conditions_include(wide.conditions, narrow.conditions):
         return False
-    if "exec" in (wide.kind, narrow.kind) and wide.verdict == "allow" != narrow.verdict and wide.kind != "*":
-        # What permits is read narrowly and what forbids widely, so the same words mean less here (core/execpattern).
-        return False
-    return wide.target in ("*", narrow.target) or (
-        narrow.kind == wide.kind and _target_includes(wide.kind, wide.target, narrow.target)
-    )
+    if wide.kind != narrow.kind or narrow.kind == "*":
+        return wide.target in ("*", narrow.target)
+    return target_includes(wide, narrow, narrow.kind)
 
 
 def _conditions_include(wide: Mapping[str, str], narrow: Mapping[str, str]) -> bool:
     return all(pattern == "*" or narrow.get(name) == pattern for name, pattern in wide.items())
-
-
-def _target_includes(kind: str, wide: str, narrow: str) -> bool:
-    if kind == "exec":
-        words, inner = pattern_words(wide), pattern_words(narrow)
-        return len(words) > 1 and words[-1] in ("*", "**") and inner[: len(words) - 1] == words[:-1]
-    if kind in _PATHS:
-        top = wide.removesuffix("/**").rstrip("/")
-        return bool(top) and is_literal(top) and "[" not in top and narrow.startswith(top + "/")
-    if kind == "connect":
-        return wide.startswith("*.") and narrow.removeprefix("*.").endswith(wide[1:])
-    return False
 
 
 def _wide(rule: Rule) -> str | None:

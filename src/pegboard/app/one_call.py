@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -65,7 +66,12 @@ class OneCall:
         # Written before anything happens: where the history cannot be kept, nothing is done.
         await self._log.flush()
         pipeline = self._door.pipeline.recording(self)
-        self.result = await pipeline.call(ToolCall(new_id("call"), tool, arguments), context)
+        try:
+            self.result = await pipeline.call(ToolCall(new_id("call"), tool, arguments), context)
+        except asyncio.CancelledError:
+            # Else it would stand as running for ever: a single call is not taken up again.
+            self.record(RunFinished(run=self._run, status="failed", answer="", error="cancelled"))
+            raise
         status = "done" if self.result.ok else "failed"
         self.record(RunFinished(run=self._run, status=status, answer=self.result.text[:500]))
         return self.result

@@ -21,7 +21,42 @@ INTERRUPTED: Final = 128
 """Added to a signal's number, as shells do."""
 
 
-class Commands(TyperGroup):
+class Given(TyperGroup):
+    """Commands whose options are given or left out, never empty."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command.
+
+        Raises:
+            BuildError: an option of it is an empty text.
+        """
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, TyperGroup):
+            _refuse_empty(command, ctx, name, rest)
+        return name, command, rest
+
+
+def _refuse_empty(command: Any, parent: Any, name: str | None, words: list[str]) -> None:
+    """`--workspace "$UNSET"` must not mean the current folder."""
+    context = command.context_class(command, info_name=name, parent=parent, **command.context_settings)
+    try:
+        given, _, _ = command.make_parser(context).parse_args(list(words))
+    except _usage():
+        return  # Told when the command itself reads them.
+    for option in command.params:
+        value = given.get(option.name)
+        # No arguments are no mistake: `--args ""` is what a model sends for them.
+        if (
+            option.param_type_name == "option"
+            and option.name != "args"
+            and (value == "" or (isinstance(value, list) and "" in value))
+        ):
+            raise BuildError(
+                f"{option.opts[0]} is empty; leave it out, or give it a value (is a variable not set?)"
+            )
+
+
+class Commands(Given):
     """All commands behind one boundary.
 
     Exit status: 0 ok, 1 failed, 2 usage or settings, 3 denied, 4 suspended, 128 + signal where one ended it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -18,6 +19,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
+from pegboard.cli.boundary import INTERRUPTED
 from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
 from pegboard.cli.chat_desk import Asker, Desk, Questions
 from pegboard.cli.offer import agent_for
@@ -40,7 +42,32 @@ def chat(*, model: str | None, session: str | None, last: bool, options: Options
             if last:
                 note("there is no earlier chat; a new one begins")
         with app.claim(key):
-            return asyncio.run(Chat(app, key, model, options).run())
+            return asyncio.run(_until_ended(Chat(app, key, model, options)))
+
+
+async def _until_ended(chat: Chat) -> int:
+    """The chat's exit status. Ctrl+C is a key of the chat; SIGTERM and SIGHUP end it whole, its run first."""
+    got: list[int] = []
+    talk = asyncio.ensure_future(chat.run())
+    loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        got.append(number)
+        talk.cancel()
+
+    handled = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    for number in handled:
+        loop.add_signal_handler(number, end, number)
+    try:
+        return await talk
+    except asyncio.CancelledError:
+        if not got:
+            raise
+        note(f"pegboard: ended by {signal.Signals(got[0]).name}")
+        return INTERRUPTED + got[0]
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
 
 
 def _latest(app: App) -> str | None:
@@ -101,6 +128,9 @@ class Chat:
                         self._take(text, log)
                     if not self._desk.live:
                         await self._settled()
+            except asyncio.CancelledError:
+                self._stop()
+                raise
             finally:
                 await self._settled()
                 log.close()
@@ -178,11 +208,11 @@ class Chat:
         """Return when no run goes on; Ctrl+C ends it, where no prompt sees that key."""
         if self._work is None or self._work.done():
             return
-        import signal
-
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._stop)
         try:
+            # Not the task itself: the end of the chat must not be taken for the end of the run.
+            await asyncio.wait([self._work])
             await self._work
         finally:
             loop.remove_signal_handler(signal.SIGINT)

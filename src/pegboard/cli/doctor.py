@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
 import shutil
 import sys
@@ -22,6 +23,7 @@ from pegboard.config.paths import refused_workspace
 from pegboard.core.errors import ToolError
 from pegboard.core.provide import Provided
 from pegboard.core.shaping import Shaper
+from pegboard.store.opening import StoreError
 
 EXTRAS = {
     "openai": ("openai",),
@@ -65,14 +67,25 @@ def _report(app: App) -> dict[str, Any]:
         "programs": {name: shutil.which(name) for name in PROGRAMS},
         "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
         "models": available_models(app.paths, ports=app.config.model_servers),
-        "history": {
-            "damaged": app.check_history(), "kept": [str(p) for p in app.damaged_histories()],
-        },
+        "history": _history(app),
         "folders": {
             "config": str(app.paths.config), "state": str(app.paths.state), "data": str(app.paths.data),
             "cache": str(app.paths.cache),
         },
     }  # fmt: skip
+
+
+def _history(app: App) -> dict[str, Any]:
+    """Whether the history can be kept: without it no call is made."""
+    found: dict[str, Any] = {"error": "", "damaged": "", "kept": [str(p) for p in app.damaged_histories()]}
+    try:
+        found["damaged"] = app.check_history()
+    except StoreError as error:
+        found["error"] = str(error)
+    there = next(p for p in (app.paths.state, *app.paths.state.parents) if p.exists())
+    if not os.access(there, os.W_OK):
+        found["error"] = f"{there} cannot be written; XDG_STATE_HOME can name a folder that can"
+    return found
 
 
 def _sandbox(app: App, folder: Path) -> dict[str, Any]:
@@ -134,6 +147,8 @@ def _print(report: dict[str, Any]) -> None:
         say(
             f"  {name}: {'installed' if there else f'missing; pip install {chr(39)}pegboard[{name}]{chr(39)}'}"
         )
+    if report["history"]["error"]:
+        say(paint(f"\nhistory: {report['history']['error']}", "red"))
     if report["history"]["damaged"]:
         say(paint(f"\nhistory: damaged ({report['history']['damaged']})", "red"))
     for kept in report["history"]["kept"]:

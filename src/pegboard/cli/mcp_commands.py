@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from pegboard.cli.boundary import Given
 from pegboard.config.environment import environment
 
 mcp = typer.Typer(
+    cls=Given,
     help="Serve our tools over MCP, and use the tools of MCP servers.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -42,8 +42,8 @@ class Options:
         return app
 
 
-def seconds_of(since: str) -> float:
-    """The seconds of a `--since`.
+def seconds_of(since: str, *, option: str = "--since") -> float:
+    """The seconds of a `--since` or the like.
 
     Raises:
         BuildError: it is no number with a unit behind it.
@@ -51,5 +51,5 @@ def seconds_of(since: str) -> float:
     unit = UNITS.get(since[-1:])
     # Only the digits of ASCII: other scripts' digits pass isdigit and some of them are no number.
     if unit is None or not since[:-1].isdecimal() or not since.isascii():
-        raise BuildError(f"--since {since!r}: write a number and s, m, h or d, for example 7d")
+        raise BuildError(f"{option} {since!r}: write a number and s, m, h or d, for example 7d")
     return float(since[:-1]) * unit

@@ -28,10 +28,8 @@ def sandbox(
     action: str, command: list[str], *, backend: str | None, hosts: list[str], options: Options
 ) -> int:
     """Carry out the command; its own exit status."""
-    if action != "run" or not command:
+    if action != "run" or not "".join(command).strip():
         raise BuildError("use: pegboard sandbox run [--backend B] [--allow-host H] -- COMMAND …")
-    if "" in hosts:
-        raise BuildError("--allow-host takes a host, such as pypi.org or *.example.com")
     with options.open() as app:
         if options.workspace is None:
             check_implicit(app.workspace, app.paths)

@@ -34,7 +34,7 @@ def store(
         if action == "show":
             _print(keeping.held(kinds), options)
             return 0
-        older_s = 0.0 if everything else seconds_of(older)
+        older_s = 0.0 if everything else seconds_of(older, option="--older")
         held = keeping.held(kinds, older_s=older_s)
         if preview or not any(one.count or one.size_bytes for one in held):
             _print(held, options)

@@ -32,9 +32,15 @@ class Paths:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] | None = None) -> Paths:
-        """The folders that an environment names; a relative XDG value is ignored, as the specification says."""
+        """The folders that an environment names; a relative XDG value is ignored, as the specification says.
+
+        Raises:
+            ConfigError: `HOME` is relative: all would be kept in whatever folder is the current one.
+        """
         env = this_environment() if environment is None else environment
         home = Path(env.get("HOME") or tempfile.gettempdir())
+        if not home.is_absolute():
+            raise ConfigError(f"HOME is {str(home)!r}, which is no absolute path; set it to your home folder")
 
         def folder(variable: str, default: str) -> Path:
             named = env.get(variable, "")

@@ -73,6 +73,8 @@ def way_out(error: Exception) -> str:
         return "; XDG_STATE_HOME can name a folder that can be written"
     if isinstance(error, FAULTS) and is_damage(error):
         return "; move it away to start with an empty history, or restore a copy"
+    if isinstance(error, sqlite3.OperationalError) and any(w in str(error) for w in ("disk I/O", "is full")):
+        return "; is the disk full? Free some space, or name another folder with XDG_STATE_HOME"
     return ""
 
 
