@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,10 @@ pytestmark = [
     pytest.mark.slow,
     # The package calls what only the handshake era has deprecated.
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
-    # Its client leaves a pipe to the collector where a server takes over 2 s to end, as on a busy machine.
-    pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning"),
+    # Its client leaves a pipe to the collector where a server takes over 2 s to end, as on a busy machine, and the
+    # socket of a listening request that ends with it.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.usefixtures("collected"),
 ]
 
 TOML = 'rules = ["deny read:private.txt"]\ntools = ["create_artifact", "rewrite_artifact", "read_artifact", "read_file", "write_file"]\n'
@@ -38,6 +41,13 @@ SKILL = "---\nname: {0}\ndescription: How to {0}.\n---\nDo it.\n"
 FILE = "workspace:///a.txt"
 UPDATED = "notifications/resources/updated"
 LISTS = {w: f"notifications/{w}/list_changed" for w in ("tools", "prompts", "resources")}
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """What the package leaves to the collector is collected here, and not in another file's test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

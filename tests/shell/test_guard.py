@@ -346,7 +346,7 @@ def test_importing_the_guard_loads_no_parser() -> None:
 
 
 @pytest.mark.slow
-def test_a_command_is_judged_within_a_millisecond(workspace: Path) -> None:
+def test_judging_a_command_costs_a_few_times_its_parsing(workspace: Path) -> None:
     judge("ls", workspace)
     parser = bash_parser()
     parse, whole = [], []
@@ -362,11 +362,11 @@ def test_a_command_is_judged_within_a_millisecond(workspace: Path) -> None:
                 act()
                 best = min(best, time.process_time() - start)
             times.append(best)
-    whole.sort()
-    print(f"guard / bare parse: {sum(whole) / sum(parse):.1f}")
+    ratio = sum(whole) / sum(parse)
 
-    assert whole[len(whole) // 2] < 0.0005
-    assert whole[-1] < 0.005
+    # Beside the parser alone, in one run: about 20. Looking through the text anew for each word would be hundreds.
+    print(f"guard / bare parse: {ratio:.1f}")
+    assert ratio < 60
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import subprocess
 import threading
@@ -445,29 +444,3 @@ async def test_with_a_way_out_there_are_no_unix_sockets_but_pairs(tmp_path: Path
 
     assert outcome.stdout == "pair\n"
     assert "PermissionError" in outcome.stderr
-
-
-@pytest.mark.slow
-async def test_the_sandbox_starts_within_twenty_milliseconds_of_a_plain_start(tmp_path: Path) -> None:
-    confined, plain = await shell_in(tmp_path), await shell_in(tmp_path, "none")
-
-    # In processor time of all processes: the clock on the wall counts the neighbours too (bench/shell_bars.py reads that).
-    least = {"confined": 1.0, "plain": 1.0}
-    for _ in range(5):
-        least["confined"] = min(least["confined"], await _spent(confined))
-        least["plain"] = min(least["plain"], await _spent(plain))
-
-    assert least["confined"] - least["plain"] < 0.020
-
-
-async def _spent(shell: CommandShell, count: int = 10) -> float:
-    """Processor seconds of one command, ours and its own, the mean of some."""
-    before = _processor_s()
-    for _ in range(count):
-        await run(shell, "true")
-    return (_processor_s() - before) / count
-
-
-def _processor_s() -> float:
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
