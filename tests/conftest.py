@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 from tests.replaying import replayed as replayed
 
 _skipped: list[str] = []
+
+# A suite that was started in the background of a script, or under nohup, has these ignored, and so would every command
+# that a test starts and then sends one.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

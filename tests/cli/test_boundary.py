@@ -85,6 +85,30 @@ def test_a_signal_ends_the_command_and_all_that_it_started(workspace: Path, numb
 
 
 @pytest.mark.slow
+@owes("K-47")
+def test_a_background_job_of_a_script_ends_when_it_is_told_to(workspace: Path) -> None:
+    # POSIX 2.11: a shell without job control starts a job behind `&` with SIGINT ignored.
+    words = argv("call", "exec", "command=echo $$ > child; sleep 60", "--mode", "full")
+    process = subprocess.Popen(
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *words], env=environment(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    until(
+        lambda: (workspace / "child").exists() and (workspace / "child").read_text().strip() != "",
+        "the command has begun",
+    )
+
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+
+    assert process.returncode == 143
+    assert "Traceback" not in out + err
+    assert "ended by SIGTERM" in err
+    until(lambda: not _sleepers(workspace), "all that it started has ended")
+
+
+@pytest.mark.slow
 def test_an_interrupted_call_has_ended_in_the_history(workspace: Path, command: Run) -> None:
     process = subprocess.Popen(
         argv("call", "exec", "command=touch begun; sleep 60", "--mode", "full"), env=environment(),

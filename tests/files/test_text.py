@@ -229,8 +229,8 @@ def test_an_index_makes_the_second_slice_a_lookup(file: Path) -> None:
         times.append(time.process_time() - start)
 
         assert found.text == "00200000\n00200001\n"
-    # Without the index it would count a third of the lines again.
-    assert min(times) < counted / 5
+    # Without the index each slice would count the lines again, ten or more blocks of them.
+    assert min(times) < counted / 2
 
 
 def test_a_file_that_changed_is_counted_anew(file: Path) -> None:

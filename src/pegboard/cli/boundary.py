@@ -180,6 +180,9 @@ def _ended_by() -> Generator[list[int]]:
 
     def handle(number: int, _: Any) -> None:
         got.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # A script's background job is started so; it must end all the same when it is told to.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
     before: dict[int, Any] = {}
