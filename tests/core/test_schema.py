@@ -12,6 +12,7 @@ from pegboard.core.errors import BuildError
 from pegboard.core.schema import (
     inline_refs,
     pointer,
+    rewrite,
     same,
     type_name,
     types_of,
@@ -197,6 +198,19 @@ def test_a_reference_that_leads_nowhere_is_refused_and_a_true_one_is_kept() -> N
     with pytest.raises(BuildError, match="which is not in it"):
         inline_refs({"properties": {"a": {"$ref": "#/$defs/Nope"}}})
     assert inline_refs({"items": [{"$ref": "#/$defs/T"}, 5], "$defs": {"T": True}}) == {"items": [True, 5]}
+
+
+def test_a_change_reaches_every_schema_and_spares_what_is_data() -> None:
+    schema = {
+        "properties": {"title": {"title": "T", "type": "string"}, "x": {"items": {"title": "I"}}},
+        "anyOf": [{"title": "A"}], "additionalProperties": {"title": "P"}, "title": "R", "items": [{"title": "Q"}, True],
+        "default": {"title": "data"},
+    }  # fmt: skip
+
+    assert rewrite(schema, lambda node: {k: v for k, v in node.items() if k != "title"}) == {
+        "properties": {"title": {"type": "string"}, "x": {"items": {}}},
+        "anyOf": [{}], "additionalProperties": {}, "items": [{}, True], "default": {"title": "data"},
+    }  # fmt: skip
 
 
 def test_types_follow_references_unions_and_intersections() -> None:

@@ -9,7 +9,8 @@ import json
 import math
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -300,6 +301,18 @@ def test_notes_and_labels_of_a_result_are_kept_and_joined() -> None:
 def test_to_data_of_a_sound_is_its_fields() -> None:
     assert to_data(Audio(data=b"s", mime_type="audio/wav")) == {"data": "s", "mime_type": "audio/wav"}
     assert to_data(File(name="f", mime_type="m"))["name"] == "f"
+
+
+def test_kinds_of_mappings_and_lists_are_objects_and_arrays() -> None:
+    class Rows(list[int]):
+        """A list of one's own."""
+
+    class Pair(NamedTuple):
+        x: int
+        y: set[int]
+
+    assert to_data(MappingProxyType({1: Rows([2])})) == {"1": [2]}
+    assert to_data(Pair(1, {3})) == [1, [3]]
 
 
 def test_the_quick_result_of_a_short_text_has_every_field() -> None:

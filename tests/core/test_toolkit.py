@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -111,6 +111,10 @@ def test_name_noise_and_aliases_resolve_and_similar_names_never_do(sent: str, me
 
 
 @owes("K-06")
+def test_what_is_no_text_is_no_tools_name() -> None:
+    assert KIT.resolve(cast(Any, ["read_file"])) is None
+
+
 def test_noise_that_fits_two_tools_resolves_to_neither() -> None:
     kit = Toolkit(named("Read_file", "read-file"))
 
