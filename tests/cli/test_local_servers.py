@@ -113,6 +113,18 @@ def test_once_accepted_it_answers_and_once_forgotten_it_does_not(
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_server_that_has_ended_is_forgotten_too(pegboard: Run, settings: Path, server: Server) -> None:
+    pegboard("models", "accept", str(server.server_port))
+    settings.write_text("[model_servers]\n", encoding="utf-8")  # It answers nowhere any more.
+    forgotten = pegboard("models", "forget", str(server.server_port))
+    again = pegboard("models", "forget", str(server.server_port))
+
+    assert forgotten.status == 0
+    assert f"Tiny Server port={server.server_port}" in forgotten.out
+    assert AcceptedServers(Paths.of()).identities() == frozenset()
+    assert "no accepted server" in again.out
+
+
 def test_no_key_of_a_provider_goes_to_a_local_server(
     pegboard: Run, settings: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

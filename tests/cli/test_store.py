@@ -13,6 +13,7 @@ import pytest
 from pegboard.app.home import App
 from pegboard.app.purging import Keeping
 from pegboard.core.clock import SystemClock
+from pegboard.ports.store import RunRow
 from tests.cli.conftest import Run
 
 DAY_S = 86_400.0
@@ -172,3 +173,16 @@ def test_ages_are_counted_from_now_and_a_damaged_copy_goes_with_its_time(worked:
         assert not copy.exists()
         later.purge(older_s=30 * DAY_S)
         assert [h.count for h in later.held()] == [0, 0, 0]
+
+
+def test_a_call_whose_process_was_killed_keeps_nothing_back(worked: Run) -> None:
+    with App.open() as app:
+        app.store.save_run(
+            RunRow(
+                id="run_k", stream="cli", status="running", task="call", model="", agent="cli", started=1.0
+            )
+        )
+    purged = worked("store", "purge", "--all", "--yes", "--only", "history")
+
+    assert "can be resumed" not in purged.err
+    assert rows(worked("store", "--json").out)["history"]["count"] == 0

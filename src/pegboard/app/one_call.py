@@ -19,6 +19,10 @@ REFUSALS = frozenset({"permission_denied", "outside_workspace"})
 """Codes of errors by which a rule, a person or the workspace's border refused a call."""
 
 
+ONE_CALLS = frozenset({"cli", "mcp"})
+"""Agents of runs that are calls from outside: no model's turn follows, so none is taken up again."""
+
+
 def told(error: ToolError) -> dict[str, Any]:
     """`{code, message, hint, retryable}`."""
     row = error.to_dict()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from pegboard.app.one_call import ONE_CALLS
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.files.journal import Journal
 from pegboard.ports.store import RunRow
@@ -61,8 +62,8 @@ class Keeping:
         ways = {"history": self._history, "images": self._images, "spills": self._spilled}
         return [ways[kind](older_s) for kind in kinds]
 
-    def purge(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[Held]:
-        """Drop what is older than some seconds; what went.
+    def purge(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> None:
+        """Drop what is older than some seconds.
 
         Runs go as a whole, and sessions with a run that can still be resumed stay. The chain of the history stays
         whole and can be verified; a change whose contents went cannot be undone any more.
@@ -71,7 +72,6 @@ class Keeping:
             StoreError: the history cannot be written.
             Unavailable: another process holds the journal for too long.
         """
-        gone = self.held(kinds, older_s=older_s)
         if "history" in kinds:
             self._purge_history(older_s)
         if "images" in kinds:
@@ -84,7 +84,6 @@ class Keeping:
                     journal.purge()
         if "spills" in kinds:
             self._spills.prune(older_s)
-        return gone
 
     # -- history ------------------------------------------------------------------------------
 
@@ -95,10 +94,9 @@ class Keeping:
         count, size, oldest = 0, 0, list[float]()
         limits, unfinished = self._limits(older_s)
         for stream, before in limits.items():
-            found = self._app.store.payloads(before=before).get(stream)
-            if found is not None:
-                count, size = count + found[0], size + found[1]
-                oldest.append(found[2])
+            number, more, first = self._app.store.payloads(stream, before=before)
+            count, size = count + number, size + more
+            oldest += [] if first is None else [first]
         for copy in self._damaged(older_s):
             size += copy.stat().st_size
         kept = tuple(f"the session {s}: a run of it can be resumed (pegboard runs)" for s in unfinished)
@@ -136,7 +134,10 @@ class Keeping:
         limits: dict[str, float] = {}
         unfinished: list[str] = []
         for stream, rows in runs.items():
-            if any(row.status in ("running", "suspended") for row in rows):
+            # A single call whose process was killed stands as running for ever, and nothing takes it up.
+            if any(
+                r.status == "suspended" or (r.status == "running" and r.agent not in ONE_CALLS) for r in rows
+            ):
                 # What a resumed run is told of before must be what it was told.
                 unfinished.append(stream)
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from pegboard.app.home import App
 from pegboard.cli.offer import described
 from pegboard.cli.options import Options
@@ -31,27 +33,22 @@ def models(action: str, name: str | None, *, options: Options) -> int:
             case "accept" if name:
                 server = _the_one(app, name)
                 AcceptedServers(app.paths).add(server)
-                _tell(server, f"{described(server)}; it is used from now on where no model is named", options)
+                if options.json:
+                    print_json(asdict(server) | {"url": server.base_url})
+                else:
+                    say(safe(f"{described(server)}; it is used from now on where no model is named"))
             case "forget" if name:
-                server = _the_one(app, name)
-                gone = AcceptedServers(app.paths).remove(server.identity)
-                _tell(
-                    server, f"{described(server)}; {'forgotten' if gone else 'it was not accepted'}", options
-                )
+                # By what was accepted: a server that has ended must be forgotten too.
+                gone = AcceptedServers(app.paths).remove(name)
+                if options.json:
+                    print_json(gone)
+                else:
+                    say(safe(f"forgotten: {', '.join(gone)}" if gone else f"no accepted server is {name!r}"))
             case _:
                 raise BuildError(
                     "use: pegboard models list, get smollm2, accept PORT, or forget PORT (a local server)"
                 )
     return 0
-
-
-def _tell(server: LocalServer, text: str, options: Options) -> None:
-    if options.json:
-        print_json(
-            {"kind": server.kind, "url": server.base_url, "owner": server.owner, "models": server.models}
-        )
-    else:
-        say(safe(text))
 
 
 def _the_one(app: App, name: str) -> LocalServer:

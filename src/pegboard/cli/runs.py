@@ -13,6 +13,7 @@ from pegboard.app.approvals import Approvals
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.app.imports import import_file
+from pegboard.app.one_call import ONE_CALLS
 from pegboard.app.purging import GONE
 from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
@@ -112,7 +113,7 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
     else:
         suspended = app.store.runs(limit=-1, status="suspended")
         rows = [*app.store.runs(limit=-1, status="running"), *(r for r in suspended if book.answers(r.id))]
-    rows = [r for r in rows if r.agent not in ("cli", "mcp")]
+    rows = [r for r in rows if r.agent not in ONE_CALLS]
     status, taken = 0, 0
     for row in rows:
         try:

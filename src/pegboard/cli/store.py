@@ -39,8 +39,8 @@ def store(
         if preview or not any(one.count or one.size_bytes for one in held):
             _print(held, options)
             return 0
+        _print(held, options)
         if not options.yes:
-            _print(held, options)
             if not options.attended:
                 note("nothing was dropped: nobody is there to agree; look with --preview, then pass --yes")
                 return 3
@@ -48,9 +48,7 @@ def store(
             if line is None or line.strip().lower() not in ("y", "yes"):
                 note("nothing was dropped")
                 return 3
-        gone = keeping.purge(kinds, older_s=older_s)
-        if options.yes:
-            _print(gone, options)
+        keeping.purge(kinds, older_s=older_s)
         if not options.json:
             say("dropped; the history's chain stays whole: pegboard audit verify")
     return 0

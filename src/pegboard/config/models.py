@@ -30,9 +30,17 @@ class AcceptedServers:
         """Use it from now on where no model is named."""
         self._known.add(server.identity, server.base_url)
 
-    def remove(self, identity: str) -> bool:
-        """Use it no more; False where it was not accepted."""
-        return self._known.remove(identity)
+    def remove(self, name: str) -> list[str]:
+        """Use those at that port, or of that kind, no more, whether they run or not; the identities of which."""
+        gone = [
+            one
+            for one in self._known.read()
+            if name == one.rpartition(" port=")[2].split(" ")[0]
+            or name.lower() == one.rpartition(" port=")[0].lower()
+        ]
+        for one in gone:
+            self._known.remove(one)
+        return gone
 
     def identities(self) -> frozenset[str]:
         """`LocalServer.identity` of each."""

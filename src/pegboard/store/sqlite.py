@@ -198,14 +198,15 @@ class SqliteStore:
             self._db.execute("VACUUM")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def payloads(self, *, before: float = float("inf")) -> dict[str, tuple[int, int, float]]:
-        """For each stream how many payloads older than a time it holds, their bytes, and when the oldest was written."""
-        rows = self._rows(
-            "SELECT e.stream, COUNT(*), SUM(LENGTH(p.body)), MIN(e.at) FROM payloads p "
-            "JOIN entries e ON e.stream=p.stream AND e.seq=p.seq WHERE e.at<? GROUP BY e.stream",
+    def payloads(self, stream: str, *, before: float) -> tuple[int, int, float | None]:
+        """How many payloads older than a time a stream holds, their bytes, and when the oldest was written."""
+        ((count, size, oldest),) = self._rows(
+            "SELECT COUNT(*), TOTAL(LENGTH(p.body)), MIN(e.at) FROM payloads p "
+            "JOIN entries e ON e.stream=p.stream AND e.seq=p.seq WHERE p.stream=? AND e.at<?",
+            stream,
             before,
         )
-        return {stream: (count, size, oldest) for stream, count, size, oldest in rows}
+        return count, int(size), oldest
 
     def save_run(self, row: RunRow) -> None:
         """See Store."""
