@@ -112,7 +112,7 @@ def main() -> int:
             expect=3,
             has="deny",
         )
-        demo.step("undo", "undo", "--last", has="undone")
+        demo.step("undo", "undo", "--last", has="undone: 1 file change")
         demo.step("what happened", "runs")
         demo.step("the history is whole", "audit", "verify", has="verified")
         demo.step("a small real language model", "models", "get", "smollm2", has="ready")

@@ -224,6 +224,28 @@ def test_the_last_call_and_a_call_by_id_are_undone_and_later_edits_kept(
 
 
 @owes("G-02")
+def test_an_undo_of_what_was_never_captured_says_that_it_did_nothing(pegboard: Run, workspace: Path) -> None:
+    made = "command=mkdir node_modules && echo x > node_modules/a"
+    (workspace / ".gitignore").write_text("node_modules/\n")
+    pegboard("call", "exec", made)
+
+    alone = pegboard("undo", "--last")
+    pegboard("call", "write_file", "path=c.txt", "content=one")
+    pegboard(
+        "call", "exec", made.replace("node_modules", "node_modules/more", 1).replace("mkdir", "mkdir -p")
+    )
+    behind = pegboard("undo", "--last")
+
+    assert alone.status == 1
+    assert "nothing of it can be undone" in alone.out
+    assert "node_modules" in alone.err
+    assert behind.status == 0
+    assert "undone: 1 file change\n" in behind.out
+    assert not (workspace / "c.txt").exists()
+    assert (workspace / "node_modules" / "a").exists()
+
+
+@owes("G-02")
 def test_what_can_be_undone_is_listed_the_newest_first(pegboard: Run, workspace: Path) -> None:
     assert "no change of files" in pegboard("undo", "--list").out
     call = json.loads(pegboard("call", "write_file", "path=c.txt", "content=one", "--json").out)["call_id"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pegboard.core.context import Context, enter, leave
 from pegboard.core.errors import Conflict, NotFound, Unavailable
-from pegboard.files.journal import Journal
+from pegboard.files.journal import Journal, Origin
 from pegboard.files.selection import Last, OfCall, OfId, OfRun
 from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
@@ -230,6 +230,27 @@ async def test_unknown_ids_and_missing_journals_are_said(root: Path, files: Work
         await Workspace(root).undo(Last())
     assert (await files.undo(OfCall(id="call-ab"), preview=True)).entries
     assert (await files.undo(OfId(id="run-xyz"), preview=True)).entries
+
+
+@owes("G-02")
+async def test_a_later_command_of_which_nothing_was_captured_hides_no_change_from_the_last_undo(
+    root: Path, files: Workspace, journal: Journal
+) -> None:
+    await done(files, Write(path="a", data=b"1"), call="call-1")
+    told = "The folder cache was made and stays: it is not watched."
+    with journal.lock():
+        journal.append(
+            journal.new_entry("exec", str(root.resolve()), Origin(call_id="c2"), (), missed=[told])
+        )
+
+    preview = await files.undo(Last(), preview=True)
+    report = await files.undo(Last())
+
+    assert not (root / "a").exists()
+    assert [(c.kind, c.path) for c in report.changes.changes] == [("delete", "a")]
+    assert preview.missed == report.missed == (told,)
+    with pytest.raises(NotFound):
+        await files.undo(Last())
 
 
 async def test_pruned_contents_are_a_conflict_not_a_guess(

@@ -46,7 +46,12 @@ async def _undo(app: App, target: str | None, *, preview: bool, redo: bool, opti
         print_json(_row(report))
     else:
         _print(report, preview=preview, redo=redo)
-    return 1 if report.conflicts else 0
+    return 1 if report.conflicts or _nothing_captured(report) else 0
+
+
+def _nothing_captured(report: UndoReport) -> bool:
+    """Whether all that was to be undone was never captured."""
+    return bool(report.missed) and not (report.changes.changes or report.made_dirs or report.removed_dirs)
 
 
 def history(*, options: Options) -> int:
@@ -125,7 +130,9 @@ def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
         note(paint(f"not undone: {safe(missed)}", "yellow", stream=sys.stderr))
     verb = "redone" if redo else "undone"
     count = len(report.changes.changes)
-    if preview:
+    if _nothing_captured(report):
+        say(f"nothing of it can be {verb}")
+    elif preview:
         say(f"would be {verb}: {counted(count, 'file change')}")
     elif report.applied:
         say(f"{verb}: {counted(count, 'file change')}")

@@ -27,7 +27,11 @@ class OfRun:
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """Undo the newest change that still holds."""
+    """Undo the newest change that still holds.
+
+    A later command of which nothing was captured is no change that an undo could take back: it is
+    chosen together with the change before it, so that what stays of it is told.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +56,11 @@ def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = Fal
         return _select_redo(mine, holds, what)
     match what:
         case Last():
-            found = [e for e in reversed(mine) if holds[e.id] and e.type in ("commit", "exec")][:1]
-            if not found:
+            held = [e for e in reversed(mine) if holds[e.id] and e.type in ("commit", "exec")]
+            if not held:
                 raise NotFound("There is no change left to undo.", hint="Changes that were undone: use redo.")
-            return found
+            newest = next((i for i, entry in enumerate(held) if _can_be_undone(entry)), len(held) - 1)
+            return held[: newest + 1]
         case OfCall(id=id):
             found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _starts(e, id)]
         case OfRun(id=id):
@@ -81,6 +86,10 @@ def _select_redo(mine: Sequence[Entry], holds: dict[str, bool], what: UndoWhat) 
     if not undone:
         raise NotFound("There is nothing to redo.", hint="Only what was undone can be redone.")
     return undone[:1]
+
+
+def _can_be_undone(entry: Entry) -> bool:
+    return bool(entry.files or entry.made_dirs or entry.removed_dirs)
 
 
 def _is_call(entry: Entry, id: str) -> bool:
