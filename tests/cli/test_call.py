@@ -114,6 +114,22 @@ def test_values_are_typed_by_the_schema(pegboard: Run) -> None:
     assert done.out.splitlines()[0] == "hello"
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("limit=1", False),
+        ("limit=-3", False),
+        ("numbered=false", False),
+        ("limit=1.0", True),
+        ("limit=01", True),
+    ],
+)
+def test_a_number_or_truth_value_on_the_command_line_is_no_repair(
+    pegboard: Run, value: str, told: bool
+) -> None:
+    assert ("was read as" in pegboard("call", "read_file", "path=a.txt", value).err) is told
+
+
 def test_a_list_is_given_by_repeating_a_name_or_as_json(pegboard: Run) -> None:
     for hosts in (["hosts=a.org", "hosts=b.org"], ['hosts=["a.org", "b.org"]']):
         done = pegboard("call", "exec", "command=true", *hosts, "--preview", "--json")

@@ -25,6 +25,8 @@ from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
 from pegboard.store.encoding import without_secrets
 
+_WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")
 _BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
@@ -95,7 +97,8 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
     else:
         given = {}
     aliases: Mapping[str, str] = {} if tool is None else tool.signature.aliases
-    listed = _list_parameters(tool)
+    admitted = _admitted(tool)
+    listed = {name for name, types in admitted.items() if "array" in types and "string" not in types}
     for value in values:
         name, equals, text = _BYTES.sub(_as_listed, value).partition("=")
         if not equals or not name:
@@ -108,7 +111,7 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         elif name in given:
             raise BuildError(f"{name} is given twice, and takes one value")
         else:
-            given[name] = text
+            given[name] = _typed(text, admitted.get(aliases.get(name, name), frozenset()))
     for name, value in given.items():
         if (
             aliases.get(name, name) in listed
@@ -117,6 +120,24 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         ):
             given[name] = [value]
     return given
+
+
+def _typed(text: str, admitted: frozenset[str]) -> object:
+    """A value as its parameter's type writes it; what is no such word or number stays text.
+
+    On a command line everything is text, so that reading `3` as a number is no repair to be told.
+    """
+    if "string" in admitted:
+        return text
+    if "boolean" in admitted and text in ("true", "false"):
+        return text == "true"
+    if "null" in admitted and text == "null":
+        return None
+    if admitted & {"integer", "number"} and _WHOLE.fullmatch(text):
+        return int(text)
+    if "number" in admitted and _DECIMAL.fullmatch(text):
+        return float(text)
+    return text
 
 
 def _as_listed(byte: re.Match[str]) -> str:
@@ -140,14 +161,13 @@ def _object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _list_parameters(tool: Tool | None) -> set[str]:
-    """Parameters that take a list: `hosts=a hosts=b` gives two."""
+def _admitted(tool: Tool | None) -> dict[str, frozenset[str]]:
+    """JSON types that each parameter takes; none for what takes any. `hosts=a hosts=b` gives a list two."""
     if tool is None:
-        return set()
+        return {}
     shape = tool.signature.shape
     properties: dict[str, Any] = shape.get("properties", {})
-    kinds = {name: types_of(node, shape) or frozenset[str]() for name, node in properties.items()}
-    return {name for name, admitted in kinds.items() if "array" in admitted and "string" not in admitted}
+    return {name: types_of(node, shape) or frozenset[str]() for name, node in properties.items()}
 
 
 def call_line(outcome: dict[str, Any], approver: str) -> str:
