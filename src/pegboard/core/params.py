@@ -47,7 +47,10 @@ class Example:
     value: object
 
 
-_PATH_ALIASES: Final = ("file_path", "filePath", "filename", "file")
+_PATH_ALIASES: Final = (
+    "file_path", "filePath", "filepath", "filename", "file_name", "fileName", "file", "target_file", "absolute_path",
+    "relative_path", "relative_workspace_path",
+)  # fmt: skip
 
 ReadPath: TypeAlias = Annotated[
     str, EffectMarker("read", "Path of the file, relative to the workspace.", _PATH_ALIASES)

@@ -22,14 +22,14 @@ AROUND: Final = 300
 """Characters that a longer line is cut to."""
 
 
-def excerpts(fd: int, hits: Sequence[Hit], *, context: int) -> Iterator[Match]:
-    """The hits' lines with `context` lines before and after, each line once, in order; `path` is empty."""
+def excerpts(fd: int, hits: Sequence[Hit], *, before: int, after: int) -> Iterator[Match]:
+    """The hits' lines with some lines before and after, each line once, in order; `path` is empty."""
     by_line = {hit.line: hit for hit in hits}
     lines = _whole(fd)
     if lines is None:
-        yield from _from_large(fd, by_line, context)
+        yield from _from_large(fd, by_line, before, after)
         return
-    for number in _numbers(by_line, context, len(lines)):
+    for number in _numbers(by_line, before, after, len(lines)):
         hit = by_line.get(number)
         yield Match(
             path="",
@@ -39,10 +39,8 @@ def excerpts(fd: int, hits: Sequence[Hit], *, context: int) -> Iterator[Match]:
         )
 
 
-def _numbers(by_line: dict[int, Hit], context: int, total: int) -> list[int]:
-    if not context:
-        return [n for n in sorted(by_line) if n <= total]
-    near = {n for line in by_line for n in range(line - context, line + context + 1)}
+def _numbers(by_line: dict[int, Hit], before: int, after: int, total: int) -> list[int]:
+    near = {n for line in by_line for n in range(line - before, line + after + 1)}
     return sorted(n for n in near if 1 <= n <= total)
 
 
@@ -84,13 +82,13 @@ def _shown(line: bytes, hit: Hit | None) -> str:
     return f"{before}{text}" + (f" [{after} bytes …]" if after > 0 else "")
 
 
-def _from_large(fd: int, by_line: dict[int, Hit], context: int) -> Iterator[Match]:
+def _from_large(fd: int, by_line: dict[int, Hit], before: int, after: int) -> Iterator[Match]:
     """The same from a file that is not held in memory: by slices, found by a line index."""
     index = LineIndex(1)
     shown = 0
     for line in sorted(by_line):
-        first = max(1, line - context, shown + 1)
-        wanted = line + context - first + 1
+        first = max(1, line - before, shown + 1)
+        wanted = line + after - first + 1
         if wanted < 1:
             continue
         piece = read_slice(fd, offset=first, limit=wanted, index=index, check_binary=False)

@@ -271,6 +271,9 @@ class _Job:
 
     def lines(self, hits: Sequence[tuple[str, Hit]]) -> Iterable[Match]:
         by_file: dict[str, list[Hit]] = {}
+        query = self.query
+        before = max(0, query.context if query.before is None else query.before)
+        after = max(0, query.context if query.after is None else query.after)
         for path, hit in hits:
             by_file.setdefault(path, []).append(hit)
         for path, wanted in by_file.items():
@@ -278,7 +281,7 @@ class _Job:
             if fd is None:
                 continue
             try:
-                for match in excerpts(fd, wanted, context=max(0, self.query.context)):
+                for match in excerpts(fd, wanted, before=before, after=after):
                     yield replace(match, path=self.prefix + path)
             finally:
                 os.close(fd)
