@@ -41,6 +41,14 @@ class Alias:
 
 
 @record
+class Verbatim:
+    """In `Annotated[...]`: the text is kept as it stands, in a file for example.
+
+    Half a surrogate pair in it is refused; in other arguments U+FFFD takes its place.
+    """
+
+
+@record
 class Example:
     """In `Annotated[...]`: an example value, shown in schemas and prompts."""
 

@@ -47,7 +47,7 @@ def _globs(given: Any) -> Any:
 
 def _limit(given: Any) -> Any:
     """0 is how others say that there is no limit."""
-    return _MOST if given in (0, "0") and not isinstance(given, bool) else given
+    return _MOST if str(given) == "0" else given
 
 
 @tool(
