@@ -10,6 +10,13 @@ from typing import Any, Final, cast
 
 from pegboard.core.problems import Problem, refuse, shown
 
+HALVES_REPLACED: Final = "A half of a surrogate pair is no character and was replaced by U+FFFD."
+HALF: Final = (
+    "holds half of a surrogate pair, which is no character and cannot be kept; send the whole character "
+    "(in JSON U+1F600 is \\ud83d\\ude00)"
+)
+"""What is wrong with such a half where the text is kept as it stands."""
+
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
@@ -69,6 +76,11 @@ class Repeated(ValueError):
 def has_surrogate(text: str) -> bool:
     """Whether half a surrogate pair may stand in some JSON text, plain or escaped."""
     return _MAYBE_SURROGATE.search(text) is not None
+
+
+def has_half(value: Any) -> bool:
+    """Whether a JSON value holds half a surrogate pair."""
+    return _SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
 
 
 def has_huge(text: str) -> bool:
@@ -157,7 +169,7 @@ def _not_finite(value: Any, path: str) -> Iterator[Problem]:
 
 
 def read_object(
-    arguments: str | Mapping[str, Any] | None, *, name: str, infinite: bool = False
+    arguments: str | Mapping[str, Any] | None, *, name: str, infinite: bool = False, halves: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """The arguments as an object of JSON values, and what was repaired on the way.
 
@@ -165,6 +177,7 @@ def read_object(
         arguments: as sent.
         name: the tool's name for error texts.
         infinite: some parameter declares that it takes infinity or NaN, and the validator knows which.
+        halves: leave half a surrogate pair in a value; whoever decodes it next sees to it.
 
     Raises:
         InvalidArguments: no object, cut off, not JSON, nested too deeply, or not a finite number.
@@ -173,7 +186,8 @@ def read_object(
     try:
         value = _decoded(arguments, notes, name, infinite)
         if isinstance(value, dict):
-            return _without_surrogates(cast("dict[str, Any]", value), notes), notes
+            given = cast("dict[str, Any]", value)
+            return (given if halves else _without_surrogates(given, notes)), notes
     except NotFinite as error:
         refuse(error.problems, name=name)
     except Repeated as error:
@@ -269,7 +283,7 @@ def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, An
     text = json.dumps(value, ensure_ascii=False)
     if not _SURROGATE.search(text):
         return value
-    notes.append("A half of a surrogate pair is no character and was replaced by U+FFFD.")
+    notes.append(HALVES_REPLACED)
     return cast("dict[str, Any]", json.loads(_SURROGATE.sub("\ufffd", text)))
 
 

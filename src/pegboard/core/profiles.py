@@ -219,7 +219,7 @@ class ProfileSignature(Signature):
 
     def decode(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """See Signature; the profile's names and the tool's own are both read."""
-        given, notes = read_object(arguments, name=self.name)
+        given, notes = read_object(arguments, name=self.name, halves=True)
         missing = [
             Problem(f".{p.name}", "is required but missing")
             for p in self._row.parameters or ()
