@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from contextvars import ContextVar
 
 from pegboard.core.deadlines import NEAR_S, Deadlines, Watch
 
@@ -58,3 +61,29 @@ async def test_a_near_deadline_has_a_timer_that_ends_with_its_call() -> None:
     assert watch.timer is not None
     assert watch.timer.cancelled()
     task.cancel()
+
+
+async def test_a_near_deadline_keeps_nothing_of_its_call_alive_until_its_time() -> None:
+    class Held:
+        """What a call's context holds."""
+
+    held: ContextVar[Held] = ContextVar("held")
+    deadlines = Deadlines()
+    watch = Watch()
+
+    async def call() -> weakref.ref[Held]:
+        one = Held()
+        held.set(one)
+        task = asyncio.current_task()
+        assert task is not None
+        deadlines.start(watch, task, NEAR_S / 2)
+        deadlines.end(watch)
+        return weakref.ref(one)
+
+    seen = await asyncio.create_task(call())
+    del watch.task
+    # The loop lets go of what woke us with its next step.
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert seen() is None

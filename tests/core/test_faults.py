@@ -12,11 +12,11 @@ import pytest
 
 from pegboard import PURE, BuildError, Effect, Executor, Plan, ReadPath, ToolCall, Url, current_context, tool
 from pegboard.core.context import Context
+from pegboard.core.decode import Decoded
 from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder
 from pegboard.core.executor import TurnExecutor, distinct_calls
 from pegboard.core.pipeline import Pipeline
-from pegboard.core.recording import Sent
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 
@@ -310,7 +310,7 @@ async def test_a_pipeline_makes_call_ids_and_reads_arguments_when_somebody_looks
 
     started = next(e for e in pipeline.recorder.events if isinstance(e, CallStarted))  # type: ignore[attr-defined]
     assert result.call_id.startswith("call_")
-    assert isinstance(started.arguments, Sent)
+    assert isinstance(started.arguments, Decoded)
     assert dict(started.arguments) == {"text": "x"}
     assert len(started.arguments) == 1
 

@@ -27,11 +27,13 @@ from pegboard import (
     tool,
 )
 from pegboard.core.approval import ApprovalRequest, Approved, Waiting
+from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import TimedOut, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested
 from pegboard.core.inside import within
 from pegboard.core.pipeline import Pipeline, as_tool_error
+from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 
@@ -718,6 +720,54 @@ async def test_what_is_made_field_by_field_on_the_path_of_a_call_has_every_field
     made = within(line, Context(), "c1", line.toolkit["shown"])
     result = await line.call(ToolCall("c1", "shown", {"text": "x"}), Context())
 
-    for one in (made, result, result.notes, recorder.events[0]):
+    for one in (made, result, result.notes, result.content[0], *recorder.events):
         assert [f.name for f in dataclasses.fields(one) if not hasattr(one, f.name)] == []
     assert dataclasses.replace(made, call_id="c2").call_id == "c2"
+    assert recorder.events[1] == CallFinished(result)
+    assert result.content == (Text("x"),)
+    for frozen, field in ((result.content[0], "text"), (recorder.events[1], "result")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(frozen, field, None)
+
+
+async def test_a_call_of_an_executor_is_the_call_that_one_would_write() -> None:
+    seen: list[ToolCall] = []
+
+    class Line(Pipeline):
+        async def call(self, call: ToolCall, context: Context, turn: object = None) -> ToolResult:
+            seen.append(call)
+            return ToolResult()
+
+    door = Executor([add])
+    door.pipeline = Line(door.toolkit)
+    await door.call("add", '{"a": 1}', id="c1")
+
+    assert seen == [ToolCall("c1", "add", '{"a": 1}')]
+    assert seen[0].raw == ""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        seen[0].name = "sub"  # type: ignore[misc]
+
+
+async def test_a_call_has_one_context_however_often_and_wherever_its_code_asks() -> None:
+    seen: list[Context] = []
+
+    @tool(effects=PURE)
+    async def look(context: Inject[Context]) -> str:
+        """Look around."""
+        seen.extend([context, current_context(), current_context()])
+        seen.append(await asyncio.to_thread(current_context))
+        seen.extend(await asyncio.gather(inner(), inner()))
+        return "seen"
+
+    async def inner() -> Context:
+        return current_context()
+
+    door = Executor([look], session="s", agent="a")
+    await door.call("look", {}, id="c1")
+
+    assert len(seen) == 6
+    assert all(one is seen[0] for one in seen)
+    assert (seen[0].call_id, seen[0].tool, seen[0].session, seen[0].agent) == ("c1", "look", "s", "a")
+    assert seen[0].effects == ()
+    with pytest.raises(LookupError, match="no tool call is running here"):
+        current_context()

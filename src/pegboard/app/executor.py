@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.app.wiring import Wiring
 from pegboard.core.approval import ApprovalRequest, Approver, approver_of
@@ -23,12 +23,15 @@ from pegboard.core.safeguards import Safeguards
 from pegboard.core.source import ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.core.values import blank, unguarded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pegboard.files.undo import UndoReport
     from pegboard.files.workspace import Workspace
+
+_CALL: Final = unguarded(ToolCall)
 
 
 class Executor:
@@ -189,7 +192,11 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
-        call = ToolCall(id, name if isinstance(cast(object, name), str) else _named(name), arguments)
+        call = blank(_CALL)
+        call.id, call.name, call.arguments, call.raw = id, name, arguments, ""
+        if type(name) is not str:
+            call.name = _named(name)
+        call.__class__ = ToolCall
         if self._sources or raise_errors:
             return self._call(call, raise_errors=raise_errors)
         # The pipeline's own coroutine: one more around it would stand on the path of every call.
@@ -219,7 +226,7 @@ class Executor:
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
-        name = name if isinstance(cast(object, name), str) else _named(name)
+        name = _named(name)
         await self.ready(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
@@ -294,7 +301,7 @@ def _named(name: object) -> Any:
     Raises:
         BuildError: a Python object, which no model sends: its sender is the developer.
     """
-    if name is None or isinstance(name, int | float | list | dict):
+    if name is None or isinstance(name, str | int | float | list | dict):
         return cast(Any, name)
     raise BuildError(
         f"a tool is called by its name, got {told(name)}; write call(tool.name, {{…}}) for a Tool, and add it to the "

@@ -69,7 +69,7 @@ async def _ask(line: Pipeline, ready: Planned, context: Context, turn: Turn | No
     line.recorder.record(
         PermissionRequested(
             approval=request.id,
-            call_id=ready.call.id,
+            call_id=ready.call_id,
             tool=ready.tool.name,
             effects=request.effects,
             changes=request.changes,
@@ -127,7 +127,7 @@ def _request(line: Pipeline, ready: Planned, context: Context) -> ApprovalReques
     novelty, where = line.safeguards.novelty, str(context.workspace or "")
     return ApprovalRequest(
         id=new_id("ap"),
-        call=ToolCall(ready.call.id, ready.tool.name, dict(ready.call.sent)),
+        call=ToolCall(ready.call_id, ready.tool.name, dict(ready.decoded.sent)),
         tool=ready.tool.name,
         effects=ready.plan.effects,
         asking=tuple(e.effect for e in decision.effects if e.verdict == "ask"),
@@ -145,7 +145,7 @@ def _request(line: Pipeline, ready: Planned, context: Context) -> ApprovalReques
 def _digest(line: Pipeline, ready: Planned, context: Context) -> str:
     return approval_digest(
         ready.tool,
-        ready.call.sent,
+        ready.decoded.sent,
         ready.plan,
         session=context.session,
         workspace=str(context.workspace or ""),
@@ -156,8 +156,8 @@ def _digest(line: Pipeline, ready: Planned, context: Context) -> str:
 
 def check_secrets(line: Pipeline, ready: Planned, handles: secret_references.SecretHandles) -> frozenset[str]:
     return secret_references.check(
-        ready.call.sent,
-        ready.call.arguments,
+        ready.decoded.sent,
+        ready.decoded.arguments,
         ready.plan,
         handles,
         placeholders=line.safeguards.placeholders is not None,

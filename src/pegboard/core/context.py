@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.values import value
@@ -76,7 +76,17 @@ class Context:
         return cast(T, found)
 
 
-_current: ContextVar[Context | None] = ContextVar("pegboard_context", default=None)
+class Inside(Protocol):
+    """A call on its way: it makes its context when somebody asks for it, and most tools never do."""
+
+    def inside(self) -> Context:
+        """The context of the call's own code, always the same one."""
+        ...
+
+
+Entered: TypeAlias = Context | Inside | None
+
+_current: ContextVar[Entered] = ContextVar("pegboard_context", default=None)
 
 
 def current_context() -> Context:
@@ -85,17 +95,20 @@ def current_context() -> Context:
     Raises:
         LookupError: no call is running here.
     """
-    context = _current.get()
-    if context is None:
+    here = _current.get()
+    if here is None:
         raise LookupError("no tool call is running here; current_context() works inside a tool only")
-    return context
+    return here if isinstance(here, Context) else here.inside()
 
 
-def enter(context: Context) -> Token[Context | None]:
-    """Make `context` the current one; give the token back to `leave`."""
-    return _current.set(context)
+def enter(context: Context | Inside) -> Entered:
+    """Make `context` the current one; give back to `leave` what was before it."""
+    before = _current.get()
+    _current.set(context)
+    return before
 
 
-def leave(token: Token[Context | None]) -> None:
+def leave(before: Entered) -> None:
     """Undo one `enter`."""
-    _current.reset(token)
+    # Not a token: it would be one more object to collect for each of a thousand calls under way.
+    _current.set(before)

@@ -53,7 +53,8 @@ class Deadlines:
         loop = task.get_loop()
         watch.task = task
         if limit_s < NEAR_S:
-            watch.timer = loop.call_later(limit_s, watch.fire)
+            # In an empty context, as below: a cancelled timer stays in the loop's heap until its time.
+            watch.timer = loop.call_later(limit_s, watch.fire, context=contextvars.Context())
             return
         watch.at = loop.time() + limit_s
         if loop is not self._loop:

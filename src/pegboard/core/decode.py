@@ -27,8 +27,8 @@ LONGEST_NAME: Final = 200
 """Characters of a name that the nearest one is looked for; longer ones are no slip."""
 
 
-class Decoded:
-    """Arguments that fit.
+class Decoded(Mapping[str, Any]):
+    """Arguments that fit; as a mapping, what was sent, which is what events show of them.
 
     Attributes:
         arguments: decoded Python values by parameter name, defaults filled in.
@@ -52,6 +52,15 @@ class Decoded:
             # Most calls are never shown to anyone, so the text is parsed only when asked for.
             sent = self._sent = cast("dict[str, Any]", json.loads(sent))
         return sent
+
+    def __getitem__(self, key: str) -> Any:
+        return self.sent[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sent)
+
+    def __len__(self) -> int:
+        return len(self.sent)
 
     def __repr__(self) -> str:
         return f"Decoded(arguments={self.arguments!r}, repairs={self.repairs!r})"

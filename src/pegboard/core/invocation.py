@@ -6,21 +6,26 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.budgets import UNLIMITED, Left
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.deadlines import Watch
+from pegboard.core.decode import Decoded
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
     ToolError,
 )
+from pegboard.core.inside import within
 from pegboard.core.policy import ALLOWED, Decision
 from pegboard.core.rules import Situation
 from pegboard.core.tool import Tool
 from pegboard.core.values import record
+
+if TYPE_CHECKING:
+    from pegboard.core.pipeline import Pipeline
 
 _CALL: Final = f"call_{os.urandom(6).hex()}%08x"
 _COUNT: Final = itertools.count(1)
@@ -115,7 +120,16 @@ class Planned(Watch):
 
     Not a dataclass: most calls end with most of these as they are here, and setting twelve fields a call is
     a cost that every call would bear.
+
+    Attributes:
+        tool: the tool.
+        call_id: the call's id.
+        decoded: its arguments.
+        line, outer: where it runs, and the context around it; set when it does.
     """
+
+    line: Pipeline
+    outer: Context
 
     plan: Plan = EMPTY_PLAN
     decision: Decision = ALLOWED
@@ -132,6 +146,26 @@ class Planned(Watch):
     own: dict[str, str] | None = None
     """Labels of what the call itself brought in, and their sources; None before it has run."""
 
-    def __init__(self, tool: Tool, call: ValidCall) -> None:
+    _call: ValidCall | None = None
+    _inside: Context | None = None
+
+    def __init__(self, tool: Tool, call_id: str, decoded: Decoded) -> None:
         self.tool = tool
-        self.call = call
+        self.call_id = call_id
+        self.decoded = decoded
+
+    @property
+    def call(self) -> ValidCall:
+        """The call as its tool's own code sees it; most tools have none that looks."""
+        if self._call is None:
+            decoded = self.decoded
+            self._call = ValidCall(self.call_id, self.tool.name, decoded.arguments, decoded.repairs, decoded)
+        return self._call
+
+    def inside(self) -> Context:
+        """The context that the function sees, made when it first looks; see `core.context.Inside`."""
+        if self._inside is None:
+            made = within(self.line, self.outer, self.call_id, self.tool, self.plan.effects)
+            # In one step: threads that the function started may look at the same moment.
+            return self.__dict__.setdefault("_inside", made)
+        return self._inside

@@ -25,7 +25,7 @@ async def keep(line: Pipeline, value: Any, ready: Planned, context: Context) -> 
     result = ToolResult(artifacts=(value,)) if isinstance(value, NewArtifact) else cast(ToolResult, value)
     lines: list[Text] = []
     kept: list[dict[str, Any]] = []
-    token = enter(within(line, context, ready.call.id, ready.tool))
+    token = enter(within(line, context, ready.call_id, ready.tool))
     try:
         for made in result.artifacts:
             said, facts = await _keep_one(line, made, ready.tool.name)

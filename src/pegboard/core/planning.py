@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.core.call import ToolCall, ValidCall
+from pegboard.core.call import ToolCall
 from pegboard.core.context import Context, enter, leave
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import BuildError, UnknownTool
@@ -33,8 +33,7 @@ def decode(line: Pipeline, call: ToolCall, call_id: str) -> Planned:
     call = line.toolkit.route(call)
     name = cast(object, call.name)
     tool = (line.toolkit.get(name) if isinstance(name, str) else None) or _resolve(line, name)
-    decoded = tool.signature.decode(call.arguments)
-    return Planned(tool, ValidCall(call_id, tool.name, decoded.arguments, decoded.repairs, decoded))
+    return Planned(tool, call_id, tool.signature.decode(call.arguments))
 
 
 def _resolve(line: Pipeline, name: object) -> Tool:
@@ -57,7 +56,7 @@ def _resolve(line: Pipeline, name: object) -> Tool:
 async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
     tool = ready.tool
     if tool.plan is not None:
-        inner = within(line, context, ready.call.id, tool)
+        inner = within(line, context, ready.call_id, tool)
         # Planning looks through the ports, and they know a session's state by the current context.
         token = enter(inner)
         try:
@@ -73,10 +72,10 @@ async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
     declared = tool.effects
     effects: tuple[Effect, ...] = ()
     if callable(declared):
-        effects = _effects_of(tool, declared(ready.call.arguments))
+        effects = _effects_of(tool, declared(ready.decoded.arguments))
     elif declared:
         effects = tuple(declared)
-    marked = await _marked(line, tool, ready.call.arguments, context)
+    marked = await _marked(line, tool, ready.decoded.arguments, context)
     return Plan(effects + marked) if effects or marked else EMPTY_PLAN
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.core.budgets import Spent
-from pegboard.core.call import ToolCall, ValidCall
 from pegboard.core.context import Context
 from pegboard.core.errors import (
     BudgetExceeded,
@@ -26,12 +24,13 @@ from pegboard.core.planning import situation
 from pegboard.core.result import ToolResult
 from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.tool import Tool
-from pegboard.core.values import blank
+from pegboard.core.values import blank, unguarded
 
 if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
+_FINISHED: Final = unguarded(CallFinished)
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
 """Effects outside this machine: their intent survives a power cut (decisions 18)."""
@@ -117,9 +116,9 @@ def record_start(line: Pipeline, ready: Planned) -> None:
     decision = ready.decision
     ready.recorded = True
     started = blank(CallStarted)
-    started.call_id = ready.call.id
+    started.call_id = ready.call_id
     started.tool = ready.tool.name
-    started.arguments = Sent(ready.call)
+    started.arguments = ready.decoded
     started.effects = ready.plan.effects
     started.changes = ready.plan.changes.changes
     started.decision = decision.verdict
@@ -132,17 +131,17 @@ def record_start(line: Pipeline, ready: Planned) -> None:
 
 
 def failed(
-    line: Pipeline, error: ToolError, call: ToolCall, call_id: str, ready: Planned | None, started: float
+    line: Pipeline, error: ToolError, name: str, call_id: str, ready: Planned | None, started: float
 ) -> ToolResult:
     data = {"pending": error.details.get("pending")} if isinstance(error, SuspendedCall) else None
     failed = ToolResult.failed(error)
     if ready is not None and ready.tool.render is not None:
-        failed = ready.tool.render(failed, ready.call.arguments)
+        failed = ready.tool.render(failed, ready.decoded.arguments)
     shaped = line.shaper.shape(
         failed,
         call_id=call_id,
-        tool=ready.tool.name if ready else call.name,
-        repairs=ready.call.repairs if ready else (),
+        tool=ready.tool.name if ready else name,
+        repairs=ready.decoded.repairs if ready else (),
         duration_s=line.now() - started,
     )
     if isinstance(error, PermissionDenied | BudgetExceeded) and ready is not None and not ready.recorded:
@@ -165,27 +164,12 @@ async def keep_intent(line: Pipeline, ready: Planned) -> None:
 
 
 def finish(line: Pipeline, result: ToolResult) -> ToolResult:
+    finished = blank(_FINISHED)
+    finished.result = result
+    finished.__class__ = CallFinished
     try:
-        line.recorder.record(CallFinished(result))
+        line.recorder.record(finished)
     except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that it is unrecorded.
         extra = {**result.notes.extra, "unrecorded": as_tool_error(error).message}
         return replace(result, notes=replace(result.notes, extra=extra))
     return result
-
-
-class Sent(Mapping[str, Any]):
-    """The sent arguments of a call, parsed when somebody looks: most calls are never looked at."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: ValidCall) -> None:
-        self._call = call
-
-    def __getitem__(self, key: str) -> Any:
-        return self._call.sent[key]
-
-    def __iter__(self) -> Any:
-        return iter(self._call.sent)
-
-    def __len__(self) -> int:
-        return len(self._call.sent)

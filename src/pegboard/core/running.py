@@ -21,7 +21,6 @@ from pegboard.core.errors import (
     ToolError,
 )
 from pegboard.core.failing import as_tool_error
-from pegboard.core.inside import within
 from pegboard.core.invocation import (
     Invocation,
     Middleware,
@@ -39,35 +38,36 @@ if TYPE_CHECKING:
 
 def run(line: Pipeline, ready: Planned, context: Context) -> Awaitable[Any]:
     """Run the function under its deadline, with the middleware around it."""
-    inner = within(line, context, ready.call.id, ready.tool, ready.plan.effects)
+    ready.line, ready.outer = line, context
     if not line.middleware:
-        return _function(line, ready, inner, ready)
-    return _layered(line, ready, inner)
+        return _function(line, ready, ready)
+    return _layered(line, ready)
 
 
-async def _layered(line: Pipeline, ready: Planned, context: Context) -> Any:
-    token = enter(context)
+async def _layered(line: Pipeline, ready: Planned) -> Any:
+    context = ready.inside()
+    before = enter(context)
     try:
         # A watch each time: a layer may call `next` again, or twice at once.
-        step: Next = lambda: _function(line, ready, context, Watch())  # noqa: E731
+        step: Next = lambda: _function(line, ready, Watch())  # noqa: E731
         for layer in reversed(line.middleware):
             step = _around(layer, ready, context, step)
         return await step()
     finally:
-        leave(token)
+        leave(before)
 
 
-async def _function(line: Pipeline, ready: Planned, context: Context, watch: Watch) -> Any:
+async def _function(line: Pipeline, ready: Planned, watch: Watch) -> Any:
     """The function itself. One coroutine for deadline and call: this stands on every call's path."""
     tool = ready.tool
-    arguments = ready.call.arguments
+    arguments = ready.decoded.arguments
     injected = line.injected.get(tool.name)
     if injected:
         arguments = dict(arguments)
         for name, port in injected:
-            arguments[name] = ready.plan if port is Plan else context if port is Context else port
-    if tool.name in line.opening and context.workspace is not None:
-        arguments = placed(arguments, tool.markers, ready.plan.effects, context.workspace)
+            arguments[name] = ready.plan if port is Plan else ready.inside() if port is Context else port
+    if tool.name in line.opening and ready.outer.workspace is not None:
+        arguments = placed(arguments, tool.markers, ready.plan.effects, ready.outer.workspace)
     if ready.secrets:
         arguments = _with_secrets(line, arguments, ready)
     limit = tool.limits.timeout_s
@@ -76,20 +76,18 @@ async def _function(line: Pipeline, ready: Planned, context: Context, watch: Wat
         # An account that is empty to the last moment has refused before.
         limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
     task = asyncio.current_task() if limit is not None and limit > 0 else None
-    token = enter(context)
+    before = enter(ready)
     if task is None or limit is None:
         try:
-            return await (
-                tool.function(**arguments) if tool.is_async else _threaded(line, tool, arguments, context)
-            )
+            return await (tool.function(**arguments) if tool.is_async else _threaded(line, ready, arguments))
         finally:
-            leave(token)
+            leave(before)
     line.deadlines.start(watch, task, limit)
     try:
         if tool.is_async:
             value = await tool.function(**arguments)
         else:
-            value = await _threaded(line, tool, arguments, context)
+            value = await _threaded(line, ready, arguments)
     except asyncio.CancelledError:
         if watch.fired and task.uncancel() == 0:
             raise _late(ready, limit) from None
@@ -101,7 +99,7 @@ async def _function(line: Pipeline, ready: Planned, context: Context, watch: Wat
         raise
     finally:
         line.deadlines.end(watch)
-        leave(token)
+        leave(before)
     if watch.fired:
         # The tool swallowed our cancellation; the task must not stay marked as cancelled.
         task.uncancel()
@@ -109,12 +107,13 @@ async def _function(line: Pipeline, ready: Planned, context: Context, watch: Wat
     return value
 
 
-async def _threaded(line: Pipeline, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Any:
+async def _threaded(line: Pipeline, ready: Planned, arguments: Mapping[str, Any]) -> Any:
     """A blocking function, in a thread of our own pool, with the caller's context variables."""
+    context, function = ready.inside(), ready.tool.function
     run = contextvars.copy_context().run
     try:
         value = await asyncio.get_running_loop().run_in_executor(
-            line.threads.open(), lambda: run(_to_its_end, tool.function, arguments)
+            line.threads.open(), lambda: run(_to_its_end, function, arguments)
         )
     except asyncio.CancelledError:
         # A thread cannot be ended from outside; it can look at its context (ledger K-15).

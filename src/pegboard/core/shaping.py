@@ -15,8 +15,9 @@ from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.given import told
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
-from pegboard.core.values import blank, record
+from pegboard.core.values import blank, record, unguarded
 
+_TEXT: Final = unguarded(Text)
 EMPTY: Final = "(no output)"
 """What a model reads where a tool returned nothing, so that it does not wait for more."""
 
@@ -164,8 +165,11 @@ def _short(text: str, call_id: str, tool: str, repairs: tuple[str, ...], duratio
     notes = blank(Notes)
     notes.duration_s, notes.truncated, notes.spill = duration_s, False, None
     notes.labels, notes.repairs, notes.extra = (), repairs, {}
+    block = blank(_TEXT)
+    block.text = text
+    block.__class__ = Text
     result = blank(ToolResult)
-    result.content, result.data, result.error = (Text(text),), None, None
+    result.content, result.data, result.error = (block,), None, None
     result.notes, result.artifacts = notes, ()
     result.call_id, result.tool = call_id, tool
     return result

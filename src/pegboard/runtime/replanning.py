@@ -131,7 +131,7 @@ class Replanner:
         except Exception as error:  # noqa: BLE001  As in the pipeline: whatever decoding raises is the call's error.
             self.checked += 1
             return self._stopped(seen, as_tool_error(error))
-        now = replace(recorded, tool=ready.tool.name, arguments=dict(ready.call.sent))
+        now = replace(recorded, tool=ready.tool.name, arguments=dict(ready.decoded.sent))
         if self.workspace is not None and self.then not in (None, str(self.workspace)):
             self._tell(recorded.tool, f"the run worked in {self.then}")
             return now
@@ -181,7 +181,7 @@ class Replanner:
     def _failed(self, seen: _Seen, error: Any) -> CallFinished:
         """The failure, under the recorded duration: how long it takes is no behaviour."""
         call_id = seen.call.id or ""
-        made = failed(self._line, error, seen.call, call_id, seen.ready, self._line.now())
+        made = failed(self._line, error, seen.call.name, call_id, seen.ready, self._line.now())
         then = 0.0 if seen.result is None else seen.result.notes.duration_s
         return CallFinished(replace(made, notes=replace(made.notes, duration_s=then)))
 
@@ -210,7 +210,7 @@ class Replanner:
             notes = recorded.result.notes
             return CallFinished(replace(made.result, notes=notes))
         return CallStarted(
-            call_id=recorded.result.call_id, tool=ready.tool.name, arguments=dict(ready.call.sent)
+            call_id=recorded.result.call_id, tool=ready.tool.name, arguments=dict(ready.decoded.sent)
         )
 
     def _decided(
