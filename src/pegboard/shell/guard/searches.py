@@ -62,7 +62,7 @@ def find(call: Call) -> bool:
                 call.read(args[at + 1])
             at += 1
         elif HOLE in text and args[at].source.startswith("$"):
-            call.ask("find has an expression that is not known before it runs")
+            call.decides(None, "find has an expression that is not known before it runs")
         at += 1
     return reads
 
@@ -130,7 +130,7 @@ def sed(call: Call) -> bool:
         if known is not None:
             judge_sed(call, known)
         elif word.text in ("-", "/dev/stdin") or word.text.startswith("/dev/fd/"):
-            call.ask("sed runs a script that is not known before it runs")
+            call.decides(None, "sed runs a script that is not known before it runs")
     for word in operands:
         (call.write if in_place else call.read)(word)
     return reads and not files
@@ -148,7 +148,7 @@ def awk(call: Call) -> bool:
     files = [o.value for o in options if o.value and stands_for(o.flag, names("-f -E --file --exec"))]
     for option in options:
         if option.flag in ("-l", "--load"):
-            call.ask("awk loads a library")
+            call.decides(option.value, "awk loads a library")
         if option.flag in ("-i", "--include"):
             reads = False
             if option.value and option.value.text == "inplace":
@@ -163,7 +163,7 @@ def awk(call: Call) -> bool:
     for word in files:
         call.read(word)
         if not word.known:
-            call.ask("awk runs a program that is not known before it runs")
+            call.decides(None, "awk runs a program that is not known before it runs")
     for word in operands:
         if not re.match(r"[A-Za-z_]\w*=", word.text):
             call.read(word)

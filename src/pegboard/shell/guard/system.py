@@ -42,9 +42,9 @@ def alias(call: Call) -> bool:
         name, equals, value = word.text.partition("=")
         if equals:
             if HOLE in value:
-                call.ask(f"the alias {name} is not known before it runs")
+                call.decides(None, f"the alias {name} is not known before it runs")
             if value.split()[:1] and value.split()[0] in _DESTROYERS and value.split()[0] != name:
-                call.ask(f"{name} would mean {value.split()[0]}")
+                call.decides(word, f"{name} would mean {value.split()[0]}")
             call.judge.script(call, value)
     return True
 
@@ -226,14 +226,14 @@ def journalctl(call: Call) -> bool:
 
 def tester(call: Call) -> bool:
     if any(re.search(r"\[[^\]]*(?:\$\(|`)", w.text) for w in call.args):
-        call.ask("a subscript in a test runs a command")
+        call.decides(None, "a subscript in a test runs a command")
     return True
 
 
 def arithmetic(call: Call) -> bool:
     for word in call.args:
         if re.search(r"\$\(|`", word.text):
-            call.ask(f"{call.name} evaluates text that runs a command")
+            call.decides(None, f"{call.name} evaluates text that runs a command")
     return True
 
 
@@ -246,7 +246,7 @@ def mapfile(call: Call) -> bool:
 
 def hash_(call: Call) -> bool:
     if call.has("-p"):
-        call.ask("hash -p decides what a name runs")
+        call.decides(None, "hash -p decides what a name runs")
     return True
 
 
@@ -258,7 +258,7 @@ def dc(call: Call) -> bool:
     if any("!" in w.text or w.text.startswith(("-f", "--file")) for w in call.args) or (
         call.stdin and "!" in (call.stdin.text or "!")
     ):
-        call.ask("dc runs commands with !")
+        call.decides(None, "dc runs commands with !")
     return True
 
 

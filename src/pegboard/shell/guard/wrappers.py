@@ -108,7 +108,11 @@ def env(call: Call) -> tuple[list[tuple[str, Word]], list[Word]]:
         if split:
             value, skip = (split[1], 1) if split[1] else (args[at + 1].text if at + 1 < len(args) else "", 2)
             try:
-                parts = [Word(p, word.source) for p in shlex.split(value.replace("\\_", " "))]
+                # env puts in the values of `${NAME}`, and of nothing else.
+                parts = [
+                    Word(re.sub(r"\$\{\w*\}", HOLE, part), word.source)
+                    for part in shlex.split(value.replace("\\_", " "))
+                ]
             except ValueError:
                 parts = [Word(HOLE, word.source)]
             args[at : at + skip] = parts
@@ -179,7 +183,7 @@ def run_for_each(call: Call, inner: list[Word]) -> None:
     if name in SHELLS or name in INTERPRETERS or name == "env":
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
-            call.ask(f"{call.name} runs {name} for each word that it is given")
+            call.decides(None, f"{call.name} runs {name} for each word that it is given")
 
 
 def fed_words(call: Call) -> list[Word]:
@@ -249,7 +253,7 @@ def shell(call: Call) -> bool:
         if text[:1] not in "-+" or len(text) < 2:
             break
         if text in ("--rcfile", "--init-file") or text.startswith(("--rcfile=", "--init-file=")):
-            call.ask(f"{call.name} {text} runs a start-up file")
+            call.decides(None, f"{call.name} {text} runs a start-up file")
             at += 2 if "=" not in text else 1
             continue
         if text in ("-o", "+o", "-O", "+O"):
@@ -280,7 +284,7 @@ def _script_argument(call: Call, at: int) -> None:
     if not rest:
         return
     if not rest[0].known:
-        call.ask(f"{call.name} -c runs a script that is not known before it runs")
+        call.decides(None, f"{call.name} -c runs a script that is not known before it runs")
     call.judge.script(call, rest[0].text, stdin=call.stdin)
 
 
@@ -290,7 +294,7 @@ def script_on_stdin(call: Call) -> None:
         return
     text = fed_text(call.stdin)
     if text is None or HOLE in text:
-        call.ask(f"{call.name} runs what another program writes")
+        call.decides(None, f"{call.name} runs what another program writes")
     if text is not None:
         call.judge.script(call, text)
 
@@ -301,7 +305,7 @@ _MAX_SCRIPT: Final = 65_536
 def script_file(call: Call, word: Word) -> None:
     """A shell runs a file: its content is judged where it can be seen, else a person is asked."""
     if not word.known or word.glob:
-        call.ask(f"{call.name} runs a script that is not known before it runs")
+        call.decides(None, f"{call.name} runs a script that is not known before it runs")
         return
     if word.text.startswith("/dev/fd/") or word.text == "/dev/stdin":
         script_on_stdin(call)
@@ -309,12 +313,12 @@ def script_file(call: Call, word: Word) -> None:
     place = call.found.places.at(word.text, call.cwd)
     if place.kind not in (Kind.INSIDE, Kind.PROTECTED):
         call.read(word)
-        call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
+        call.decides(word, f"{call.name} runs {place.target}, which lies {place.kind.value}")
         return
     text = file_text(os.path.join(call.found.places.root, place.target))
     if text is None:
         if not re.search(r"(?:^|/)bin/activate$", word.text):
-            call.ask(f"{call.name} runs {place.target}, whose content is not there to be judged")
+            call.decides(word, f"{call.name} runs {place.target}, whose content is not there to be judged")
         return
     call.judge.script(call, text)
 
@@ -341,7 +345,7 @@ def script_words(call: Call, words: list[Word]) -> None:
     """Words that are joined and run by a shell (`eval`, `watch`, `ssh`, `parallel`)."""
     text = " ".join(word.text for word in words)
     if HOLE in text:
-        call.ask(f"{call.name} runs text that is not known before it runs")
+        call.decides(None, f"{call.name} runs text that is not known before it runs")
     call.judge.script(call, text)
 
 
