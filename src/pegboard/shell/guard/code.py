@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.places import HOLE, Kind, is_protected
 from pegboard.shell.guard.words import Word
 
 _ACTS: Final = re.compile(
@@ -57,6 +57,8 @@ def judge_code(call: Call, code: str, language: str) -> None:
         judge_started(call, code)
     for match in _LITERAL.finditer(code):
         text = match[1] if match[1] is not None else match[2]
+        if "." in text and text[:1] not in "/~." and len(text) < 200 and is_protected(text):
+            call.ask(f"{call.name} runs code that names {text}, a protected file of the workspace")
         if (
             text
             and (text[0] in "/~." or text.startswith("id_"))

@@ -12,7 +12,7 @@ from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.searches import awk, fd, find, sed
-from pegboard.shell.guard.segments import writes_forever
+from pegboard.shell.guard.segments import huge, writes_forever
 from pegboard.shell.guard.tables import PROGRAMS
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import operands_of
@@ -119,6 +119,13 @@ def dd(call: Call) -> bool:
     if any(w.text.startswith("of=") for w in call.args) and writes_forever([call.program, *call.args]):
         call.ask("dd without count writes until nothing more fits")
     return False
+
+
+def sized(call: Call) -> bool:
+    """`truncate -s`, `fallocate -l`: a size that no disk of ours has."""
+    if any(huge(word.text) for word in call.args):
+        call.ask(f"{call.name} makes a file that fills the disk")
+    return by_table(call, PROGRAMS[call.name])
 
 
 def tee(call: Call) -> bool:
@@ -293,7 +300,7 @@ RULES: Final[dict[str, Rule]] = {
     "rename": rename, "prename": rename, "perl-rename": rename, "cmake": cmake,
     "rm": rm, "rmdir": lambda c: _deletes(c), "unlink": lambda c: _deletes(c), "trash": lambda c: _deletes(c), "srm": rm, "grm": rm,
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
-    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "shred": shred, "wipe": shred,
+    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "truncate": sized, "fallocate": sized, "shred": shred, "wipe": shred,
     "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
     "tar": tar, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
     "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
-from pegboard.shell.guard.places import HOLE, Kind, Place, Places
+from pegboard.shell.guard.places import HOLE, Kind, Place, Places, fits_protected
 
 _MAX_EFFECTS: Final = 400
 _RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
@@ -112,7 +112,7 @@ class Findings:
     def write(self, text: str, cwd: str | None, *, glob: bool = False) -> None:
         """A file is created or changed."""
         place = self.places.at(text, cwd, glob=glob)
-        kind = place.kind
+        kind = _changed(place, glob)
         if kind is Kind.HARMLESS:
             return
         self.wrote = True
@@ -138,7 +138,7 @@ class Findings:
     def delete(self, text: str, cwd: str | None, *, glob: bool = False, recursive: bool = False) -> None:
         """A file, or with `recursive` a whole tree, is removed."""
         place = self.places.at(text, cwd, glob=glob, follow=text.endswith("/"))
-        kind = place.kind
+        kind = _changed(place, glob)
         self.wrote = True
         if kind in _DELETE_DENIES or (kind is Kind.SECRET and place.target.startswith("/")):
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
@@ -166,6 +166,12 @@ class Findings:
             return ""
         rest = path[len(home) :]
         return "read when a shell or program starts" if rest.startswith(".") else ""
+
+
+def _changed(place: Place, glob: bool) -> Kind:
+    """The kind of a place that is changed: of a pattern for `.env` and `.git` alike, the protected one."""
+    inside = place.kind is Kind.SECRET and not place.target.startswith("/")
+    return Kind.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
 
 
 _READ_ASKS: Final = frozenset({Kind.ABOVE, Kind.SYSTEM, Kind.DEVICE, Kind.HOME, Kind.OUTSIDE})

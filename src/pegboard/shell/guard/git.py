@@ -83,6 +83,9 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
         follow = Word(value, text) if equals else (args[at + 1] if at + 1 < len(args) else Word("", ""))
         if text == "-C":
             folder = follow.text
+            if folder.startswith("~") and follow.known:
+                target = call.found.places.at(folder, call.cwd).target
+                folder = target if target.startswith("/") else posixpath.join(call.found.places.root, target)
             known = follow.known and (call.cwd is not None or folder.startswith("/"))
             call = call.within(posixpath.normpath(posixpath.join(call.cwd or "/", folder)) if known else None)
             kind = call.found.places.at(folder, call.cwd if not known else "/").kind if not known else None

@@ -359,6 +359,8 @@ class _Judge:
                     runners.script(call)
                     return []
         elif call.name in ("strace", "ltrace", "time"):
+            if call.name != "time" and any(re.match(r"-p|--attach", w.text) for w in call.args):
+                self.found.ask(f"{call.name} -p watches another process")
             for at, word in enumerate(call.args[: len(call.args) - len(inner)]):
                 if word.text in ("-o", "--output") and at + 1 < len(call.args):
                     call.write(call.args[at + 1])

@@ -84,11 +84,12 @@ def _reach(call: Call, words: list[Word]) -> None:
         if scheme and scheme[1].lower() not in ("http", "https", "ftp", "ftps", "ws", "wss"):
             call.ask(f"{call.name} speaks {scheme[1]}, which can carry any bytes to a service")
         host = host_of(word.text)
-        loopback = is_loopback(host) and word.known
+        # A path that is not known yet leads to the same machine.
+        loopback = is_loopback(host)
         call.found.connect(
             host, "" if not loopback else f"connects to {host}, this machine", "allow" if loopback else "ask"
         )
-        if not word.known:
+        if not word.known and not loopback:
             call.ask(f"{call.name} puts a value into the address that is not known before it runs")
         if re.search(r"(?:^|@)(?:169\.254\.|metadata\.)", host):
             call.deny(f"{host} hands out a cloud machine's credentials")

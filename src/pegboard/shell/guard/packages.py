@@ -83,7 +83,9 @@ def manager(call: Call) -> bool:
     if runner is not None:
         runner(call, rest)
         return False
-    if command in fetching.split():
+    starter = command in ("init", "innit") and name in ("npm", "pnpm", "yarn", "bun")
+    if command in fetching.split() or (starter and any(w.text[:1] != "-" for w in rest)):
+        # `npm init x` fetches and runs `create-x`.
         _fetch(call, name, command, host, rest)
     elif command in ("config", "c", "set", "pkg") and _reads_config(rest):
         return True

@@ -73,6 +73,9 @@ def _find_runs(call: Call, words: list[Word], roots: list[Word], filtered: bool)
     for root in roots:
         base = root.text.rstrip("/") or "/"
         name = posixpath.join(base, "found") if filtered else posixpath.join(base, HOLE)
+        if words and "{}" in words[0].text:
+            # What is found is the program itself, and that may be any file.
+            name = HOLE
         inner = [Word(w.text.replace("{}", name), w.source, w.glob, w.secret) for w in words]
         if inner:
             run_for_each(call, inner)
@@ -89,6 +92,8 @@ def fd(call: Call) -> bool:
                 name = posixpath.join(
                     root.text, "found" if plain and plain[0].text not in (".", "") else HOLE
                 )
+                if at + 1 < len(args) and "{}" in args[at + 1].text:
+                    name = HOLE
                 inner = [
                     Word(w.text.replace("{}", name), w.source, w.glob)
                     for w in args[at + 1 :]

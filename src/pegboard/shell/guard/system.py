@@ -20,7 +20,7 @@ from pegboard.shell.guard.runners import (
 from pegboard.shell.guard.tables import (
     PROGRAMS,
 )
-from pegboard.shell.guard.variables import declare, env_printed, set_
+from pegboard.shell.guard.variables import declare, env_printed, judge_assignment, set_
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
 
@@ -231,9 +231,28 @@ def tester(call: Call) -> bool:
 
 
 def arithmetic(call: Call) -> bool:
+    _sets(call)
     for word in call.args:
         if re.search(r"\$\(|`", word.text):
             call.decides(None, f"{call.name} evaluates text that runs a command")
+    return True
+
+
+def _sets(call: Call) -> None:
+    """Variables that a builtin sets to what it reads or prints (`read PATH`, `printf -v PATH`)."""
+    named = call.args
+    if call.name == "printf":
+        named = [call.args[at + 1] for at, word in enumerate(call.args[:-1]) if word.text == "-v"]
+    elif call.name == "getopts":
+        named = call.args[1:2]
+    for word in named:
+        match = re.fullmatch(r"([A-Za-z_]\w*)(?:\[.*\])?(?:[-+*/%&|^]?=.*)?", word.text, re.DOTALL)
+        if match:
+            judge_assignment(call, match[1], Word(HOLE, word.source))
+
+
+def getopts(call: Call) -> bool:
+    _sets(call)
     return True
 
 
@@ -307,5 +326,5 @@ RULES: Final[dict[str, Rule]] = {
     "systemctl": systemctl, "service": service, "crontab": crontab, "script": script_program, "watch": watch, "flock": flock, "parallel": parallel, "sem": parallel,
     "rush": parallel, "entr": entr, "nodemon": nodemon, "watchexec": entr, "hyperfine": hyperfine, "ip": ip, "bridge": ip, "hostname": few, "mount": few, "domainname": few,
     "sysctl": few, "timedatectl": few, "hostnamectl": few, "localectl": few, "ifconfig": few, "route": few, "journalctl": journalctl, "test": tester, "[": tester,
-    "[[": tester, "let": arithmetic, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "dc": dc, "gpg2": gpg,
+    "[[": tester, "let": arithmetic, "getopts": getopts, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "dc": dc, "gpg2": gpg,
 }  # fmt: skip

@@ -288,7 +288,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     **dict.fromkeys(
         names(
             "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port "
-            "nix-env nix nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
+            "nix-env nix nix-shell nix-build nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
         ),
         _asks("installs or removes system packages"),
     ),
@@ -311,6 +311,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("changes what the shell itself runs", decides=True),
     ),
     "alembic": _row("doubtful", ro=False),
+    **dict.fromkeys(["direnv", "mise", "rtx", "asdf"], _asks("decides what runs in this folder from now on")),
 }
 
 NETWORK: Final = names(

@@ -8,7 +8,7 @@ import shlex
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.options import Program, parse
+from pegboard.shell.guard.options import Program, names, parse
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.segments import Source
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
@@ -51,7 +51,7 @@ def peel_plain(call: Call) -> list[Word] | None:
         return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
     if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
         return None
-    if call.name == "hyperfine":
+    if call.name == "hyperfine" or (call.name == "direnv" and [w.text for w in call.args[:1]] != ["exec"]):
         return None
     return _after_options(call.args, row)
 
@@ -214,13 +214,42 @@ def fed_words(call: Call) -> list[Word]:
 
 
 def is_filtered(names: list[str]) -> bool:
-    """Whether a `find` singles out files rather than taking all of a tree."""
-    for at, name in enumerate(names[:-1]):
-        if name in ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex") and names[at + 1] not in (
-            "*", "*.*", "**", ".*", "?*", "./*",
-        ):  # fmt: skip
-            return True
-    return "-empty" in names or "-newer" in names or "-mtime" in names or "-mmin" in names or "-size" in names
+    """Whether a `find` singles out files rather than taking all of a tree.
+
+    Of `A -o B -delete` only B decides what is deleted; `! -name x` singles out nothing.
+    """
+    branches = [False]
+    acting: list[bool] = []
+    groups: list[tuple[list[bool], bool]] = []
+    negated = False
+    for at, name in enumerate(names):
+        value = names[at + 1] if at + 1 < len(names) else ""
+        if name in ("!", "-not"):
+            negated = not negated
+            continue
+        if name in ("(", "\\("):
+            groups.append((branches, negated))
+            branches = [False]
+        elif name in (")", "\\)") and groups:
+            inside = all(branches)
+            branches, outer = groups.pop()
+            branches[-1] = branches[-1] or (inside and not outer)
+        elif name in ("-o", "-or"):
+            branches.append(False)
+        elif name in _FIND_ACTS:
+            acting.append(branches[-1] if not groups else all(branches))
+        elif name in _FIND_NAMES:
+            branches[-1] = branches[-1] or (not negated and value not in _FIND_ALL)
+        elif name in _FIND_TESTS:
+            branches[-1] = True
+        negated = False
+    return all(acting) if acting else all(branches)
+
+
+_FIND_NAMES: Final = names("-name -iname -path -ipath -wholename -regex -iregex")
+_FIND_TESTS: Final = names("-empty -newer -mtime -mmin -size")
+_FIND_ALL: Final = ("*", "*.*", "**", ".*", "?*", "./*")
+_FIND_ACTS: Final = names("-delete -exec -execdir -ok -okdir -print -print0")
 
 
 def fed_text(source: Source) -> str | None:
