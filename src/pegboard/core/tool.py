@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, overload
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
+from pegboard.core.drafts import modern
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
 from pegboard.core.given import is_number, several, text, told
@@ -251,7 +252,11 @@ class Tool:
         """The OpenAI function form (ledger N-14)."""
         return {
             "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": self.schema},
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": modern(self.schema),
+            },
         }
 
     def copy(self, **changes: Any) -> Tool:
