@@ -266,7 +266,7 @@ class Connection:
             how = f" (exit status {process.exit_code})"
         return Unavailable(
             f"MCP server {self.config.name!r} could not be started: {_told(error)}{how}{self.last_words()}",
-            hint=f"It runs: {self.config.command_line}",
+            hint=f"It runs: {self.config.told}",
         )
 
     # -- requests -----------------------------------------------------------------------------
