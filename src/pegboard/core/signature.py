@@ -232,7 +232,7 @@ class Signature:
             BuildError: the schema or a type of it cannot be built.
         """
         if self._foreign is not None:
-            self._foreign.check()
+            self._foreign.check_root()
         else:
             _ = self.schema, self.output.schema
 
@@ -348,8 +348,8 @@ class Signature:
         if problems or not foreign.accepts(foreign.completed(named)):
             from pegboard.core.coerce import Coercion
 
-            coercion = Coercion(foreign.root, notes)
-            sent = cast("dict[str, Any]", coercion.value(named, foreign.schema, ""))
+            said = cast("Mapping[str, Any]", foreign.said)
+            sent = cast("dict[str, Any]", Coercion(said, notes).value(named, said, ""))
             problems += foreign.errors(foreign.completed(sent))
         if problems:
             refuse(problems, name=self.name)
