@@ -157,7 +157,7 @@ def test_what_is_told_of_a_command_line_holds_nothing_of_its_variables_and_is_sh
         name="s", command="x", args=("hunter2hunter2", "y" * 5000), env={"K": "hunter2hunter2"}
     ).told
     web = ServerConfig(
-        name="s", url="https://me:pass@host.example/mcp?key=1234567#frag", transport="http"
+        name="s", url="https://me:pass@host.example/mcp?key=1234567#frag", transport="streamable_http"
     ).told
 
     assert "hunter2" not in long and len(long) < 400 and long.endswith(" characters]")
