@@ -256,7 +256,7 @@ class Connection:
                 else ""
             )
             return Unavailable(f"MCP server {self.config.name!r}: {text}", hint=hint)
-        if self._status == 401:
+        if self._status == 401 and isinstance(error, MCPError | httpx2.HTTPStatusError):
             return Unavailable(
                 f"MCP server {self.config.name!r} wants a login (HTTP 401)",
                 hint=f"Log in: pegboard mcp login {self.config.name}; or give its token under headers.",

@@ -47,11 +47,13 @@ class Reach:
         if _origin(url) in self._own:
             return None
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise _refused(url, "it is no web address")
+        host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
         if self._near:
             try:
                 addresses = list(await self._resolve(host, port))
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 raise _refused(url, f"{host} has no address ({error})") from None
             for one in addresses:
                 judged = judge_url(
@@ -127,6 +129,6 @@ def _refused(url: str, why: str) -> Unavailable:
     parts = urlsplit(url)
     named = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     return Unavailable(
-        f"the server names {clean(named)[:200]} for its login, which is not asked: {why}",
+        f"the server names {clean(named)[:200]} for its login, which is not asked: {why.partition('. Where ')[0]}",
         hint="If that address is meant, name it in the server's settings: oauth.issuer.",
     )
