@@ -195,6 +195,7 @@ class App:
         kit: Toolkit | None = None,
         recorder: Recorder | None = None,
         recorded: bool = True,
+        sources: Iterable[Any] = (),
     ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block.
 
@@ -204,8 +205,8 @@ class App:
             recorded: False for a preview: nothing is written.
             kit: offer these; None = the App's tools and those of the configured MCP servers, which
                 are started when a tool that is not ours is wanted.
+            sources: what brings further tools to a given kit.
         """
-        sources: list[Any] = []
         if kit is None:
             kit = self.toolkit if only is None else self._kit_of(only)
             sources = self.servers() if only is None or only not in kit else []
@@ -258,12 +259,18 @@ class App:
         return list(opened(load_servers(self.paths, self.workspace), self.paths))
 
     def serving(
-        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = (), skills: Sequence[Path] = ()
+        self,
+        kit: Toolkit,
+        *,
+        approver: Approver,
+        provide: Iterable[Any] = (),
+        skills: Sequence[Path] = (),
+        sources: Sequence[Any] = (),
     ) -> AbstractAsyncContextManager[Any]:
         """See pegboard.app.serving."""
         from pegboard.app.serving import serving
 
-        return serving(self, kit, approver=approver, provide=provide, skills=skills)
+        return serving(self, kit, approver=approver, provide=provide, skills=skills, sources=sources)
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""

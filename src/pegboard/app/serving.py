@@ -16,6 +16,7 @@ from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
 from pegboard.core.pipeline import new_id
 from pegboard.core.rules import Situation
+from pegboard.core.source import ToolSource
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.exchange import current_exchange
 from pegboard.mcp.offered import Prompts, Resources
@@ -89,17 +90,19 @@ async def serving(
     approver: Approver,
     provide: Iterable[Any] = (),
     skills: Sequence[Path] = (),
+    sources: Sequence[ToolSource] = (),
 ) -> AsyncGenerator[Served]:
     """An executor over the App's workspace for a served kit, with what else its clients are offered.
 
     Args:
         skills: folders of skills that the owner named; those of the settings are offered too.
+        sources: what brings further tools.
     """
     logs = ClientLogs(app)
     prompts = _prompts(app, skills)
     try:
         async with app.executor(
-            approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs
+            approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs, sources=sources
         ) as door:
             yield Served(door=door, resources=_resources(door), prompts=prompts)
     finally:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, cast
 
+from pegboard.core.numerals import exact
 from pegboard.core.problems import Problem, refuse, shown
 
 HALVES_REPLACED: Final = "A half of a surrogate pair is no character and was replaced by U+FFFD."
@@ -20,6 +21,7 @@ HALF: Final = (
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+_LONG: Final = re.compile(r"[0-9](?:\.?[0-9]){15}")
 _DIGITS: Final = 4300
 _MAX_ENCODINGS: Final = 3
 MAX_NEAREST: Final = 50
@@ -121,7 +123,7 @@ def _beyond(text: str) -> _Beyond:
 
 
 def _float(text: str) -> float:
-    number = float(text)
+    number = exact(text)
     return number if isfinite(number) else _beyond(text)
 
 
@@ -157,7 +159,7 @@ def loads(text: str, *, infinite: bool = False) -> Any:
         text,
         object_pairs_hook=object_of,
         parse_constant=_beyond,
-        parse_float=_float if _HUGE.search(text) else None,
+        parse_float=_float if _HUGE.search(text) or _LONG.search(text) else None,
     )
     if not infinite and (has_huge(text) or "NaN" in text or "Infinity" in text):
         problems = list(_not_finite(value, ""))
