@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import PermissionDenied, ToolError, UnknownTool
+from pegboard.core.problems import short_name
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.runtime.budget import BEYOND, Budget
@@ -30,7 +31,7 @@ def refused_calls(
             if tool is not None and tool.name not in offered:
                 names = ", ".join(offered.names) or "none"
                 out[call.id or ""] = UnknownTool(
-                    f"Tool '{call.name[:80]}' not found. Available: {names}",
+                    f"Tool {short_name(call.name)} not found. Available: {names}",
                     hint="Call one of the available tools by its exact name.",
                 )
     if budget is not None:
