@@ -330,6 +330,38 @@ def test_a_state_folder_that_cannot_be_made_is_named_and_nothing_is_done(
     assert not (workspace / "n").exists()
 
 
+@pytest.mark.parametrize(
+    "words", [["chat", "--model", "local"], ["trust", "mine.toml"], ["run", "hi", "--model", "local"]]
+)
+def test_a_home_that_cannot_be_written_names_the_way_out(
+    pegboard: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    (workspace / "mine.toml").write_text("")
+    # Nothing can be made below it, by root neither.
+    monkeypatch.setenv("HOME", "/proc/1")
+
+    done = pegboard(*words)
+
+    assert done.status in (1, 2)
+    assert "XDG_STATE_HOME can name a folder that can be written" in done.err
+
+
+def test_what_writes_nothing_is_answered_where_the_history_cannot_be_opened(
+    pegboard: Run, home: Path
+) -> None:
+    (home / ".local" / "state" / "pegboard" / "history.sqlite").mkdir(parents=True)
+
+    explained = pegboard("policy", "explain", "write_file", "path=b.txt", "content=x", "--mode", "ask")
+    previewed = pegboard("call", "write_file", "path=b.txt", "content=x", "--mode", "ask", "--preview")
+    called = pegboard("call", "list_dir")
+
+    assert explained.status == previewed.status == 0
+    assert "write b.txt: ask" in explained.out
+    assert "decision  ask" in previewed.out
+    assert "what was done before is not counted here: cannot open the store" in explained.err
+    assert called.status == 1
+
+
 @pytest.mark.slow
 def test_two_processes_share_one_state(workspace: Path) -> None:
     many = [

@@ -37,6 +37,7 @@ from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import GrantFile
 from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
+from pegboard.store.opening import StoreError
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class App:
             needs.discard("Jobs")
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
-        store = self.store if recorded or self._history.exists() else None
+        store = self.store if recorded else self._history_if_any()
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
@@ -232,6 +233,16 @@ class App:
             timeout_s=max(600.0, timeout or 0.0),
         ) as door:  # fmt: skip
             yield door
+
+    def _history_if_any(self) -> SqliteStore | None:
+        """The history for what writes none; None where there is none, or where it cannot be opened (a full disk)."""
+        if not self._history.exists():
+            return None
+        try:
+            return self.store
+        except StoreError as error:
+            self.tell(f"what was done before is not counted here: {error}")
+            return None
 
     def tool(self, name: str) -> Tool | None:
         """The offered tool of that name or alias; loads no other where it can."""

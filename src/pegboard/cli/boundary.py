@@ -139,11 +139,22 @@ def _end_unexpected(error: Exception) -> NoReturn:
 
 def _end_system(error: OSError) -> NoReturn:
     _say(_system(error))
+    if isinstance(error.filename, str) and (hint := _way_out(error.filename)):
+        _line(f"  {hint}")
     try:
         sys.stdout.flush()
     except OSError:
         _drop_output()
     raise typer.Exit(1) from None
+
+
+def _way_out(path: str) -> str:
+    from pegboard.config.paths import Paths
+
+    try:
+        return Paths.of().way_out(path)
+    except PegboardError:
+        return ""
 
 
 def _drop_output() -> None:

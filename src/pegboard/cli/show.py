@@ -109,16 +109,19 @@ def effects_line(effects: Iterable[Effect]) -> str:
     return ", ".join(safe(visible(str(e))) for e in effects) or "no effects"
 
 
-def print_changes(changes: Iterable[Change], *, most_lines: int = 200) -> None:
-    """The diffs, coloured where a person looks."""
+def print_changes(changes: Iterable[Change], *, most_lines: int | None = 200) -> bool:
+    """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
+    cut = False
     for change in changes:
         lines = (change.diff or f"{change.kind} {visible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = safe(line)
             say(paint(shown, colour) if colour else shown)
-        if len(lines) > most_lines:
+        if most_lines is not None and len(lines) > most_lines:
+            cut = True
             say(f"… {len(lines) - most_lines} more lines of this diff")
+    return cut
 
 
 def counted(number: int, noun: str) -> str:
