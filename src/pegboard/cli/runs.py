@@ -180,7 +180,9 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
                 if isinstance(event, RunFinished):
                     status = EXIT[event.status]
                     if not options.json:
-                        note(f"run {row.id} {event.status}: {event.answer[:200]}")
+                        note(
+                            f"run {row.id} {event.status}: {safe(app.redactor.redact(event.answer)[0])[:200]}"
+                        )
             await log.flush()
         finally:
             log.close()
