@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -38,6 +38,7 @@ class ClientLogs:
     def __init__(self, app: App) -> None:
         self._app = app
         self._logs: dict[str, tuple[SessionLog, str]] = {}
+        self._marks = ExitStack()
 
     def record(self, event: Event) -> None:
         """See Recorder."""
@@ -55,12 +56,14 @@ class ClientLogs:
             log.record(RunFinished(run=run, status="done", answer=""))
             log.close()
         self._logs.clear()
+        self._marks.close()
 
     def _log(self, session: str) -> SessionLog:
         found = self._logs.get(session)
         if found is None:
             run = new_id("run")
             found = self._logs[session] = (self._app.log(session), run)
+            self._marks.enter_context(self._app.at_work.one_call(run))
             found[0].record(
                 RunStarted(run=run, session=session, agent="mcp", model="", task="served over MCP")
             )
