@@ -205,6 +205,7 @@ def test_what_unless_names_is_left_out() -> None:
         ("*.example.com", "a.example.com", True),
         ("*.example.com", "a.b.example.com", True),
         ("*.example.com", "example.com", False),
+        ("*.example.com", ".example.com", False),
         ("*.example.com", "evilexample.com", False),
         ("*.pkg.example", "notpkg.example", False),
         ("example.com:443", "example.com:443", True),
