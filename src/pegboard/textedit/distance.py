@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def edits(left: str, right: str) -> int:
     head = _shared(left, right, shorter)
     rest = shorter - head
     tail = _shared(left[: -rest - 1 : -1], right[: -rest - 1 : -1], rest) if rest else 0
-    return distance(left[head : len(left) - tail], right[head : len(right) - tail]).whole
+    return _whole(left[head : len(left) - tail], right[head : len(right) - tail])
 
 
 def least_edits(left: str, right: str) -> int:
@@ -60,6 +61,31 @@ def _shared(left: str, right: str, most: int) -> int:
 def ends_of(text: str, pattern: str, limit: int) -> list[tuple[int, int]]:
     """Where something within `limit` edits of `pattern` ends: `(offset, distance)`, ascending."""
     return [(at, score) for at, score in _scan(pattern, text, anchored=False) if score <= limit]
+
+
+def _whole(pattern: str, text: str) -> int:
+    """The last distance that `_scan` would give, without all those before it."""
+    size = len(pattern)
+    if not size or not text:
+        return size or len(text)
+    where: dict[str, int] = {}
+    for index, char in enumerate(pattern):
+        where[char] = where.get(char, 0) | (1 << index)
+    every, last = (1 << size) - 1, 1 << (size - 1)
+    plus, minus, score = every, 0, size
+    for equal in map(where.get, text, repeat(0)):
+        vertical = equal | minus
+        horizontal = (((equal & plus) + plus) ^ plus) | equal
+        up = minus | (every & ~(horizontal | plus))
+        down = plus & horizontal
+        if up & last:
+            score += 1
+        elif down & last:
+            score -= 1
+        up = (up << 1) | 1
+        plus = every & ((down << 1) | ~(vertical | up))
+        minus = up & vertical & every
+    return score
 
 
 def _scan(pattern: str, text: str, *, anchored: bool) -> Iterator[tuple[int, int]]:
