@@ -11,7 +11,7 @@ from typing import Final
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.textedit import view
 from pegboard.textedit.closest import Ranking, closest, overlap, rank
-from pegboard.textedit.distance import least_edits, similarity
+from pegboard.textedit.distance import edits, least_edits, similarity
 from pegboard.textedit.marks import marks_in
 from pegboard.textedit.match import NUMBERED, Edit, Source, Span, Spans, lines_to_spans, newline_in
 from pegboard.textedit.merge import merge_lines
@@ -155,6 +155,9 @@ def _alike(at: _Lines, line: int, count: int, wanted: list[str]) -> float:
         return 0.0
     one, two = "\n".join(wanted), "\n".join(keys)
     # What stays that far below is neither near enough nor a rival of what is.
-    if 1 - least_edits(one, two) / max(len(one), len(two), 1) < _FUZZY_SIMILARITY - _FUZZY_MARGIN:
+    longer = max(len(one), len(two), 1)
+    most = int(longer * (1 - _FUZZY_SIMILARITY + _FUZZY_MARGIN)) + 1
+    if least_edits(one, two) > most:
         return 0.0
-    return similarity(one, two)
+    apart = edits(one, two, most)
+    return 1 - apart / longer if apart <= most else 0.0
