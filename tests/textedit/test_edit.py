@@ -539,3 +539,14 @@ def test_a_text_that_was_escaped_once_too_often_is_told_as_such(before: str, old
         apply_edits(before.encode(), [Edit(old=old, new="z")], path="f")
 
     assert advice in caught.value.hint
+
+
+@owes("edit-06", "D-20")
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(
+    ("old", "new"), [("abc", "\ufeffabd"), ("\ufeffabc", "\ufeffabd"), ("\ufeffabc", "abd")]
+)
+def test_a_byte_order_mark_stays_one_whoever_sends_it_along(codec: str, old: str, new: str) -> None:
+    (edited,) = apply_edits("abc\nx\n".encode(codec), [Edit(old=old, new=new)], path="f")
+
+    assert edited.data == "abd\nx\n".encode(codec)
