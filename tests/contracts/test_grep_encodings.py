@@ -182,3 +182,22 @@ def test_a_long_line_of_another_encoding_is_clipped_around_its_hit(
 
     assert "Brücke" in match.text
     assert len(match.text) < 400
+
+
+@both
+@owes("D-28")
+@pytest.mark.parametrize("codec", ["utf-32", "utf-32-be"])
+@pytest.mark.parametrize("pattern", ["plain", "Br.cke", "Größe"])
+@pytest.mark.parametrize("path", [".", "sub/wide.txt"])
+def test_an_answer_is_not_empty_because_of_utf_32(
+    rg: Path | Literal[False], tmp_path: Path, codec: str, pattern: str, path: str
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/wide.txt").write_bytes(
+        ("\ufeff" if codec == "utf-32-be" else "").encode(codec) + GERMAN.encode(codec)
+    )
+    (tmp_path / "other").write_bytes(b"four")
+
+    found = answer(tmp_path, rg, pattern=pattern, path=path)
+
+    assert [m.path for m in found.matches] == ["sub/wide.txt"]

@@ -668,3 +668,27 @@ async def test_comments_on_cells_are_shown_with_their_sheet(reader: DocumentRead
     assert "Comments:\n- A1 (Bob): Is it net?\n- B2 (Ann): Check this figure" in first
     assert second.count("(Cy): c") == 200
     assert found.note == "Sheet 'Many' has 203 comments, of which 200 are shown."
+
+
+@owes("D-17")
+@pytest.mark.parametrize("broken", [b"<comments><commentList", b"<other/>", None])
+async def test_damaged_comments_do_not_hide_the_figures(reader: DocumentReader, broken: bytes | None) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet["A1"] = 41
+    sheet["A1"].comment = openpyxl.comments.Comment("c", "Ann")
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as given, zipfile.ZipFile(out, "w") as made:
+        for name in given.namelist():
+            data = given.read(name)
+            if "comment" in name.lower() and name.endswith(".xml"):
+                if broken is None:
+                    continue
+                data = broken
+            made.writestr(name, data)
+
+    found = await reader.read("xlsx", out.getvalue())
+
+    assert "| 1 | 41 |" in found.text
+    assert "Ann" not in found.text

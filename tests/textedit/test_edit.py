@@ -521,3 +521,32 @@ def test_a_byte_order_mark_alone_is_no_text_to_replace() -> None:
 )
 def test_line_numbers_pasted_into_both_texts_reach_no_file(old: str, new: str, wanted: str) -> None:
     assert after("a\nb\nc\n", old, new) == wanted
+
+
+@owes("N-41", "K-38")
+@pytest.mark.parametrize(
+    ("before", "old", "advice"),
+    [
+        ("a\nb\n", "a\\nb", "escaped once less"),
+        ("a\tb\r\nc\r\n", "a\\tb\\nc", "escaped once less"),
+        ('print("hi")\n', 'print(\\"hi\\")', "escaped once less"),
+        ("if (a < b && c) {}\n", "if (a &lt; b &amp;&amp; c) {}", "entities"),
+        ("nothing alike\n", "x\\ny", "copy"),
+    ],
+)
+def test_a_text_that_was_escaped_once_too_often_is_told_as_such(before: str, old: str, advice: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        apply_edits(before.encode(), [Edit(old=old, new="z")], path="f")
+
+    assert advice in caught.value.hint
+
+
+@owes("edit-06", "D-20")
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(
+    ("old", "new"), [("abc", "\ufeffabd"), ("\ufeffabc", "\ufeffabd"), ("\ufeffabc", "abd")]
+)
+def test_a_byte_order_mark_stays_one_whoever_sends_it_along(codec: str, old: str, new: str) -> None:
+    (edited,) = apply_edits("abc\nx\n".encode(codec), [Edit(old=old, new=new)], path="f")
+
+    assert edited.data == "abd\nx\n".encode(codec)

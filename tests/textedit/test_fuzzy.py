@@ -178,3 +178,19 @@ def test_a_hint_at_the_end_of_a_file_is_whole() -> None:
 
     assert found is not None
     assert found.text == "value one"
+
+
+@given(
+    st.text(alphabet="ab", max_size=60), st.text(alphabet="ab", max_size=60), st.integers(1, 12), st.data()
+)
+def test_a_distance_within_a_bound_is_exact_and_one_beyond_it_is_greater(
+    left: str, right: str, most: int, data: st.DataObject
+) -> None:
+    if data.draw(st.booleans()):
+        # Near texts: a few characters of one are changed.
+        at = data.draw(st.integers(0, len(left)))
+        right = left[:at] + right[:3] + left[at + 2 :]
+    true = reference(left, right)
+    found = distance.edits(left, right, most)
+
+    assert found == true if true <= most else found > most

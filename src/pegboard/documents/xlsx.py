@@ -37,7 +37,13 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
         text, cut = _sheet(formulas[name], values[name])
         hidden = "" if formulas[name].sheet_state == "visible" else " (hidden)"
         parts.append(f"## Sheet {number}: {name}{hidden}\n\n{text or '(empty)'}")
-        if comments := _comments(reader, name):
+        try:
+            comments = _comments(reader, name)
+        except (KeyError, ValueError, TypeError, AttributeError, SyntaxError):
+            # The figures are worth showing without them. A SyntaxError is that of the XML.
+            comments = []
+            notes.append(f"The comments of sheet {name!r} are damaged and not shown.")
+        if comments:
             parts.append("Comments:\n" + "\n".join(comments[:MAX_COMMENTS]))
         if len(comments) > MAX_COMMENTS:
             notes.append(f"Sheet {name!r} has {len(comments)} comments, of which {MAX_COMMENTS} are shown.")

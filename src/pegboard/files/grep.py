@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,6 +25,7 @@ from pegboard.files.ripgrep import Ripgrep
 from pegboard.files.scan import Hit
 from pegboard.files.walk import Walk, open_beneath, open_folder
 from pegboard.ports.files import Found, Match, SearchQuery
+from pegboard.textedit.encoding import bom_encoding
 
 DEADLINE_S: Final = 20.0
 MAX_PATTERN: Final = 10_000
@@ -196,7 +198,10 @@ class _Job:
         gathered, report = self.run(engine, search, accept, ordered=False)
         if gathered.over:
             gathered, report = self.run(engine, search, accept, ordered=True)
-        if others := accept.to_decode():
+        others = accept.to_decode()
+        if not others and not gathered.amount:
+            others = self.in_utf32(accept)
+        if others:
             narrowed = replace(search, file=None, only=tuple(others))
             more, told = self.run(Walker(), narrowed, accept, ordered=True)
             gathered.hits |= more.hits
@@ -286,17 +291,44 @@ class _Job:
             finally:
                 os.close(fd)
 
-    def left_out(self) -> tuple[str, ...]:
-        """What an empty answer did not look into, from the first 2,000 entries of the folder."""
+    def in_utf32(self, accept: Acceptance) -> list[str]:
+        """Files whose mark ripgrep takes for that of UTF-16, from the first 2,000 entries of the folder."""
         if self.file is not None:
-            return ()
-        walk = Walk(
+            paths = [self.file]
+        else:
+            # Their size tells most other files apart without opening them.
+            paths = [
+                folder + entry.name
+                for _, folder, entry in islice(self.walk(), _ACCOUNT_ENTRIES)
+                if _is_of_fours(entry)
+            ]
+        return [path for path in paths if accept.of(path) in ("yes", "binary") and self.is_utf32(path)]
+
+    def is_utf32(self, path: str) -> bool:
+        fd = open_beneath(self.folder, path)
+        if fd is None:
+            return False
+        try:
+            return (bom_encoding(os.read(fd, 4)) or "").startswith("utf-32")
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+
+    def walk(self) -> Walk:
+        return Walk(
             top=self.folder,
             scope=None if self.query.no_ignore else scope_of(real_path(self.folder)),
             hidden=self.query.hidden,
             sort=True,
             denied=self.denied_here(),
         )
+
+    def left_out(self) -> tuple[str, ...]:
+        """What an empty answer did not look into, from the first 2,000 entries of the folder."""
+        if self.file is not None:
+            return ()
+        walk = self.walk()
         for seen, _ in enumerate(walk):
             if seen >= _ACCOUNT_ENTRIES:
                 break
@@ -309,6 +341,13 @@ def _add(found: _Gathered, path: str, value: Hit | int) -> None:
     else:
         found.hits.setdefault(path, []).append(value)
     found.amount += 1
+
+
+def _is_of_fours(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size % 4 == 0
+    except OSError:
+        return False  # It went while we looked.
 
 
 def _maybe_literal(query: SearchQuery, expression: Expression) -> bool:

@@ -70,8 +70,13 @@ def apply_edit(data: bytes, edit: Edit, *, path: str) -> Edited:
         edit = replace(edit, old=edit.old.removeprefix(_MARK), new=edit.new.removeprefix(_MARK))
     edit = _checked(edit, path)
     if encoding == UTF8 or (encoding.codec == "utf-8" and not encoding.damaged):
-        return _apply_utf8(data, edit, path, len(encoding.bom))
-    return _apply_legacy(data, edit, path, encoding)
+        edited = _apply_utf8(data, edit, path, len(encoding.bom))
+    else:
+        edited = _apply_legacy(data, edit, path, encoding)
+    if encoding.bom and edited.data.startswith(twice := encoding.bom * 2) and not data.startswith(twice):
+        # Sent along in the new text alone, it would stand there a second time.
+        return replace(edited, data=edited.data[len(encoding.bom) :])
+    return edited
 
 
 def apply_edits(data: bytes, edits: Sequence[Edit], *, path: str) -> tuple[Edited, ...]:

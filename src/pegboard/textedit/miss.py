@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Final
 
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.textedit import view
 from pegboard.textedit.closest import Ranking, closest, overlap, rank
-from pegboard.textedit.distance import least_edits, similarity
+from pegboard.textedit.distance import edits, least_edits, similarity
 from pegboard.textedit.marks import marks_in
 from pegboard.textedit.match import NUMBERED, Edit, Source, Span, Spans, lines_to_spans, newline_in
 from pegboard.textedit.merge import merge_lines
@@ -21,6 +23,8 @@ _FUZZY_MARGIN: Final = 0.05
 _FUZZY_OVERLAP: Final = 0.4
 _LONG_CHARS: Final = 2_000
 _LAST_SIMILARITY: Final = 0.7
+_ESCAPE: Final = re.compile(r"\\([ntr\"'\\])")
+_MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
 
 
 class AlreadyApplied(ToolError):
@@ -45,8 +49,10 @@ def place_or_error(source: Source, edit: Edit, path: str) -> Spans:
         return near
     hint = closest(text, edit.old, path, ranking)
     start = edit.old[:50].replace("\n", "\\n") + ("..." if len(edit.old) > 50 else "")
-    if hint is None:
-        raise NotFound(f"Text not found in {path}: {start}", hint="Read the file and copy the text exactly.")
+    escaped = _escaped(text, edit.old)
+    if hint is None or escaped:
+        advice = escaped or "Read the file and copy the text exactly."
+        raise NotFound(f"Text not found in {path}: {start}", hint=advice)
     note = f"\n{hint.note}" if hint.note else ""
     number = " Remove the line-number prefix." if NUMBERED.match(edit.old) else ""
     raise NotFound(
@@ -55,6 +61,19 @@ def place_or_error(source: Source, edit: Edit, path: str) -> Spans:
         hint=f"Copy the lines as the file has them.{number}",
         details={"line": hint.line, "similarity": round(hint.similarity, 3), "diff": hint.diff},
     )
+
+
+def _escaped(text: str, old: str) -> str:
+    """What to say of a text that is in the file, but was sent escaped once too often; empty for none."""
+    plain = _ESCAPE.sub(lambda found: _MEANT[found[1]], old)
+    if plain != old and plain in text.replace("\r\n", "\n"):
+        return 'The file has it with line breaks, tabs or quotes in place of \\n, \\t and \\": send it escaped once less.'
+    plain = unescape(old)
+    if plain != old and plain in text.replace("\r\n", "\n"):
+        return (
+            "The file has the characters themselves in place of entities such as &lt; and &amp;: send those."
+        )
+    return ""
 
 
 def _line_of_new(source: Source, edit: Edit) -> int | None:
@@ -136,6 +155,9 @@ def _alike(at: _Lines, line: int, count: int, wanted: list[str]) -> float:
         return 0.0
     one, two = "\n".join(wanted), "\n".join(keys)
     # What stays that far below is neither near enough nor a rival of what is.
-    if 1 - least_edits(one, two) / max(len(one), len(two), 1) < _FUZZY_SIMILARITY - _FUZZY_MARGIN:
+    longer = max(len(one), len(two), 1)
+    most = int(longer * (1 - _FUZZY_SIMILARITY + _FUZZY_MARGIN)) + 1
+    if least_edits(one, two) > most:
         return 0.0
-    return similarity(one, two)
+    apart = edits(one, two, most)
+    return 1 - apart / longer if apart <= most else 0.0
