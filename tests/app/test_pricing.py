@@ -8,8 +8,10 @@ import pytest
 from genai_prices import Usage as Tokens
 from genai_prices import calc_price
 
+from pegboard import Agent
 from pegboard.app.pricing import price, window_tokens
 from pegboard.core.transcript import Usage
+from pegboard.models import ScriptedModel
 from tests.ledger import owes
 
 
@@ -26,6 +28,22 @@ def test_cached_tokens_cost_what_cached_tokens_cost() -> None:
         model_ref="claude-sonnet-4-5", provider_id="anthropic",
     )  # fmt: skip
     assert theirs.total_price == Decimal(str(ours)).quantize(Decimal("0.0001"))
+
+
+@owes("G-21")
+async def test_a_run_counts_what_its_turns_cost_where_the_model_has_a_price() -> None:
+    usage = {"input_tokens": 1000, "output_tokens": 200}
+    turns = [
+        {"calls": [{"name": "nothing", "arguments": {}}], "usage": usage},
+        {"text": "ok", "usage": usage},
+    ]
+
+    priced = await Agent(model=ScriptedModel(turns, name="anthropic:claude-sonnet-4-5")).run("go")
+    free = await Agent(model=ScriptedModel(turns, name="mine")).run("go")
+
+    # By hand, dollars a million: 3 in, 15 out, twice.
+    assert priced.usage.cost_usd == pytest.approx(2 * (0.003 + 0.003))
+    assert free.usage.cost_usd is None
 
 
 @owes("G-21")

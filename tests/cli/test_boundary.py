@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -360,6 +361,28 @@ def test_what_writes_nothing_is_answered_where_the_history_cannot_be_opened(
     assert "decision  ask" in previewed.out
     assert "what was done before is not counted here: cannot open the store" in explained.err
     assert called.status == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_a_chat_that_nobody_types_draws_no_prompts_and_reads_files_too(
+    workspace: Path, tmp_path: Path, kind: str
+) -> None:
+    turns = tmp_path / "turns.jsonl"
+    turns.write_text('{"text": "one"}\n{"text": "two"}\n')
+    typed = tmp_path / "typed.txt"
+    typed.write_text("hello\nagain\n")
+    words = argv("chat", "--json", "--model", f"scripted:{turns}")
+
+    with typed.open("rb") as file:
+        given: dict[str, Any] = {"stdin": file} if kind == "file" else {"input": typed.read_bytes()}
+        done = subprocess.run(
+            words, env=environment(), capture_output=True, timeout=60, check=False, cwd=workspace, **given
+        )
+
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["answer"] for row in rows if row["type"] == "run.finished"] == ["one", "two"]
 
 
 @pytest.mark.slow

@@ -164,6 +164,13 @@ def test_validation_names_the_place(params: dict[str, Any], path: str) -> None:
     assert errors[0].startswith(path)
 
 
+@owes("N-10", "N-26")
+def test_every_problem_is_in_the_list_and_not_the_first_alone() -> None:
+    errors = Echo().validate_params({"times": 0, "ratio": "x"})
+
+    assert [error.partition(":")[0] for error in errors] == [".text", ".times", ".ratio"]
+
+
 @owes("N-10")
 def test_valid_parameters_give_an_empty_list() -> None:
     assert Echo().validate_params({"text": "a", "times": 2, "ratio": 1, "where": {"working_dir": "x"}}) == []

@@ -34,6 +34,15 @@ def test_tools_are_registered_replaced_found_and_taken_out() -> None:
     assert registry.tool_names == ["b"]
 
 
+@owes("N-22", "N-20", "K-08")
+def test_names_and_schemas_stand_in_the_order_of_registration_also_behind_a_replacement() -> None:
+    registry = Registry([made("zebra"), made("ant"), made("mole")])
+    registry.register(made("ant", "new"))
+
+    assert registry.tool_names == ["zebra", "ant", "mole"]
+    assert [d["function"]["name"] for d in registry.get_definitions()] == ["zebra", "ant", "mole"]
+
+
 @owes("D-03", "X-02")
 def test_each_registry_has_tools_of_its_own() -> None:
     one, two = Registry(), Registry(Toolkit([made("z")]))

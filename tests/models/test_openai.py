@@ -395,6 +395,7 @@ async def test_a_redirect_is_not_followed() -> None:
     assert len(server.asked) == 1
 
 
+@owes("K-08", "K-51")
 async def test_without_leave_to_call_tools_they_stay_in_the_request_and_are_forbidden() -> None:
     async with serving(HELLO, HELLO) as server:
         await reply_of(opened(model_at(server)), allow_tools=False)

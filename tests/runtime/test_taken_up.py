@@ -8,9 +8,20 @@ import pytest
 
 from pegboard import Agent, Limits, tool
 from pegboard.core.approval import AllowOnce, Approved, SuspendAll
+from pegboard.core.call import ToolCall
 from pegboard.core.codec import event_from_dict, event_to_dict
+from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
-from pegboard.core.events import CallFinished, Event, ModelReplied, Notice, RunFinished, RunResumed
+from pegboard.core.errors import ModelError
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    Event,
+    ModelReplied,
+    Notice,
+    RunFinished,
+    RunResumed,
+)
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Entry
@@ -261,3 +272,69 @@ async def test_a_run_killed_around_an_approval_is_taken_up_at_every_point() -> N
         done = [e.result for e in whole if isinstance(e, CallFinished) and e.result.call_id == "call_1_1"]
         settled = [r for r in done if r.error is None or r.error.code != "suspended"]
         assert len(settled) == 1, cut
+
+
+@pytest.mark.slow
+@owes("K-49", "G-10", "K-52", "X-46")
+async def test_a_run_with_fallbacks_stopped_answers_and_parallel_calls_is_taken_up_at_every_point() -> None:
+    @tool(effects=[Effect("write", "log.txt")])
+    async def put(n: int = 0) -> str:
+        """Put."""
+        return f"put {n}"
+
+    def answered(request: Any) -> Any:
+        """The next turn by how many there were, as a model sees it."""
+        made = sum(isinstance(m, AssistantMessage) for m in request.messages)
+        stopped = (ToolCall("f1", "put", {"n": 9}),)
+        cut = (Text("half"), ToolCall("c1", "look", {"n": 2}), ToolCall("c2", "put", {}))
+        turns: list[Any] = [
+            {
+                "calls": [
+                    {"name": name, "arguments": {"n": n}} for n, name in enumerate(("look", "put", "put"))
+                ]
+            },
+            AssistantMessage(content=stopped, stop="filtered"),
+            AssistantMessage(content=cut, stop="length"),
+            calls(3),
+            {"text": "all I have"},
+        ]
+        return turns[made]
+
+    def failing(request: Any) -> Any:
+        made = sum(isinstance(m, AssistantMessage) for m in request.messages)
+        return ModelError("overloaded", retryable=True) if made >= 3 else answered(request)
+
+    def agent() -> Agent:
+        models = [ScriptedModel([failing] * 9, name="one:a"), ScriptedModel([answered] * 9, name="two:b")]
+        return Agent(tools=[look, put], model=models, mode="full")
+
+    one = agent()
+    told: list[bool] = []
+    async for event in one.stream("go", session="s"):
+        if isinstance(event, CallStarted) and not told:
+            told.append(one.tell("and be quick", session="s"))
+    events = one.session("s")
+    run = events[0].run  # pyright: ignore
+    assert told == [True]
+    assert ended(events).answer == "all I have"
+    models = [e.message.model for e in events if isinstance(e, ModelReplied)]
+    assert models == ["one:a"] * 3 + ["two:b"] * 2
+    refused = {e.result.call_id for e in events if isinstance(e, CallFinished) and not e.result.ok}
+    assert refused == {"f1", "c2"}
+
+    for cut in range(1, len(events)):
+        before = [event_from_dict(event_to_dict(e)) for e in events[:cut]]
+        other = agent()
+        later = [e async for e in other.resume(run, before)]
+        whole = other.session("s")
+        assert (ended(later).status, ended(later).answer) == ("done", "all I have"), cut
+        results = {e.result.call_id: e.result for e in whole if isinstance(e, CallFinished)}
+        assert len(results) == sum(isinstance(e, CallFinished) for e in whole) == 7, cut
+        begun_then = {e.call_id for e in before if isinstance(e, CallStarted)}
+        done_then = {e.result.call_id for e in before if isinstance(e, CallFinished)}
+        assert not refused & {e.call_id for e in whole if isinstance(e, CallStarted)}, cut
+        for call_id, result in results.items():
+            unknown = call_id in begun_then - done_then and not (result.ok or call_id in refused)
+            assert result.ok or call_id in refused or unknown, (cut, call_id, result.text)
+        kept = [event_from_dict(event_to_dict(e)) for e in whole]
+        assert (await replay(kept, run)).events == len(kept), cut

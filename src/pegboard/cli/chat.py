@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import stat
 import sys
+import threading
 from collections.abc import Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -21,7 +24,7 @@ from pegboard.app.executor import Executor
 from pegboard.app.home import App
 from pegboard.cli.boundary import INTERRUPTED
 from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
-from pegboard.cli.chat_desk import Asker, Desk, Questions
+from pegboard.cli.chat_desk import Asker, Desk, Questions, prompts_on
 from pegboard.cli.offer import agent_for
 from pegboard.cli.options import Options
 from pegboard.cli.progress import Progress
@@ -35,6 +38,7 @@ from pegboard.store.logs import SessionLog
 
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
+    _as_pipe(0)
     with options.open() as app:
         key = session or (_latest(app) if last else None)
         if key is None:
@@ -43,6 +47,22 @@ def chat(*, model: str | None, session: str | None, last: bool, options: Options
                 note("there is no earlier chat; a new one begins")
         with app.claim(key):
             return asyncio.run(_until_ended(Chat(app, key, model, options)))
+
+
+def _as_pipe(descriptor: int) -> None:
+    """Let a file that is standard input come through a pipe: no event loop can wait for a file."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return
+    reader, writer = os.pipe()
+    file = os.dup(descriptor)
+    os.dup2(reader, descriptor)
+    os.close(reader)
+
+    def copy() -> None:
+        with os.fdopen(file, "rb") as lines, os.fdopen(writer, "wb") as out, suppress(BrokenPipeError):
+            shutil.copyfileobj(lines, out)
+
+    threading.Thread(target=copy, daemon=True).start()
 
 
 async def _until_ended(chat: Chat) -> int:
@@ -97,8 +117,7 @@ class Chat:
         self._line: PromptSession[str] = PromptSession(
             history=FileHistory(str(history)), completer=_Commands(app), key_bindings=_keys(),
             multiline=True, complete_while_typing=False, prompt_continuation="… ",
-            # Where nobody types, no menu opens, and its empty lines would only stand in the output.
-            reserve_space_for_menu=8 if sys.stdin.isatty() else 0,
+            output=prompts_on(),
         )  # fmt: skip
         self._desk = Desk(self._line, stop=self._stop, live=sys.stdin.isatty())
         self._work: asyncio.Task[None] | None = None

@@ -13,6 +13,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.output import DummyOutput, Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from pegboard.cli.approve import parse_answer, show_request, wants_whole
@@ -24,6 +25,17 @@ from pegboard.ports.people import Question
 
 _PROMPT: Final = "> "
 _BUSY: Final = "a line sent now is read before the next model turn; Ctrl+C stops the run"
+
+
+def prompts_on() -> Output | None:
+    """Where prompts are drawn; None = standard output.
+
+    Standard output is what was said and done: where it goes to a file or program, prompts stand on standard error,
+    and where nobody types there are none.
+    """
+    if not sys.stdin.isatty():
+        return DummyOutput()
+    return None if sys.stdout.isatty() else create_output(stdout=sys.stderr)
 
 
 class _Aside(Exception):
@@ -113,7 +125,7 @@ class Asker:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._line: PromptSession[str] = PromptSession()
+        self._line: PromptSession[str] = PromptSession(output=prompts_on())
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """The person's answer; an end of input is a no."""
@@ -149,7 +161,9 @@ class Questions:
                 for number, option in enumerate(question.options, 1):
                     say(f"  {number}. {safe(option)}")
                 self._desk.attend()
-                session: PromptSession[str] = PromptSession(completer=WordCompleter(list(question.options)))
+                session: PromptSession[str] = PromptSession(
+                    completer=WordCompleter(list(question.options)), output=prompts_on()
+                )
                 try:
                     with patch_stdout(raw=True):
                         line = await asyncio.wait_for(session.prompt_async("answer: "), question.timeout_s)
