@@ -45,7 +45,7 @@ def here(session: str = "s1", workspace: str = "/w") -> Situation:
     return Situation(values={"session": session}, workspace=workspace)
 
 
-@owes("G-04")
+@owes("G-04", "K-26")
 def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() -> None:
     clock = At()
     book = GrantBook(clock=clock)
@@ -63,7 +63,7 @@ def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() ->
     assert book.list() == ()
 
 
-@owes("G-04")
+@owes("G-04", "K-26")
 def test_expiry_and_uses_are_what_the_person_said() -> None:
     clock = At()
     book = GrantBook(clock=clock)
@@ -78,7 +78,7 @@ def test_expiry_and_uses_are_what_the_person_said() -> None:
         book.use(grant.id)
 
 
-@owes("G-04")
+@owes("G-04", "K-26")
 def test_a_session_grant_ends_with_its_session_and_covers_what_asked_only() -> None:
     book = GrantBook()
     read = Effect("read", "/x")
@@ -140,3 +140,44 @@ async def test_a_call_uses_a_grant_up_once_however_many_effects_lean_on_it() -> 
 
     # Asked, two uses, asked again.
     assert len(asked) == 2
+
+
+@owes("K-26")
+@pytest.mark.parametrize(("scope", "asked"), [("once", 3), ("session", 1), ("always", 1)])
+async def test_once_is_asked_again_and_a_wider_yes_is_not(scope: str, asked: int) -> None:
+    seen: list[str] = []
+
+    class Yes:
+        async def decide(self, request: ApprovalRequest) -> Approved:
+            seen.append(request.id)
+            return Approved(scope=scope)  # type: ignore[arg-type]
+
+    @tool(effects=[Effect("send", "a")])
+    async def send() -> str:
+        """Send."""
+        return "sent"
+
+    door = Executor([send], policy=Policy(), approver=Yes())
+    for _ in range(3):
+        assert (await door.call("send")).ok
+
+    assert len(seen) == asked
+
+
+@owes("K-29")
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [("deny send:a reason=not on Fridays", "not on Fridays"), ("deny send:*", "deny send:*")],
+)
+async def test_a_denied_call_says_what_it_may_not_and_why(rule: str, reason: str) -> None:
+    @tool(effects=[Effect("send", "a")])
+    async def send() -> str:
+        """Send."""
+        return "sent"
+
+    result = await Executor([send], policy=Policy.of([rule])).call("send")
+
+    assert result.error is not None
+    assert result.error.message.startswith(f"send may not send a: {reason}")
+    assert result.error.details is not None
+    assert str(result.error.details["rule"]).startswith("deny send:")

@@ -463,7 +463,7 @@ async def test_an_approver_that_answers_nonsense_has_refused() -> None:
     assert not result.ok
 
 
-@owes("perm-18", "G-01")
+@owes("perm-18", "G-01", "G-04")
 async def test_a_plan_that_changes_while_a_person_thinks_voids_the_approval() -> None:
     state = {"target": "slack:1"}
 
