@@ -31,7 +31,7 @@ from pegboard.shell.sandbox.repository import repositories_told
 
 SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
-_LINGER_S: Final = 0.25
+_LINGER_S: Final = 0.5
 _BRIDGE_S: Final = 10.0
 _CONFIG_BUSY: Final = b"could not write config file"
 
