@@ -309,11 +309,10 @@ def read_back(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
 
 
 def _page(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
-    kept = [(seq, body) for seq, body in bodies if body is not None]
     try:
-        return [event_from_dict(v) for v in _values([body for _, body in kept])]
+        return [event_from_dict(v) for v in _values([body for _, body in bodies if body is not None])]
     except UNREADABLE:
-        return [_event(seq, body) for seq, body in kept]
+        return [_event(seq, body) for seq, body in bodies if body is not None]
 
 
 def _values(bodies: Sequence[bytes]) -> list[Any]:
