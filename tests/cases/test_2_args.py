@@ -79,7 +79,7 @@ async def test_cut_off_arguments_change_nothing_and_the_run_goes_on(
 
 @owes("args-34")
 @pytest.mark.parametrize("row", of_kind("2-args", "surrogate"), ids=row_id)
-async def test_a_lone_surrogate_is_written_as_a_replacement_and_history_encodes(
+async def test_a_lone_surrogate_is_refused_with_its_reason_and_history_encodes(
     row: dict[str, Any], tmp_path: Path
 ) -> None:
     raw = '{"path": "s.txt", "content": ' + row["calc"]["raw"] + "}"
@@ -88,8 +88,8 @@ async def test_a_lone_surrogate_is_written_as_a_replacement_and_history_encodes(
 
     assert (await agent.run("go")).status == "done"
 
-    assert "\ufffd" in (tmp_path / "s.txt").read_text("utf-8")
-    wire(sent(model))
+    assert not (tmp_path / "s.txt").exists()
+    assert "half of a surrogate pair" in str(wire(sent(model)))
     await agent.aclose()
 
 

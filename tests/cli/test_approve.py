@@ -11,7 +11,7 @@ from pegboard.cli.approve import TerminalApprover, approver_for, parse_answer
 from pegboard.cli.options import Options
 from pegboard.core.approval import AllowOnce, ApprovalRequest, Approved, DenyAll, Refused, SuspendAll
 from pegboard.core.call import ToolCall
-from pegboard.core.effects import Effect
+from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import BuildError
 from tests.ledger import owes
 
@@ -59,6 +59,23 @@ async def test_what_is_no_answer_is_asked_again(capsys: pytest.CaptureFixture[st
     assert await TerminalApprover(typed).decide(request(1)) == Approved(by="terminal")
     assert typed.prompts == 2
     assert await TerminalApprover(Typed(None)).decide(request(1)) == Refused("nobody answered")
+
+
+@owes("K-26", "G-01")
+async def test_of_a_long_diff_the_lines_that_were_left_out_are_shown_on_demand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    diff = "\n".join(f"+line {n}" for n in range(1, 301))
+    long = request(1, changes=(Change(path="x", kind="create", before=None, after=b"same", diff=diff),))
+
+    answer = await TerminalApprover(Typed("w", "n")).decide(long)
+    shown = capsys.readouterr().out
+    await TerminalApprover(Typed("w", "n")).decide(request(2))
+
+    assert answer == Refused("", "terminal")
+    assert "… 100 more lines of this diff" in shown
+    assert shown.index("[w] show the whole diff") < shown.index("+line 201") < shown.index("+line 300")
+    assert "[w]" not in capsys.readouterr().out
 
 
 @owes("G-25")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pegboard.cli.show import brief
 from pegboard.core.errors import ModelError
 from tests.cli.conftest import Run, argv, environment, tree
 from tests.ledger import owes
@@ -35,6 +36,37 @@ def test_an_error_nobody_foresaw_is_a_line_and_not_a_traceback(
     assert quiet.err.startswith("pegboard: unexpected RuntimeError: odd \\x1b[31m thing at test_boundary.py:")
     assert "Traceback" not in quiet.err
     assert "Traceback" in loud.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "show", "{}"], ["tools", "{}"], ["tools", "--dialect", "{}"], ["call", "{}"], ["{}"], ["--{}"],
+        ["call", "list_dir", "--mode", "{}"], ["call", "read_file", "path=a.txt", "{}=1"], ["doctor", "--{}"],
+        ["policy", "explain", "{}"], ["policy", "explain", "read_file", "{}=1"], ["call", "list_dir", "path={}"],
+        ["usage", "--since", "{}"], ["trust", "{}"], ["models", "get", "{}"], ["mcp", "test", "{}"],
+        ["run", "x", "--model", "{}"], ["approvals", "approve", "{}"], ["undo", "{}"], ["check", "{}"],
+    ],
+    ids=lambda words: " ".join(words),
+)  # fmt: skip
+def test_an_argument_of_any_length_is_not_told_whole(pegboard: Run, words: list[str]) -> None:
+    done = pegboard(*(word.replace("{}", "x" * 60_000) for word in words))
+
+    assert done.status in (1, 2)
+    assert len(done.out + done.err) < 2_500
+
+
+def test_of_a_long_line_the_beginning_the_length_and_the_end_are_told() -> None:
+    short = "a line of no great length " * 20
+    text = brief(f"{short}\nno file '{'y' * 5_000}'; see: help\n{'word ' * 2_000}end")
+
+    first, second, third = text.split("\n")
+    assert first == short
+    assert second.startswith("no file 'yyy")
+    assert "(5003 characters)" in second  # With its quotes and the semicolon.
+    assert second.endswith("y'; see: help")
+    assert "(10003 characters)" in third
+    assert third.endswith("word end")
 
 
 @pytest.mark.parametrize(
@@ -296,6 +328,38 @@ def test_a_state_folder_that_cannot_be_made_is_named_and_nothing_is_done(
     assert done.status == 1
     assert str(home / ".local/state/pegboard") in done.err
     assert not (workspace / "n").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["chat", "--model", "local"], ["trust", "mine.toml"], ["run", "hi", "--model", "local"]]
+)
+def test_a_home_that_cannot_be_written_names_the_way_out(
+    pegboard: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    (workspace / "mine.toml").write_text("")
+    # Nothing can be made below it, by root neither.
+    monkeypatch.setenv("HOME", "/proc/1")
+
+    done = pegboard(*words)
+
+    assert done.status in (1, 2)
+    assert "XDG_STATE_HOME can name a folder that can be written" in done.err
+
+
+def test_what_writes_nothing_is_answered_where_the_history_cannot_be_opened(
+    pegboard: Run, home: Path
+) -> None:
+    (home / ".local" / "state" / "pegboard" / "history.sqlite").mkdir(parents=True)
+
+    explained = pegboard("policy", "explain", "write_file", "path=b.txt", "content=x", "--mode", "ask")
+    previewed = pegboard("call", "write_file", "path=b.txt", "content=x", "--mode", "ask", "--preview")
+    called = pegboard("call", "list_dir")
+
+    assert explained.status == previewed.status == 0
+    assert "write b.txt: ask" in explained.out
+    assert "decision  ask" in previewed.out
+    assert "what was done before is not counted here: cannot open the store" in explained.err
+    assert called.status == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.cli.test_mcp import INIT, environment, place, run
+from tests.cli.test_mcp import INIT, TOOL, add, environment, place, run
 from tests.ledger import owes
 
 __all__ = ["place"]
@@ -217,3 +217,46 @@ def test_wrong_clients_are_named(words: tuple[str, ...], text: str, place: Path)
 
     assert done.returncode == 2
     assert text in done.stderr
+
+
+# -- tools of configured servers --------------------------------------------------------------
+
+
+def answered(place: Path, requests: list[dict[str, Any]], *words: str) -> dict[int, Any]:
+    """As `asked`, by a client that stays until it has its answers."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "pegboard.cli.main", "mcp", "serve", *words], cwd=place / "ws",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(place),
+    ) as server:  # fmt: skip
+        assert server.stdin is not None and server.stdout is not None
+        found: dict[int, Any] = {}
+        for one in (INIT, *requests):
+            server.stdin.write(json.dumps(one) + "\n")
+            server.stdin.flush()
+            while one["id"] not in found:
+                reply = json.loads(server.stdout.readline())
+                found[reply.get("id")] = reply
+        server.stdin.close()
+    return found
+
+
+@owes("K-81", "K-78")
+@pytest.mark.slow
+def test_tools_of_a_configured_server_are_offered_by_name_and_ask_like_anywhere(place: Path) -> None:
+    other = {"name": "other", "description": "Does more.", "inputSchema": {"type": "object"}}
+    add(place, "s", tools=[TOOL, other], results={"t": {"content": [{"type": "text", "text": "from afar"}]}})
+    calls = [request(2, "tools/list"), request(3, "tools/call", name="mcp_s_t", arguments={})]
+
+    without = answered(place, calls)
+    held = answered(place, calls, "--tools", "mcp_s_t")
+    (place / "rules").write_text("allow call:s/*\n")
+    allowed = answered(place, calls, "--tools", "mcp_s_t", "--policy", str(place / "rules"))
+    wrong = run(place, "mcp", "serve", "--tools", "mcp_z_*")
+
+    assert not any(t["name"].startswith("mcp_") for t in without[2]["result"]["tools"])
+    (offered,) = (t for t in held[2]["result"]["tools"] if t["name"].startswith("mcp_"))
+    assert offered["name"] == "mcp_s_t" and offered["annotations"]["readOnlyHint"] is False
+    assert held[3]["result"]["isError"] and "approvals approve" in str(held[3]["result"])
+    assert "from afar" in str(allowed[3]["result"])
+    assert "s/t" in (place / ".local/state/pegboard/mcp/pins.json").read_text()
+    assert wrong.returncode == 2 and "MCP servers s" in wrong.stderr

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pegboard.cli.runs import runs
 from pegboard.cli.usage import usage
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.dialects import dialect
+from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import fold
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
@@ -222,6 +224,67 @@ def test_a_killed_command_is_taken_up_where_it_was(shell: Shell) -> None:
     assert result["error"]["code"] == "interrupted"
     assert "unknown" in result["content"][0]["text"]
     assert replay_run(rows[-1]["run"], live_model=None, against=None, options=shell.options) == 0
+
+
+def begun(shell: Shell, *words: str) -> subprocess.Popen[bytes]:
+    """A command of its own process that has begun to run `exec`, which waits for an hour."""
+    marker = shell.work / f"begun{len(list(shell.work.glob('begun*')))}"
+    wait = f"touch {marker.name} && sleep 3600"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pegboard.cli.main", *(w.replace("{wait}", wait) for w in words), "--workspace",
+         str(shell.work), "--mode", "full", "--yes"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, cwd=ROOT, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until(marker.exists, "it has begun")
+    return process
+
+
+@pytest.mark.slow
+@owes("G-17", "G-10", "K-89")
+def test_what_a_killed_process_left_is_told_as_interrupted_and_what_goes_on_as_running(
+    shell: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = shell.script(
+        {"calls": [{"name": "exec", "arguments": {"command": "touch begun1 && sleep 3600"}}]}
+    )
+    calls = [begun(shell, "call", "exec", "command={wait}")]
+    try:
+        calls.append(begun(shell, "run", "go", "--model", model, "--session", "mine"))
+        calls.append(begun(shell, "call", "exec", "command={wait}"))
+        _, before = shell.run(lambda: runs("list", None, model=None, pytest=False, options=shell.options))
+        for process in calls[:2]:
+            process.kill()
+            process.wait()
+        _, after = shell.run(lambda: runs("list", None, model=None, pytest=False, options=shell.options))
+    finally:
+        for process in calls:
+            process.kill()
+            process.wait()
+
+    assert [row["status"] for row in before] == ["running"] * 3
+    assert [row["status"] for row in after] == ["running", "interrupted", "interrupted"]
+    plain = Options(workspace=shell.work)
+    for row, said in ((after[2], "took effect is unknown"), (after[1], f"runs resume {after[1]['run']}")):
+        runs("show", row["run"], model=None, pytest=False, options=plain)
+        assert said in capsys.readouterr().err
+
+
+@owes("G-17")
+def test_a_call_that_ended_leaves_no_mark_and_a_session_has_one_worker(shell: Shell) -> None:
+    shell.task(shell.script({"text": "one"}), session="mine")
+    with App.open(workspace=shell.work) as app:
+        marks = set((app.paths.state / "sessions").iterdir())
+        with app.at_work.one_call("run_1"):
+            assert len(set((app.paths.state / "sessions").iterdir()) - marks) == 1
+        assert set((app.paths.state / "sessions").iterdir()) == marks
+        older = RunRow(
+            id="run_0", stream="mine", status="running", task="", model="", agent="main", started=1.0
+        )
+        newer = replace(older, id="run_1", started=2.0)
+        with app.claim("mine"):
+            assert [row.status for row in app.at_work.told([newer, older])] == ["running", "interrupted"]
+        assert [row.status for row in app.at_work.told([newer, older])] == ["interrupted"] * 2
 
 
 @pytest.mark.slow

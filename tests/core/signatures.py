@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict as ExtendedDict
 
 from pegboard.core.context import Context
-from pegboard.core.params import Alias, Example, Inject, ReadPath, WritePath
+from pegboard.core.params import Alias, Example, Inject, ReadPath, Verbatim, WritePath
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -234,3 +234,11 @@ class Kit:
 
     def variadic(self, *a: int) -> int:
         return 0
+
+
+def kept(
+    text: Annotated[str, Alias("body"), Verbatim()],
+    other: str = "",
+    more: Annotated[list[dict[str, str]] | None, Verbatim()] = None,
+) -> None:
+    """Keep a text as it stands."""

@@ -235,6 +235,7 @@ def test_contents_of_files_are_not_written() -> None:
                 Effect("exec", "x", ("x",), True, "ask", "why"),
                 Effect("read", "a"),
                 Effect("exec", "sh a", ("sh", "a"), bound="a sha256:00"),
+                Effect("exec", "man -P x", ("man", "-P", "x"), at_least="ask", decisive=("x",)),
             ),
             changes=(Change(path="a", kind="create", before=None, after=None, mode=0o600),),
         ),

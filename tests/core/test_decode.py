@@ -321,6 +321,33 @@ def test_a_lone_surrogate_becomes_a_replacement_character(text: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ('{"text": "ok \\ud83d end"}', [".text"]),
+        ('{"body": "\\ude00"}', [".text"]),
+        ('{"arguments": {"text": "\\ud83d \\ude00"}}', [".text"]),
+        ({"text": "a \ud83d b", "more": [{"new": "\udfff"}]}, [".text", ".more"]),
+        ('{"text": "fine \\ud83d\\ude00", "other": "\\ud83d"}', []),
+    ],
+)
+def test_half_a_pair_in_a_text_that_is_kept_is_refused_and_replaced_elsewhere(
+    text: Any, problems: list[str]
+) -> None:
+    signature = Signature.of(given.kept)
+
+    try:
+        decoded = signature.decode(text).arguments
+        found: list[str] = []
+    except InvalidArguments as error:
+        decoded = {"text": "fine \U0001f600", "other": "\ufffd"}
+        found = [e["path"] for e in error.details["errors"]]
+        assert error.message.encode("utf-8")
+
+    assert found == problems
+    assert (decoded["text"], decoded["other"]) == ("fine \U0001f600", "\ufffd")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"x": NaN}',

@@ -32,6 +32,15 @@ class Record:
     tags: list[str] = field(default_factory=list)
 
 
+def numbers(
+    leaf: Leaf | None = None,
+    rows: list[float] | None = None,
+    table: dict[str, Any] | None = None,
+    anything: Any = None,
+    text: str = "",
+) -> None: ...
+
+
 class Typed(TypedDict, total=False):
     name: str
 
@@ -176,74 +185,7 @@ def test_a_foreign_schema_names_the_nearest_key_at_any_depth() -> None:
     assert problems(schema, {"box": {"nmae": 1}})
 
 
-# Numbers --------------------------------------------------------------------------------------------
-
-
-def numbers(
-    leaf: Leaf | None = None,
-    rows: list[float] | None = None,
-    table: dict[str, Any] | None = None,
-    anything: Any = None,
-    text: str = "",
-) -> None: ...
-
-
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "-Infinity"])
-@pytest.mark.parametrize(
-    ("before", "path", "behind"),
-    [
-        ('{"leaf": {"size": ', ".leaf.size", "}}"),
-        ('{"leaf": {"kids": [{"size": ', ".leaf.kids[0].size", "}]}}"),
-        ('{"rows": [1, ', ".rows[1]", "]}"),
-        ('{"table": {"a": [{"b": ', ".table.a[0].b", "}]}}"),
-        ('{"anything": ', ".anything", "}"),
-        ('{"text": ', ".text", "}"),
-    ],
-)
-def test_what_is_no_finite_number_is_refused_wherever_it_stands(
-    number: str, before: str, path: str, behind: str
-) -> None:
-    expected = {path: f"{number} is no JSON value; give a finite number or leave it out"}
-
-    assert told(numbers, before + number + behind) == expected
-    foreign = Signature.foreign({"type": "object"})
-    assert foreign.errors(before + number + behind) == [f"{path}: {expected[path]}"]
-
-
-def test_what_is_no_finite_number_is_refused_in_a_callers_objects_and_in_json_within_json() -> None:
-    assert told(numbers, {"leaf": {"size": float("inf")}}) == {
-        ".leaf.size": "Infinity is no JSON value; give a finite number or leave it out"
-    }
-    assert told(numbers, {"table": '{"a": 1e999}'})[".table"].startswith("must be an object")
-    assert told(numbers, {"rows": "[NaN]"})[".rows"].startswith("must be an array")
-
-
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "9" * 5000, "007"])
-def test_a_number_that_is_none_makes_a_malformed_text_a_guess(value: str) -> None:
-    assert told(numbers, f"{{'text': {value},}}")[""].startswith("they are not valid JSON")
-
-
-def test_a_number_with_more_digits_than_python_reads_is_refused() -> None:
-    message = "a whole number in them has more than 4300 digits"
-    assert told(numbers, f'{{"text": {"9" * 5000}}}') == {"": message}
-    assert told(numbers, "9" * 5000) == {"": message}
-
-
-def test_a_parameter_that_declares_infinity_gets_it_and_no_other_does() -> None:
-    class Range(BaseModel):
-        model_config = ConfigDict(allow_inf_nan=True)
-        top: float
-
-    def limits(
-        r: Range | None = None,
-        high: Annotated[float, Field(allow_inf_nan=True)] = 0,
-        plain: float = 0,
-    ) -> None: ...
-
-    decoded = Signature.of(limits).decode('{"high": Infinity, "r": {"top": 1e999}}')
-
-    assert decoded.arguments["high"] == float("inf") == decoded.arguments["r"].top
-    assert told(limits, '{"plain": 1e999}') == {".plain": "must be a finite number, got Infinity"}
+# Choices --------------------------------------------------------------------------------------------
 
 
 def test_true_is_no_one_of_several_numbers_however_deep() -> None:

@@ -34,10 +34,6 @@ def _inside(pattern: str, path: str, *, pathname: bool) -> bool:
         return fits(pattern, path, pathname=True)
     if pathname and pattern == "**":
         return True
-    if pattern[0] == "*":
-        rest = pattern.lstrip("*")
-        ends = [i for i in range(len(path) + 1) if not (pathname and "/" in path[:i])]
-        return any(_plain(rest, path[i:], pathname=pathname) for i in ends)
     return _plain(pattern, path, pathname=pathname)
 
 
@@ -45,7 +41,10 @@ def _plain(pattern: str, path: str, *, pathname: bool) -> bool:
     if not pattern:
         return not path
     if pattern[0] == "*":
-        return _inside(pattern, path, pathname=pathname)
+        # Within a component several are as one, `a**` and `a**/` too.
+        rest = pattern.lstrip("*")
+        ends = [i for i in range(len(path) + 1) if not (pathname and "/" in path[:i])]
+        return any(_plain(rest, path[i:], pathname=pathname) for i in ends)
     if not path:
         return False
     if pattern[0] == "[":

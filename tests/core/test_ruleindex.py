@@ -128,6 +128,40 @@ def test_the_index_answers_as_trying_every_rule_does(
     assert RuleIndex(listed).find(effect, here) == scan(listed, effect, here)
 
 
+PROGRAMS = ["git", "/usr/bin/git", "rm", "-rf", "a b", ""]
+COMMANDS = [(), *((a,) for a in PROGRAMS), *((a, b) for a in PROGRAMS for b in ("push", "-rf", ""))]
+
+
+@owes("K-20")
+@pytest.mark.parametrize("first", ["git", "/usr/bin/git", "g?t", "[gr]*", "*", "**", "-rf", "'a b'", "rm"])
+@pytest.mark.parametrize("rest", ["", " *", " **", " push", " -fr"])
+def test_a_rule_alone_is_found_for_every_command_that_it_covers(first: str, rest: str) -> None:
+    rule = Rule(verdict="deny", kind="exec", target=first + rest)
+    commands = [Effect("exec", "text", argv) for argv in COMMANDS]
+
+    found = [RuleIndex([rule]).find(effect, HERE) for effect in commands]
+
+    assert found == [scan([rule], effect, HERE) for effect in commands]
+
+
+@owes("K-20")
+@pytest.mark.parametrize("target", HOSTS)
+def test_a_rule_alone_is_found_for_every_host_that_it_covers(target: str) -> None:
+    rule = Rule(verdict="deny", kind="connect", target=target)
+    reached = [
+        "example.com",
+        "a.example.com:443",
+        "notexample.com",
+        "[::1]:80",
+        "example.com.",
+        ".example.com",
+        "com",
+    ]
+
+    for effect in [Effect("connect", host) for host in reached]:
+        assert RuleIndex([rule]).find(effect, HERE) == scan([rule], effect, HERE)
+
+
 def test_a_rule_with_a_literal_key_is_not_tried_for_others() -> None:
     tried: list[str] = []
 

@@ -205,6 +205,7 @@ def test_what_unless_names_is_left_out() -> None:
         ("*.example.com", "a.example.com", True),
         ("*.example.com", "a.b.example.com", True),
         ("*.example.com", "example.com", False),
+        ("*.example.com", ".example.com", False),
         ("*.example.com", "evilexample.com", False),
         ("*.pkg.example", "notpkg.example", False),
         ("example.com:443", "example.com:443", True),
@@ -239,6 +240,38 @@ def test_exec_patterns_match_tokens_and_what_was_not_analysed_is_matched_by_ever
     pattern: str, argv: tuple[str, ...] | None, expected: bool
 ) -> None:
     assert covers(f"allow exec:{pattern}", Effect("exec", "x", argv)) is expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("allow exec:man **", False),
+        ("allow exec:*", False),
+        ("allow exec:man -P ./x *", True),
+        ("allow exec:* override=true", True),
+        ("allow *", True),
+        ("ask exec:man **", True),
+        ("deny exec:man **", True),
+        ("deny exec:* unless=exec:man **", True),
+        ("deny exec:* unless=exec:man -P ./x *", False),
+    ],
+)
+def test_a_rule_that_allows_covers_what_decides_another_program_only_where_it_spells_it(
+    rule: str, expected: bool
+) -> None:
+    effect = Effect("exec", "x", ("man", "-P", "./x", "ls"), at_least="ask", decisive=("./x",))
+
+    assert covers(rule, effect) is expected
+
+
+def test_a_program_in_any_folder_is_spelt_by_its_name() -> None:
+    effect = Effect("exec", "x", ("/usr/bin/gdb", "-x", "y"), at_least="ask", decisive=("/usr/bin/gdb",))
+
+    assert covers("allow exec:gdb **", effect)
+
+
+def test_what_denials_of_other_kinds_leave_out_is_as_it_was() -> None:
+    assert not covers("deny read:** unless=src", Effect("read", "src/a"))
 
 
 def test_other_targets_match_whole_texts_with_stars() -> None:

@@ -499,7 +499,10 @@ def test_an_optional_context_is_injected_too() -> None:
 
 
 def test_an_alias_gives_way_to_a_parameter_of_its_name() -> None:
-    assert set(Signature.of(given.move).aliases) == {"file_path", "filePath", "filename"}
+    aliases = Signature.of(given.move).aliases
+
+    assert {"file_path", "filePath", "filename"} <= set(aliases)
+    assert "file" not in aliases
 
 
 def test_typed_dicts_of_the_standard_library_work_wherever_they_stand() -> None:

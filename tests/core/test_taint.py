@@ -278,6 +278,25 @@ async def test_a_search_labels_its_result() -> None:
 
 
 @owes("G-06")
+def test_a_read_of_the_whole_workspace_brings_nothing_from_outside_it() -> None:
+    provenance = MemoryProvenance()
+    provenance.keep("/w", "a/b", {"untrusted": "connect elsewhere.org"})
+    provenance.keep("/w", "/etc/hosts", {"private": "read crm"})
+
+    assert set(provenance.labels("/w", ".")) == {"untrusted"}
+    assert not provenance.labels("/other", ".")
+
+
+async def test_who_is_asked_is_told_the_rule_where_it_gives_no_reason() -> None:
+    asked = Asked()
+    door = Executor(KIT, policy=Policy.of(["ask send"]), approver=asked)
+
+    await door.call("mail", {"text": "x"})
+
+    assert asked.requests[0].reason == "ask send:*"
+
+
+@owes("G-06")
 def test_an_address_is_endorsed_only_byte_for_byte_and_only_while_nothing_private_is_held() -> None:
     taints = Taints()
     taints.heard("s", "Look at https://a.example/x?q=1. And (http://b.example/y)!")

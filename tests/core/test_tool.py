@@ -172,3 +172,26 @@ def test_a_copy_is_independent_and_knows_its_schema() -> None:
     assert twin.schema == first.schema
     assert Toolkit([first, twin]).names == ("plain", "twin")
     assert not inspect.iscoroutinefunction(twin.function)
+
+
+@owes("N-05")
+def test_a_schema_whose_arguments_are_no_object_is_refused_with_what_it_says() -> None:
+    with pytest.raises(BuildError, match=r"'rows', parameters=.* arguments are an object .* says 'array'"):
+        tool(name="rows", parameters={"type": "array"}, effects=PURE)(lambda_like)
+
+
+@owes("N-05")
+def test_a_subclass_with_a_text_for_parameters_is_refused_with_its_name() -> None:
+    class Rows(Tool):
+        """Rows."""
+
+        effects = PURE
+        parameters = "none"  # pyright: ignore[reportAssignmentType]
+
+        async def run(self) -> str:
+            return "x"
+
+    with pytest.raises(
+        BuildError, match=r"'rows', parameters=.* takes a JSON Schema as a dict, got 'none' \(str\)"
+    ):
+        Rows()

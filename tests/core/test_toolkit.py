@@ -98,6 +98,10 @@ async def test_a_renamed_tool_runs_and_keeps_its_description() -> None:
         ("Read", "read_file"),
         ("readFile", "read_file"),
         ("Write", "write_file"),
+        ("write", "write_file"),
+        ("web-Search", "web_search"),
+        ("writ", None),
+        ("read_files", None),
         ("red_file", None),
         ("file", None),
         ("bash", None),
@@ -108,6 +112,31 @@ def test_name_noise_and_aliases_resolve_and_similar_names_never_do(sent: str, me
     found = KIT.resolve(sent)
 
     assert (found.name if found else None) == meant
+
+
+@owes("X-62", "X-55", "X-34", "K-06")
+def test_names_of_other_systems_are_no_aliases_only_those_that_the_documents_list() -> None:
+    kit = Toolkit(named("read_file", "write_file", "edit_file", "exec", "glob", "grep", "list_dir", "cron"))
+
+    listed = {name: kit.resolve(name) for name in ("Edit", "Bash", "find_files", "schedule_task")}
+    others = ("str_replace", "shell", "ls", "list_directory", "search_files", "cat", "run", "put_file")
+
+    assert {name: found.name for name, found in listed.items() if found} == {
+        "Edit": "edit_file", "Bash": "exec", "find_files": "glob", "schedule_task": "cron",
+    }  # fmt: skip
+    assert [name for name in others if kit.resolve(name) is not None] == []
+
+
+@owes("N-25", "K-06")
+async def test_an_unknown_name_is_told_with_the_nearest_and_a_long_one_with_its_length() -> None:
+    executor = Executor(Toolkit(named("list_dir", "grep")))
+
+    near = await executor.call("list_directory", {})
+    long = await executor.call("x" * 120_000, {})
+
+    assert "Did you mean 'list_dir'?" in near.text
+    assert "120000 characters" in long.text
+    assert len(long.text) < 400
 
 
 @owes("K-06")

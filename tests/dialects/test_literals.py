@@ -25,6 +25,8 @@ from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_liter
          {"a": "n\n t\t q' b\\ uü xA U😀 o\\q /"}),
         ("{'a': '\\\nx\\U99999999'}", {"a": "x\ufffd"}),
         ("{a=1,}", {"a": 1}),
+        ("{'a': 9007199254740993.0, b: 1e3}", {"a": 9007199254740993, "b": 1000.0}),
+        ('{"a": 9007199254740993.0}', {"a": 9007199254740993}),
         ('{"a": "\\ud83d"}', {"a": "\ud83d"}),
         ("{'a': '\\ud83d'}", {"a": "\ufffd"}),
     ],

@@ -364,6 +364,9 @@ def test_gemini_stop_reasons_and_blocked_prompts() -> None:
     assert gemini.decode_message(candidate(reason="MAX_TOKENS")).stop == "length"
     assert gemini.decode_message(candidate(reason="SAFETY")).stop == "filtered"
     assert gemini.decode_message(candidate(reason="MALFORMED_FUNCTION_CALL")).stop == "malformed"
+    assert gemini.decode_message(candidate(reason="UNEXPECTED_TOOL_CALL")).stop == "malformed"
+    assert gemini.decode_message(candidate(reason="MODEL_ARMOR")).stop == "filtered"
+    assert gemini.decode_message(candidate(reason="MISSING_THOUGHT_SIGNATURE")).stop == "error"
     assert gemini.decode_message(candidate(reason=None)).stop == "end"
     assert gemini.decode_message(candidate({}, {"text": ""})).content == ()
     assert gemini.decode_message({"promptFeedback": {"blockReason": "SAFETY"}}).stop == "filtered"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -353,3 +354,48 @@ def test_strict_keeps_no_reference_to_what_it_cannot_keep(
     assert (reference in caplog.text) is (kept is None)
     if kept is None:
         assert sent["function"]["parameters"] == schema
+
+
+@owes("X-07", "K-07", "K-09")
+@pytest.mark.parametrize("name", [n for n in DIALECTS if n not in ("text", "xml", "gemini")])
+def test_a_schema_of_an_older_draft_goes_out_as_one_of_2020_12(name: str) -> None:
+    import jsonschema_rs
+
+    old = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "id": "https://a.example/s",
+        **of(
+            n={"type": "number", "minimum": 0, "exclusiveMinimum": True},
+            p={"type": "array", "items": [{"type": "string"}], "additionalItems": False},
+            d={"$ref": "#/definitions/d"},
+            any={"type": "any"},
+            need={"type": "string", "required": True},
+            maybe={"type": "string", "nullable": True},
+            nan={"type": "number", "default": float("nan")},
+        ),
+        "required": ["n"],
+        "definitions": {"d": {"type": "string"}},
+    }
+
+    got = exported(old, name)
+
+    jsonschema_rs.Draft202012Validator(json.loads(json.dumps(got, allow_nan=False)), offline=True)
+    assert got["properties"]["n"] == {"type": "number", "exclusiveMinimum": 0}
+    assert got["properties"]["p"]["prefixItems"] == [{"type": "string"}]
+    assert got["properties"]["d"] == {"$ref": "#/$defs/d"} and "$schema" not in got
+    assert got["required"] == ["n", "need"]
+    text = json.dumps(dialect("text").render_tools(FakeKit(FakeTool("f", "F.", old))))
+    assert "NaN" not in text and "exclusiveMinimum" in text and ": true" not in text
+
+
+def test_gemini_is_told_of_an_old_schema_what_its_subset_can_say() -> None:
+    old = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        **of(a={"type": "string", "nullable": True, "required": True}, b={"type": "any"}),
+        "required": [],
+    }
+
+    got = exported(old)
+
+    assert got["properties"]["a"] == {"type": "string", "nullable": True}
+    assert got["required"] == ["a"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import docx
 import openpyxl
+import openpyxl.comments
 import pptx
 import pypdf
 import pytest
@@ -609,3 +610,61 @@ async def test_cells_of_a_notebook_that_are_none_leave_no_empty_fences(reader: D
     }
 
     assert (await reader.read("notebook", json.dumps(book).encode())).text == "```\nab\n```"
+
+
+@owes("D-17")
+async def test_a_word_document_shows_its_headers_and_footers_once_each(reader: DocumentReader) -> None:
+    document = docx.Document()
+    document.add_paragraph("Body.")
+    section = document.sections[0]
+    section.header.paragraphs[0].text = "Confidential\tDraft 3"
+    section.footer.paragraphs[0].text = "ACME Ltd"
+    section.different_first_page_header_footer = True
+    section.first_page_header.paragraphs[0].text = "First page"
+    later = document.add_section()
+    later.header.is_linked_to_previous = False
+    later.header.paragraphs[0].text = "Confidential\tDraft 3"
+    later.footer.is_linked_to_previous = False
+
+    found = (await reader.read("docx", saved(document))).text
+
+    assert found.startswith("Body.")
+    heading, _, lines = found.partition("## Headers and footers\n\n")
+    assert "Confidential" not in heading
+    assert sorted(lines.split("\n")) == [
+        "- Footer: ACME Ltd", "- Header: Confidential Draft 3", "- Header: First page",
+    ]  # fmt: skip
+
+
+@owes("D-17")
+async def test_so_many_headers_are_shown_and_no_more(reader: DocumentReader) -> None:
+    document = docx.Document()
+    for number in range(60):
+        section = document.sections[0] if number == 0 else document.add_section()
+        section.header.is_linked_to_previous = False
+        section.header.paragraphs[0].text = f"Part {number}"
+
+    found = (await reader.read("docx", saved(document))).text
+
+    assert found.count("- Header: Part ") == 50
+
+
+@owes("D-17")
+async def test_comments_on_cells_are_shown_with_their_sheet(reader: DocumentReader) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet["A1"], sheet["B2"] = "x", 2
+    sheet["B2"].comment = openpyxl.comments.Comment("Check\nthis figure", "Ann")
+    thread = "[Threaded comment]\n\nYour version of Excel allows you to read it.\n\nComment:\n    Is it net?"
+    sheet["A1"].comment = openpyxl.comments.Comment(thread, "Bob")
+    other = book.create_sheet("Many")
+    for row in range(1, 204):
+        other.cell(row, 1, row).comment = openpyxl.comments.Comment("c", "Cy")
+
+    found = await reader.read("xlsx", saved(book))
+    first, second = found.text.split("## Sheet 2: Many")
+
+    assert "Comments:\n- A1 (Bob): Is it net?\n- B2 (Ann): Check this figure" in first
+    assert second.count("(Cy): c") == 200
+    assert found.note == "Sheet 'Many' has 203 comments, of which 200 are shown."

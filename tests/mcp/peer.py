@@ -1,6 +1,7 @@
 """A hand-written MCP server, as bad as its argument says: python peer.py JSON.
 
-Keys: tools, pages, results (tool -> result), behave (tool -> word), resources, prompts, version, stderr_bytes.
+Keys: tools, pages, results (tool -> result), behave (tool -> word), resources, prompts, version, stderr_bytes,
+dies_at (a method, with its cursor).
 """
 
 from __future__ import annotations
@@ -139,6 +140,21 @@ def call(id: Any, params: dict[str, Any]) -> None:
             answer(id, text(str(sum(r.get("result", {}).get("action") == "accept" for r in replies))))
         case ["odd-result"]:
             say({"jsonrpc": "2.0", "id": id, "result": [1, 2]})
+        case ["broken-ids"]:
+            for broken in (b'"\xff', b"007", b'"\x01"', b'"\\ud800"', b"1e999", b"-", b"\x00"):
+                sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":' + broken + b',"result":{}\n')
+            sys.stdout.buffer.flush()
+            answer(id, text("after the broken ids"))
+        case ["text-id"]:
+            answer(str(id), text("by a number in quotes"))
+        case ["endless-number"]:
+            raw(
+                f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{{"x":1e999}}}}}}\n'
+            )
+        case ["ask-and-not-read"]:
+            for number in range(int(words[1])):
+                raw(f'{{"jsonrpc":"2.0","id":"q{number}","method":"roots/list"}}\n')
+            answer(id, text("nothing was read"))
         case ["both"]:
             say(
                 {"jsonrpc": "2.0", "id": id, "result": text("ok"), "error": {"code": 1, "message": "and not"}}
@@ -162,6 +178,12 @@ def call(id: Any, params: dict[str, Any]) -> None:
                     }
                 )
                 time.sleep(0.02)
+        case ["progress-at-once"]:
+            token = params.get("_meta", {}).get("progressToken")
+            for done in range(int(words[1])):
+                say({"jsonrpc": "2.0", "method": "notifications/progress",
+                     "params": {"progressToken": token, "progress": done}})  # fmt: skip
+            answer(id, text("done"))
         case ["big"]:
             sys.stderr.write("x" * 2_000_000)
             sys.stderr.flush()
@@ -278,6 +300,10 @@ def main() -> None:
         if "log" in SETUP:
             with open(SETUP["log"], "a") as file:
                 file.write(line)
+        if SETUP.get("dies_at") == f"{method}{params.get('cursor', '')}":
+            sys.stderr.write("had enough\n")
+            sys.stderr.flush()
+            os._exit(7)
         if id is None or method is None:
             continue
         match method:

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from pegboard.core.errors import ConfigError, Unavailable
-from pegboard.mcp.auth import FileTokens, interactive_auth, silent_auth
+from pegboard.mcp.auth import MAX_LOGINS, FileTokens, interactive_auth, silent_auth
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig, servers_of
 from pegboard.mcp.own_login import own_auth
@@ -33,7 +33,7 @@ class Issuer(Server):
         super().__init__(_never)
         self.says = says
         self.granted: list[dict[str, str]] = []
-        self.answers: dict[str, str] = {}
+        self.gives: dict[str, Any] = {}
 
     async def serve(self, asked: Asked) -> None:
         path = urlsplit(asked.path).path
@@ -44,7 +44,7 @@ class Issuer(Server):
         elif path == "/token":
             self.granted.append({k: v[0] for k, v in parse_qs(asked.body.decode()).items()})
             self.granted[-1]["authorization"] = asked.headers.get("authorization", "")
-            token = {"access_token": "good", "token_type": "Bearer", "expires_in": 3600}
+            token = {"access_token": "good", "token_type": "Bearer", "expires_in": 3600, **self.gives}
             await asked.answer(200, json.dumps(token))
         else:
             await asked.answer(404, kind="")
@@ -253,7 +253,8 @@ async def test_a_server_that_asks_for_a_token_for_another_gets_none(tmp_path: Pa
 @pytest.mark.parametrize(
     ("endpoint", "refused"),
     [("javascript:alert(1)", True), ("file:///bin/sh", True), ("http://127.0.0.1:1/`id`", False),
-     ("http://127.0.0.1:1/\u202e$(id)", False)],
+     ("http://127.0.0.1:1/\u202e$(id)", False), ("http://bank.example@127.0.0.1:1/", True),
+     ("http://bank.example:443@127.0.0.1:1/login", True), ("-http://127.0.0.1:1/", True)],
 )  # fmt: skip
 async def test_a_login_address_is_opened_only_as_a_plain_web_address(
     endpoint: str, refused: bool, tmp_path: Path
@@ -267,6 +268,44 @@ async def test_a_login_address_is_opened_only_as_a_plain_web_address(
 
     assert bool(opened) is not refused
     assert all(urlsplit(o).scheme in ("http", "https") and o.isascii() and "`" not in o for o in opened)
+
+
+@pytest.mark.parametrize(
+    "gives",
+    [
+        {"access_token": "hush\r\nX-Evil: 1"}, {"access_token": "hu\0sh"}, {"access_token": "hüsh"},
+        {"access_token": ""}, {"access_token": "hush hush"}, {"access_token": "hush", "token_type": "mac"},
+        {"access_token": "hush", "expires_in": "soon"}, {"access_token": ["hush"]},
+    ],
+    ids=str,
+)  # fmt: skip
+@owes("K-79")
+async def test_a_token_that_cannot_be_used_is_neither_kept_nor_told(
+    gives: dict[str, Any], tmp_path: Path
+) -> None:
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        issuer.gives = gives
+        async with browser(issuer) as (show, _):
+            tokens = FileTokens(tmp_path / "t.json")
+            with pytest.raises(Unavailable, match="token") as caught:
+                async with interactive_auth(server.url, tokens, show=show, timeout_s=5) as auth:
+                    await tools_of(server.url, auth)
+
+    assert "hush" not in str(caught.value)
+    assert await tokens.get_tokens() is None
+
+
+async def test_tokens_that_end_at_once_send_nobody_to_the_browser_again_and_again(tmp_path: Path) -> None:
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        issuer.gives = {"expires_in": -5}
+        async with browser(issuer) as (show, opened):
+            with pytest.raises(Unavailable, match="again and again"):
+                async with interactive_auth(
+                    server.url, FileTokens(tmp_path / "t"), show=show, timeout_s=5
+                ) as auth:
+                    await tools_of(server.url, auth)
+
+    assert len(opened) == MAX_LOGINS
 
 
 @owes("K-79")

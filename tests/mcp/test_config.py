@@ -132,3 +132,39 @@ def test_a_flag_that_came_out_of_a_variable_means_what_it_says(said: Any, meant:
     (other,) = servers_of({"s": {"command": "x", "parallel": said, "enabled": said}}, environment={})
 
     assert (server.parallel, other.parallel, other.disabled) == (meant, meant, not meant)
+
+
+# -- what an error says of a command line ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--api-key", "plain-and-unknown"), ("--token=plain-and-unknown",), ("-e", "API_TOKEN=plain-and-unknown"),
+        ("--header", "Authorization: Bearer plain-and-unknown"), ("--password", "plain-and-unknown it's"),
+        ("--from", "postgres://me:plain-and-unknown@db/x"), ("x", "ghp_" + "aB3" * 12 + "plain-and-unknown"),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_a_command_line_holds_no_secret(args: tuple[str, ...]) -> None:
+    told = ServerConfig(name="s", command="npx", args=("-y", "some-server", *args)).told
+
+    assert "plain-and-unknown" not in told and "it's" not in told and "aB3aB3" not in told
+    assert told.startswith("npx -y some-server ") and "[redacted:" in told
+
+
+def test_what_is_told_of_a_command_line_holds_nothing_of_its_variables_and_is_short() -> None:
+    long = ServerConfig(
+        name="s", command="x", args=("hunter2hunter2", "y" * 5000), env={"K": "hunter2hunter2"}
+    ).told
+    web = ServerConfig(
+        name="s", url="https://me:pass@host.example/mcp?key=1234567#frag", transport="streamable_http"
+    ).told
+
+    assert "hunter2" not in long and len(long) < 400 and long.endswith(" characters]")
+    assert web == "https://host.example/mcp"
+
+
+def test_an_ordinary_command_line_is_told_whole() -> None:
+    server = ServerConfig(name="s", command="npx", args=("-y", "@scope/server", "--port", "80", "a b"))
+
+    assert server.told == server.command_line == "npx -y @scope/server --port 80 'a b'"

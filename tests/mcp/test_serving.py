@@ -231,6 +231,9 @@ async def test_what_is_no_request_gets_the_protocols_own_error() -> None:
         b'{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"nope"}}',
         b'{"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"cursor":"x"}}',
         b'{"jsonrpc":"2.0","id":10,"method":"logging/setLevel","params":{"level":"loud"}}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}',
+        b'{"jsonrpc":"2.0","id":[],"result":{}}', b'{"jsonrpc":"2.0","id":{},"error":{}}',
+        b'{"jsonrpc":"2.0","id":12,"method":null}', b'{"jsonrpc":"2.0","method":null}',
         b'{"jsonrpc":"2.0","id":11,"method":"ping"}',
     ]  # fmt: skip
     process.stdin.write(b"\n".join(lines) + b"\n")
@@ -241,7 +244,7 @@ async def test_what_is_no_request_gets_the_protocols_own_error() -> None:
 
     codes = {r["id"]: r.get("error", {}).get("code") for r in out if r["id"] is not None}
     assert codes == {1: None, 5: -32600, 6: -32601, 7: -32602, 8: -32602, 9: -32602, 10: -32602, 11: None}
-    assert [r["error"]["code"] for r in out if r["id"] is None] == [-32700, -32600, -32600]
+    assert [r["error"]["code"] for r in out if r["id"] is None] == [-32700, -32600, -32600, -32600]
 
 
 # -- HTTP -------------------------------------------------------------------------------------

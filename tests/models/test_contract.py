@@ -339,6 +339,180 @@ async def test_a_conversation_that_is_too_long_is_shortened_once_and_sent_again(
     assert "too long" in ill.error or "exceeds" in ill.error or "context" in ill.error
 
 
+FILTERED = {
+    "openai": ("tool_calls", "content_filter"),
+    "openai-responses": ('"status": "completed", "model"', '"status": "incomplete", "model"'),
+    "anthropic": ('"stop_reason": "tool_use"', '"stop_reason": "refusal"'),
+    "gemini": ('"finishReason": "STOP"', '"finishReason": "SAFETY"'),
+}
+"""What stands in an answer with calls, and what stands there where the provider stopped it."""
+FILTERED_DETAIL = ('"incomplete_details": null', '"incomplete_details": {"reason": "content_filter"}')
+CUT = {
+    "openai": ('"tool_calls"}', '"length"}'),
+    "openai-responses": FILTERED["openai-responses"],
+    "anthropic": ('"stop_reason": "tool_use"', '"stop_reason": "max_tokens"'),
+    "gemini": ('"finishReason": "STOP"', '"finishReason": "MAX_TOKENS"'),
+}
+CUT_DETAIL = ('"incomplete_details": null', '"incomplete_details": {"reason": "max_output_tokens"}')
+
+
+def changed(reply: Reply, *pairs: tuple[str, str]) -> Reply:
+    """The reply with words of its last piece of weight changed."""
+    pieces = [piece.decode() for piece in reply.pieces]
+    for old, new in pairs:
+        place = max((n for n, piece in enumerate(pieces) if old in piece), default=None)
+        if place is not None:
+            pieces[place] = pieces[place].replace(old, new)
+    return replace(reply, pieces=[piece.encode() for piece in pieces])
+
+
+@tool(effects=PURE)
+async def everything(limit: int = 0) -> str:
+    """Do it all, or so much of it."""
+    return f"did {limit or 'all'}"
+
+
+@every
+@owes("K-49", "args-14")
+async def test_calls_of_an_answer_that_its_provider_stopped_do_not_run(provider: Spoken) -> None:
+    calls = provider.calls([("c1", "everything", "{}"), ("c2", "everything", '{"limit": 2}')])
+    stopped = changed(calls, FILTERED[provider.name], FILTERED_DETAIL)
+    assert stopped != calls
+
+    async with serving(stopped, provider.text("I leave it")) as server:
+        model, _ = model_at(provider, server)
+        answered = await Agent(tools=[everything], model=model).run("go", session="s")
+
+    assert (answered.status, answered.answer) == ("done", "I leave it")
+    assert [r.error and r.error.code for r in results(answered)] == ["permission_denied"] * 2
+    assert "provider stopped this answer" in results(answered)[0].text
+
+
+@every
+@owes("K-49", "args-14")
+async def test_a_call_that_is_cut_before_its_arguments_does_not_run_without_them(provider: Spoken) -> None:
+    empty = "" if provider.torn else "{}"
+    calls = provider.calls([("c1", "everything", '{"limit": 2}'), ("c2", "everything", empty)])
+    cut = changed(calls, CUT[provider.name], CUT_DETAIL)
+    assert cut != calls
+
+    async with serving(cut, provider.text("again")) as server:
+        model, _ = model_at(provider, server)
+        answered = await Agent(tools=[everything], model=model).run("go", session="s")
+
+    assert answered.answer == "again"
+    done = {r.call_id: r for r in results(answered)}
+    assert done["c1"].text == "did 2"
+    assert done["c2"].error.code == "invalid_arguments"
+    assert "cut off" in done["c2"].text
+
+
+ERRORS: dict[str, Callable[[str, str], Any]] = {
+    "openai": lambda kind, text: {"error": {"message": text, "code": kind}},
+    "openai-responses": lambda kind, text: {
+        "type": "error", "code": kind, "message": text, "param": None, "sequence_number": 3,
+    },
+    "anthropic": lambda kind, text: {"type": "error", "error": {"type": kind, "message": text}},
+    "gemini": lambda kind, text: {"error": {"code": 503 if kind == "server_error" else 400, "message": text, "status": kind}},
+}  # fmt: skip
+
+
+def broken_off(provider: Spoken, kind: str, text: str, before: Sequence[bytes] = ()) -> Reply:
+    event = ERRORS[provider.name](kind, text)
+    return Reply(
+        headers={"content-type": "text/event-stream"},
+        pieces=[*before, *sse(event, done=False, names=provider.name in ("anthropic", "openai-responses"))],
+    )
+
+
+@every
+@owes("K-49")
+async def test_an_error_event_that_may_pass_is_tried_again_unless_something_was_said(
+    provider: Spoken,
+) -> None:
+    said = provider.text("Half of", " it")
+    half = said.pieces[: 1 + next(n for n, p in enumerate(said.pieces) if b"Half of" in p)]
+
+    well, server, _ = await run(
+        provider, broken_off(provider, "server_error", "busy"), provider.text("Hello")
+    )
+    ill, once, _ = await run(provider, broken_off(provider, "server_error", "busy", half))
+
+    assert (well.answer, len(server.asked)) == ("Hello", 2)
+    assert (ill.status, len(once.asked)) == ("failed", 1)
+    assert "busy" in ill.error
+
+
+@every
+@owes("K-73")
+async def test_a_full_window_that_is_told_inside_the_stream_is_shortened_too(provider: Spoken) -> None:
+    long = [provider.calls([(f"c{n}", "add", json.dumps({"a": 10**3000, "b": n}))]) for n in range(4)]
+    full = broken_off(provider, "invalid_request", "prompt is too long: 9 tokens > 8 maximum")
+
+    answered, server, slept = await run(provider, *long, full, provider.text("short now"))
+
+    assert (answered.status, answered.answer, len(server.asked), slept) == ("done", "short now", 6, [])
+
+
+@every
+@owes("K-15")
+async def test_a_stream_that_falls_silent_is_given_up_by_the_idle_time(provider: Spoken) -> None:
+    said = provider.text("Half of", " it")
+    never = asyncio.Event()
+    at = 1 + next(n for n, p in enumerate(said.pieces) if b"Half of" in p)
+    silent = replace(said, hold=never, pieces=[b"".join(said.pieces[:at]), b"".join(said.pieces[at:])])
+    async with serving(silent) as server:
+        waiting = Waiting(retry=Retry(attempts=3), sleep=asyncio.sleep, spread=lambda: 1.0)
+        model = provider.make("m", base_url=server.url, api_key="k", waiting=waiting, timeout_s=0.05)
+        server.models.append(model)
+        answered = await Agent(tools=[add], model=model).run("go", session="s")
+
+    assert (answered.status, len(server.asked)) == ("failed", 1)
+    assert "did not answer in time" in answered.error
+
+
+TOO_LONG = [
+    "Please reduce the length of the messages or completion.",
+    "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
+    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
+    "prompt token count of 130000 exceeds the limit of 128000",
+    "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+    "the request exceeds the available context size, try increasing it",
+    "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+    "exceeded model token limit: 8192 (requested: 9000)",
+    "Range of input length should be [1, 98304]",
+    "too many total text bytes: 9000000 bytes, limit 8000000",
+    "Input is too large for this model",
+]
+"""As xAI, Groq, Bedrock, Copilot, vLLM, llama.cpp, Mistral, Moonshot and DashScope word it."""
+
+
+@every
+@owes("K-73")
+async def test_a_window_that_is_full_is_understood_in_every_servers_words(provider: Spoken) -> None:
+    long = [provider.calls([(f"c{n}", "add", json.dumps({"a": 10**3000, "b": n}))]) for n in range(4)]
+    full = [failed(400, provider.error_body(words)) for words in TOO_LONG]
+    page = b"<html><head><title>413 Request Entity Too Large</title></head><body>nginx</body></html>"
+    full.append(Reply(status=413, headers={"content-type": "text/html"}, pieces=[page]))
+
+    for said in full:
+        well, server, _ = await run(provider, *long, said, provider.text("short now"))
+        assert (well.status, well.answer) == ("done", "short now"), said
+        assert len(json.dumps(server.asked[5].body)) < len(json.dumps(server.asked[4].body))
+
+
+@every
+@owes("K-73")
+async def test_what_cannot_be_shortened_fails_with_the_words_of_the_server(provider: Spoken) -> None:
+    short = [provider.calls([(f"c{n}", "add", json.dumps({"a": 1, "b": n}))]) for n in range(2)]
+
+    ill, _, _ = await run(provider, *short, *[failed(*provider.too_long)] * 2)
+
+    assert ill.status == "failed"
+    assert str(provider.too_long[0]) in ill.error
+    assert "too long for this model" in ill.error
+
+
 @every
 async def test_a_refusal_is_the_answer_and_named_so(provider: Spoken) -> None:
     answered, server, _ = await run(provider, provider.refusal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import random
 from collections.abc import Callable
@@ -147,6 +148,93 @@ async def test_how_a_stream_is_framed_makes_no_difference(provider: Provider, ho
         return
     assert isinstance(done, AssistantMessage), str(done)
     assert done.text == ("Hello" if provider.name == "openai-responses" else "Hellö 🙂")
+
+
+@every
+@pytest.mark.parametrize("split", [0, 1, 2, 3, 5])
+async def test_a_byte_order_mark_before_the_stream_loses_nothing(provider: Provider, split: int) -> None:
+    """WHATWG HTML §9.2.6: one leading U+FEFF is ignored."""
+    body = b"\xef\xbb\xbf" + body_of(provider.hello)
+    pieces = [body[:split], body[split:]] if split else [body]
+
+    done = await outcome(provider, Reply(headers=STREAM, pieces=pieces))
+
+    assert isinstance(done, AssistantMessage), str(done)
+    assert done.text == "Hello"
+
+
+@every
+async def test_a_compressed_stream_is_read_and_a_torn_one_is_no_other_answer(provider: Provider) -> None:
+    body = gzip.compress(body_of(provider.hello))
+    headers = {**STREAM, "content-encoding": "gzip"}
+
+    whole = await outcome(provider, Reply(headers=headers, pieces=[body[:30], body[30:]]))
+    torn = [await outcome(provider, Reply(headers=headers, pieces=[body[:n]])) for n in (1, 15, 60, 100)]
+    lied = await outcome(provider, Reply(headers=headers, pieces=[body_of(provider.hello)]))
+
+    assert isinstance(whole, AssistantMessage), str(whole)
+    assert whole.text == "Hello"
+    assert [type(one).__name__ for one in (*torn, lied)] == ["ModelError"] * 5
+    assert all(one.retryable for one in (*torn, lied) if isinstance(one, ModelError))
+
+
+PAGE = (
+    b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title><style>p {color: red}</style></head><body>"
+    b"<h1>502 Bad Gateway</h1><hr><center>nginx &amp; friends</center><script>var a = 1;</script>"
+    + b"<p></p>" * 2_000
+    + b"</body></html>"
+)
+
+
+@every
+@owes("K-49")
+async def test_of_a_page_in_the_place_of_an_answer_its_words_are_told(provider: Provider) -> None:
+    kind = {"content-type": "text/html"}
+    refused = await outcome(provider, Reply(status=502, headers=kind, pieces=[PAGE]))
+    instead = await outcome(provider, Reply(headers=kind, pieces=[PAGE[:40], PAGE[40:]]))
+    silent = await outcome(provider, Reply(status=401))
+
+    for error in (refused, instead):
+        assert isinstance(error, ModelError)
+        assert error.retryable
+        assert "502 Bad Gateway nginx & friends" in error.message
+        assert "<" not in error.message
+        assert "color" not in error.message
+        assert "var a" not in error.message
+    assert "without a stream" in str(instead)
+    assert "no reason given" in str(silent)
+
+
+@every
+@owes("K-49")
+async def test_an_error_as_json_in_the_place_of_the_stream_is_told_by_its_own_words(
+    provider: Provider,
+) -> None:
+    def said(code: Any) -> Reply:
+        body = {"error": {"message": "it is own-secret-key that fails", "code": code}}
+        return Reply(headers={"content-type": "application/json"}, pieces=[json.dumps(body).encode()])
+
+    unpaid, busy, named = [await outcome(provider, said(code)) for code in (402, 503, "insufficient")]
+
+    assert isinstance(unpaid, ModelError)
+    assert isinstance(busy, ModelError)
+    assert isinstance(named, ModelError)
+    assert ("402" in str(unpaid), unpaid.retryable) == (True, False)
+    assert ("503" in str(busy), busy.retryable) == (True, True)
+    for error in (unpaid, busy, named):
+        assert "that fails" in error.message
+        assert "own-secret-key" not in str(error)
+
+
+@every
+async def test_a_redirect_is_told_and_neither_followed_nor_tried_again(provider: Provider) -> None:
+    moved = Reply(status=302, headers={"location": "http://127.0.0.1:1/"})
+    async with serving(moved, provider.hello) as server:
+        with pytest.raises(ModelError, match="answered 302: it sends elsewhere") as caught:
+            await reply_of(opened(model_at(provider, server)))
+
+    assert not caught.value.retryable
+    assert len(server.asked) == 1
 
 
 ODD_USAGE: list[Any] = [None, {}, "many", 5, [], {"input_tokens": None, "output_tokens": None}, {"input_tokens": "7"},

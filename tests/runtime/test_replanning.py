@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pegboard import Agent, Executor, ReadPath, WritePath, builtin, tool
+from pegboard import Agent, Executor, Limits, ReadPath, WritePath, builtin, tool
 from pegboard.core.approval import Approved
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.effects import PURE, Effect
-from pegboard.core.events import CallStarted, Event, RunStarted
+from pegboard.core.events import CallFinished, CallStarted, Event, RunStarted
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay
@@ -270,3 +270,14 @@ async def test_in_another_workspace_nothing_is_planned_again_and_that_is_told(tm
 
     assert again.untold == [f"peek: the run worked in {tmp_path / 'one'}"]
     assert again.checked == 0
+
+
+@owes("G-03", "K-51")
+async def test_results_that_the_loop_itself_gave_are_no_difference_now() -> None:
+    limits = Limits(tool_calls={"double": 1})
+    twice = {"calls": [{"name": "double", "arguments": {"n": n}} for n in (1, 2)]}
+    events, run = await recorded([doubles(2)], [twice, {"text": "done"}], limits=limits)
+    refused = [e for e in events if isinstance(e, CallFinished) and not e.result.ok]
+
+    assert len(refused) == 1
+    assert (await now(events, run, [doubles(2)])).diff == ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +21,7 @@ from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.events import CallFinished, Event, RunFinished, RunStarted
+from pegboard.core.redact import Redactor
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import Divergence, replay, text_of_event
 from pegboard.runtime.replay_live import behaviour, replay_live
@@ -201,6 +204,39 @@ async def test_a_live_model_gets_recorded_results_and_a_miss_is_an_error() -> No
     assert [line for line in behaviour(same) if line not in behaviour(answer.events)] == ["model: eight"]
 
 
+def rows_of(source: str) -> list[str]:
+    tree = ast.parse(source)
+    listed = next(n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "EVENTS")  # pyright: ignore
+    return ast.literal_eval(listed)
+
+
+@owes("G-03", "K-89")
+async def test_a_live_models_call_is_looked_up_as_it_would_stand_in_the_record() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    redact = Redactor().redact
+    agent = Agent(
+        tools=[risky],
+        mode="full",
+        model=ScriptedModel([{"calls": [call("risky", text=secret)]}, {"text": "done"}]),
+    )
+    answer = await agent.run("go", session="s")
+    kept = [event_from_dict(json.loads(redact(json.dumps(event_to_dict(e)))[0])) for e in agent.session("s")]
+
+    async def live(text: str) -> list[Event]:
+        model = ScriptedModel([{"calls": [call("risky", text=text)]}, {"text": "done"}])
+        return await replay_live(
+            kept, answer.run_id, model=model, instructions="", toolkit=agent.executor.toolkit, limits=Limits(),
+            redact=redact,
+        )  # fmt: skip
+
+    same, other = await live(secret), await live(secret[:-1] + "9")
+
+    assert same[-1].status == "done"  # pyright: ignore
+    assert other[-1].status == "failed"  # pyright: ignore
+    assert "no result for risky" in other[-1].error  # pyright: ignore
+    assert "ghp_" not in other[-1].error  # pyright: ignore
+
+
 @pytest.mark.slow
 @owes("G-03", "K-89")
 async def test_an_exported_test_passes_is_redacted_and_lists_what_it_holds(tmp_path: Path) -> None:
@@ -215,7 +251,12 @@ async def test_an_exported_test_passes_is_redacted_and_lists_what_it_holds(tmp_p
 
     assert secret not in done.source
     assert "effect: write log.txt" in done.includes
-    assert any("arguments and result of 1 calls of risky" in line for line in done.includes)
+    taken_out = next(line for line in done.includes if "secrets taken out" in line)
+    again = await export_pytest([event_from_dict(json.loads(r)) for r in rows_of(done.source)], answer.run_id)
+    # Of a record from which they were taken before, as a store keeps it, they are missing all the same.
+    assert taken_out in again.includes
+    assert not taken_out.startswith("0 ")
+    assert any("arguments and result of 1 call of risky" in line for line in done.includes)
     assert all(line in done.source for line in done.includes)
     path = tmp_path / "test_exported.py"
     path.write_text(done.source)

@@ -3,6 +3,55 @@
 from __future__ import annotations
 
 DANGEROUS = [
+    # -- a builtin or a loop sets a variable that decides what runs
+    "for PATH in .; do ls; done",
+    "read -r LD_PRELOAD < x",
+    "mapfile -t PATH < x",
+    "getopts a PATH",
+    "printf -v BASH_ENV x",
+    "IFS=, read PATH y <<< .,a",
+    # -- files that fill the disk: a size past any disk, however it is written
+    "truncate -s 1T big",
+    "truncate --size=900G big",
+    "fallocate -l 1TiB big",
+    "head -c 1000G /dev/zero > big",
+    "head -c 2T /dev/urandom | tee big",
+    "dd if=/dev/zero of=big bs=1M count=99999999",
+    "dd if=/dev/zero of=big bs=1G count=100000",
+    # -- what is found is the program
+    "find . -name '*.x' -exec {} \\;",
+    "fd -e x -x {}",
+    # -- a filter that does not hold for what is deleted
+    "find . ! -name x -delete",
+    "find . -not -name x -exec rm -f {} +",
+    "find . -path ./x -prune -o -delete",
+    "find . -name x -o -exec rm -rf {} \\;",
+    "find . \\( -name x -o -type f \\) -delete",
+    # -- a pattern that fits protected names
+    "rm -rf .[!.]*",
+    "rm -rf .??*",
+    "rm -rf .g*",
+    "rm -f p*.toml",
+    "mv .[a-z]* old",
+    # -- a folder named by a tilde
+    "git -C ~ clean -fdx",
+    "git -C ~/x status",
+    # -- what runs in a folder from now on; what is fetched to set one up
+    "direnv allow",
+    "direnv edit",
+    "mise trust",
+    "npm init evil",
+    "pnpm init x",
+    "nix-shell -p x --run id",
+    # -- another process is watched
+    "strace -p 4242",
+    "strace -f -p1",
+    "ltrace --attach=7",
+    # -- code that names a protected file without a folder
+    "python3 -c \"open('pegboard.toml','w')\"",
+    "node -e \"require('fs').writeFileSync('pegboard.toml', '')\"",
+    # -- env puts values in
+    "env -S '${X} a'",
     "for((;;)){ : & }",
     "cat /dev/zero > big",
     "cat /dev/urandom | tee big",
@@ -954,6 +1003,32 @@ DANGEROUS = [
 ]
 
 BENIGN = [
+    # -- loopback with a path that is worked out
+    "for i in {1..3}; do curl -s localhost:8080/$i; done",
+    'curl -s "http://127.0.0.1:3000/items/$ID"',
+    # -- a document piped on by cat is known
+    "cat <<'EOF' | python3\nprint(1)\nEOF",
+    "cat <<'EOF' | sh\necho hi\nEOF",
+    # -- filters of find
+    "find . \\( -name '*.pyc' -o -name '*.pyo' \\) -delete",
+    "find . -path ./node_modules -prune -o -name '*.log' -exec rm {} +",
+    "find . -type f ! -path './.git/*' -name '*.orig' -delete",
+    "find . -mtime +7 -name '*.log' -delete",
+    # -- sizes, names and variables of everyday work
+    "truncate -s 10M a.bin",
+    "fallocate -l 1G disk.img",
+    "dd if=/dev/zero of=a.bin bs=1M count=100",
+    "head -c 32 /dev/urandom | base64",
+    "for x in a b; do echo $x; done",
+    "read -r line < a.txt",
+    "printf -v now '%(%F)T' -1",
+    "direnv exec . make",
+    "direnv status",
+    "npm init -y",
+    "rm -f .coverage*",
+    "rm -rf .pytest_cache .mypy_cache",
+    "ls .*",
+    "strace -c ls",
     "dd if=/dev/zero of=test.img bs=1M count=10",
     "cat /dev/zero | head -c 10",
     "yes | head -3 > three",

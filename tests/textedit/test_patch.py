@@ -785,3 +785,48 @@ def test_a_diff_that_came_with_returns_throughout_says_nothing_of_the_file() -> 
     diff = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n".replace("\n", "\r\n")
 
     assert apply({"f": "a\nb\n"}, diff) == {"f": b"a\nc\n"}
+
+
+@owes("M-56", "K-38")
+@pytest.mark.parametrize(
+    "again",
+    [
+        envelope("*** Update File: f", "@@", " one", "-two", "+TWO", " three"),
+        envelope("*** Update File: f", "@@", "-two", "+TWO"),
+        # A pure addition: its context is no longer together.
+        envelope("*** Update File: g", "@@", " one", "+more", " two"),
+        "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n",
+    ],
+)
+def test_a_hunk_that_was_applied_before_is_told_apart_from_one_that_does_not_fit(again: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        apply({"f": "one\nTWO\nthree\n", "g": "one\nmore\ntwo\n"}, again)
+
+    assert caught.value.code == "already_applied"
+    assert "Nothing was changed" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "never",
+    [
+        # What only removes has nothing to show, and neither have brackets alone.
+        envelope("*** Update File: f", "@@", " one", "-gone", " two"),
+        envelope("*** Update File: f", "@@", "-{", "+}"),
+        envelope("*** Update File: f", "@@", "-other", "+unlike"),
+    ],
+)
+def test_what_is_there_by_chance_is_no_sign_that_a_hunk_was_applied(never: str) -> None:
+    with pytest.raises(NotFound):
+        apply({"f": "one\ntwo\n}\n"}, never)
+
+
+def test_the_names_of_a_unified_diff_under_the_header_say_nothing_new() -> None:
+    for names in (("--- a/f", "+++ b/f"), ("--- f\t2024-01-01 10:00:00", "+++ f\t2024-01-02 10:00:00")):
+        patch = envelope("*** Update File: f", *names, "@@ -1,2 +1,2 @@", " one", "-two", "+TWO")
+
+        assert apply({"f": "one\ntwo\n"}, patch) == {"f": b"one\nTWO\n"}
+    # Without a hunk behind them, or with other names, they are lines of the file.
+    lines = envelope("*** Update File: f", "--- a/f", "+++ b/f")
+    assert apply({"f": "-- a/f\ntwo\n"}, lines) == {"f": b"++ b/f\ntwo\n"}
+    other = envelope("*** Update File: f", "--- a/x", "+++ b/x", "@@", "-two", "+TWO")
+    assert apply({"f": "-- a/x\ntwo\n"}, other) == {"f": b"++ b/x\nTWO\n"}

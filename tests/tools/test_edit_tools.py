@@ -349,3 +349,90 @@ def test_the_advertised_parameters_are_the_canonical_ones() -> None:
     assert delete_file.schema["required"] == ["path"]
     assert apply_patch.schema["required"] == ["patch"]
     assert delete_file.level == "confirm"
+
+
+HALF = "\ud83d"
+
+
+@owes("D-19", "D-20", "M-56")
+@pytest.mark.parametrize(
+    ("name", "arguments", "where"),
+    [
+        ("write_file", {"path": "f", "content": f"a {HALF} b"}, ".content"),
+        ("edit_file", {"path": "f", "old_string": "old", "new_string": HALF}, ".new_string"),
+        ("edit_file", {"path": "f", "oldText": "old", "newText": HALF}, ".new_string"),
+        (
+            "edit_file",
+            {
+                "path": "f",
+                "old_string": "old",
+                "new_string": "new",
+                "edits": [{"old_string": "new", "new_string": HALF}],
+            },
+            ".more_edits",
+        ),
+        (
+            "apply_patch",
+            {"patch": f"*** Begin Patch\n*** Update File: f\n@@\n-old\n+{HALF}\n*** End Patch"},
+            ".patch",
+        ),
+    ],
+)
+async def test_half_a_surrogate_pair_is_refused_and_never_written_as_another_character(
+    name: str, arguments: dict[str, Any], where: str
+) -> None:
+    files = MemoryFiles({"f": "old\n"})
+
+    result = await call(files, name, arguments)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert f"{where}: holds half of a surrogate pair" in result.error.message
+    assert files["f"] == "old\n"
+
+
+@owes("D-19", "D-20", "M-56")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("write_file", {"path": "f", "content": "a\0b\n"}),
+        ("edit_file", {"path": "f", "old_string": "old", "new_string": "\0"}),
+        ("edit_file", {"path": "new", "old_string": "", "new_string": "\0"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: f\n@@\n-old\n+\0\n*** End Patch"}),
+    ],
+)
+async def test_a_text_that_makes_a_file_binary_is_written_and_this_is_said(
+    name: str, arguments: dict[str, Any]
+) -> None:
+    result = await call(MemoryFiles({"f": "old\n"}), name, arguments)
+
+    assert result.ok
+    assert (
+        str(result).count("holds a NUL character, so read_file and edit_file take the file for a binary one.")
+        == 1
+    )
+
+
+@owes("D-19", "D-20", "M-56")
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("write_file", {"path": "f", "content": "old\n"}, "Successfully wrote 4 bytes to f (the file had this content already)"),
+        (
+            "edit_file",
+            {"path": "f", "old_string": "old", "new_string": "new", "edits": [{"old_string": "new", "new_string": "old"}]},
+            "Nothing to change in f (lines 1, 1)",
+        ),
+        (
+            "apply_patch",
+            {"patch": "*** Begin Patch\n*** Update File: f\n@@\n-old\n+old\n*** End Patch"},
+            "The patch changes nothing in 1 file:\nM f",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_change_that_changes_nothing_is_not_called_a_success(
+    name: str, arguments: dict[str, Any], said: str
+) -> None:
+    result = await call(MemoryFiles({"f": "old\n"}), name, arguments)
+
+    assert str(result) == said

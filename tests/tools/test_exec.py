@@ -16,7 +16,7 @@ from pegboard.shell.jobs import BackgroundCommands
 from pegboard.tools.exec import exec_
 from pegboard.tools.process import process
 from tests.ledger import owes
-from tests.shell.kit import shell_in
+from tests.shell.kit import BACKENDS, shell_in
 
 
 class Door:
@@ -224,3 +224,38 @@ async def test_several_commands_run_at_once(door: Door) -> None:
     results = await asyncio.gather(*(door.exec(f"sleep 0.1; echo {n}") for n in range(5)))
 
     assert [result.data["stdout"] for result in results] == [f"{n}\n" for n in range(5)]
+
+
+@owes("X-21", "X-18")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("signal", "status"), [("TERM", "143 (SIGTERM)"), ("KILL", "137 (SIGKILL)")])
+async def test_a_signal_gives_the_status_of_a_shell_in_front_and_in_the_background(
+    backend: str, signal: str, status: str, tmp_path: Path
+) -> None:
+    # Numbers as POSIX sh 2.8.2 and bash give them: 128 + the signal's.
+    door = Door(await shell_in(tmp_path, backend))
+    try:
+        front = await door.exec(f"kill -{signal} $$")
+        started = await door.exec(f"kill -{signal} $$", background=True)
+        await door.process(action="wait_for", process_id=started.data["process_id"], text="never", timeout=20)
+        listed = await door.process(action="list")
+    finally:
+        await door.close()
+
+    assert str(front).endswith(f"Exit code: {status}")
+    assert f"exited, exit code {status}" in str(listed)
+    assert front.data["exit_code"] == listed.data["processes"][0]["exit_code"]
+
+
+@owes("X-21")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_command_that_is_stopped_has_the_status_of_the_signal(backend: str, tmp_path: Path) -> None:
+    door = Door(await shell_in(tmp_path, backend))
+    try:
+        started = await door.exec("exec sleep 60", background=True)
+        stopped = await door.process(action="kill", process_id=started.data["process_id"])
+    finally:
+        await door.close()
+
+    assert stopped.data["exit_code"] == 143
+    assert "killed, exit code 143 (SIGTERM)" in str(stopped)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.events import CallFinished, CallStarted, Event, ModelReplied
-from pegboard.core.redact import Redactor
+from pegboard.core.redact import MARK, Redactor
 from pegboard.runtime.replay import replay, split
 
 WORKSPACE = "/workspace"
@@ -77,7 +77,8 @@ class _Clean:
         """The value with clean texts."""
         if isinstance(value, str):
             text, changed = self._redact(value)
-            self.redacted += changed
+            # What the record has taken out already is missing here too.
+            self.redacted += changed or MARK.search(value) is not None
             return text.replace(self._workspace, WORKSPACE) if self._workspace else text
         if isinstance(value, Mapping):
             held = cast("Mapping[str, Any]", value)
@@ -97,7 +98,10 @@ def _includes(events: Sequence[Event], clean: _Clean) -> list[str]:
     targets = sorted({str(f) for e in events if isinstance(e, CallStarted) for f in e.effects})
     changed = sorted({c.path for e in events if isinstance(e, CallStarted) for c in e.changes})
     lines = [f"the task and {turns} model turns, whole"]
-    lines += [f"arguments and result of {count} calls of {name}" for name, count in sorted(calls.items())]
+    lines += [
+        f"arguments and result of {count} {'call' if count == 1 else 'calls'} of {name}"
+        for name, count in sorted(calls.items())
+    ]
     lines += [f"effect: {target}" for target in targets]
     lines += [f"the diff of {path}" for path in changed]
     lines.append(f"{clean.redacted} texts with secrets taken out")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble
+from pegboard.app.at_work import AtWork
 from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
 from pegboard.app.one_call import OneCall
@@ -38,6 +37,7 @@ from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import GrantFile
 from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
+from pegboard.store.opening import StoreError
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ class App:
         kit: Toolkit | None = None,
         recorder: Recorder | None = None,
         recorded: bool = True,
+        sources: Iterable[Any] = (),
     ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block.
 
@@ -204,8 +205,8 @@ class App:
             recorded: False for a preview: nothing is written.
             kit: offer these; None = the App's tools and those of the configured MCP servers, which
                 are started when a tool that is not ours is wanted.
+            sources: what brings further tools to a given kit.
         """
-        sources: list[Any] = []
         if kit is None:
             kit = self.toolkit if only is None else self._kit_of(only)
             sources = self.servers() if only is None or only not in kit else []
@@ -219,7 +220,7 @@ class App:
             needs.discard("Jobs")
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
-        store = self.store if recorded or self._history.exists() else None
+        store = self.store if recorded else self._history_if_any()
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
@@ -233,6 +234,16 @@ class App:
             timeout_s=max(600.0, timeout or 0.0),
         ) as door:  # fmt: skip
             yield door
+
+    def _history_if_any(self) -> SqliteStore | None:
+        """The history for what writes none; None where there is none, or where it cannot be opened (a full disk)."""
+        if not self._history.exists():
+            return None
+        try:
+            return self.store
+        except StoreError as error:
+            self.tell(f"what was done before is not counted here: {error}")
+            return None
 
     def tool(self, name: str) -> Tool | None:
         """The offered tool of that name or alias; loads no other where it can."""
@@ -258,12 +269,18 @@ class App:
         return list(opened(load_servers(self.paths, self.workspace), self.paths))
 
     def serving(
-        self, kit: Toolkit, *, approver: Approver, provide: Iterable[Any] = (), skills: Sequence[Path] = ()
+        self,
+        kit: Toolkit,
+        *,
+        approver: Approver,
+        provide: Iterable[Any] = (),
+        skills: Sequence[Path] = (),
+        sources: Sequence[Any] = (),
     ) -> AbstractAsyncContextManager[Any]:
         """See pegboard.app.serving."""
         from pegboard.app.serving import serving
 
-        return serving(self, kit, approver=approver, provide=provide, skills=skills)
+        return serving(self, kit, approver=approver, provide=provide, skills=skills, sources=sources)
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""
@@ -280,19 +297,8 @@ class App:
         Raises:
             ConfigError: another process works on it now.
         """
-        folder = self.paths.state / "sessions"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        name = hashlib.sha256(session.encode()).hexdigest()[:24]
-        handle = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            try:
-                # The system lets go of it when the process ends, however it ends.
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(f"another process is at work in the session {session!r}") from None
+        with self.at_work.session(session):
             yield
-        finally:
-            os.close(handle)
 
     @asynccontextmanager
     async def one_call(
@@ -301,9 +307,11 @@ class App:
         """A run of one call, recorded (decisions 18); `tool` builds only what that one needs."""
         async with self.executor(approver=approver, provide=provide, only=tool) as door:
             log = self.log("cli")
+            one = OneCall(door, log)
             try:
-                yield OneCall(door, log)
-                await log.flush()
+                with self.at_work.one_call(one.run):
+                    yield one
+                    await log.flush()
             finally:
                 log.close()
 
@@ -334,6 +342,11 @@ class App:
         return open_model(name, paths=self.paths, ports=ports, keys=keys)
 
     # -- history ------------------------------------------------------------------------------
+
+    @property
+    def at_work(self) -> AtWork:
+        """Who works on which session and call now."""
+        return AtWork(self.paths.state / "sessions")
 
     def sessions(self) -> list[str]:
         """Keys of all sessions, newest first."""

@@ -19,10 +19,6 @@ REFUSALS = frozenset({"permission_denied", "outside_workspace"})
 """Codes of errors by which a rule, a person or the workspace's border refused a call."""
 
 
-ONE_CALLS = frozenset({"cli", "mcp"})
-"""Agents of runs that are calls from outside: no model's turn follows, so none is taken up again."""
-
-
 def told(error: ToolError) -> dict[str, Any]:
     """`{code, message, hint, retryable}`."""
     row = error.to_dict()
@@ -39,6 +35,7 @@ class OneCall:
     """One call in a run of its own.
 
     Attributes:
+        run: its run's id.
         result: after `call`, its result.
         approver: after `call`, who said yes where the policy asked, else empty.
     """
@@ -50,7 +47,7 @@ class OneCall:
         self._door = door
         self._log = log
         self._events = MemoryRecorder(keep=None)
-        self._run = new_id("run")
+        self.run = new_id("run")
 
     def tell(self, listener: Callable[[str], None]) -> None:
         """Say by `listener` what goes wrong beside the call; see Executor.tell."""
@@ -63,9 +60,9 @@ class OneCall:
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
         await self._door.ready(tool)
-        context = replace(self._door.context, run=self._run)
+        context = replace(self._door.context, run=self.run)
         self.record(
-            RunStarted(run=self._run, session=context.session, agent="cli", model="", task=f"call {tool}")
+            RunStarted(run=self.run, session=context.session, agent="cli", model="", task=f"call {tool}")
         )
         # Written before anything happens: where the history cannot be kept, nothing is done.
         await self._log.flush()
@@ -74,10 +71,10 @@ class OneCall:
             self.result = await pipeline.call(ToolCall(new_id("call"), tool, arguments), context)
         except asyncio.CancelledError:
             # Else it would stand as running for ever: a single call is not taken up again.
-            self.record(RunFinished(run=self._run, status="failed", answer="", error="cancelled"))
+            self.record(RunFinished(run=self.run, status="failed", answer="", error="cancelled"))
             raise
         status = "done" if self.result.ok else "failed"
-        self.record(RunFinished(run=self._run, status=status, answer=self.result.text[:500]))
+        self.record(RunFinished(run=self.run, status=status, answer=self.result.text[:500]))
         return self.result
 
     def record(self, event: Event) -> None:
@@ -114,5 +111,5 @@ class OneCall:
             "changes": done if done is not None else [c.to_dict() for c in changes],
             "notes": {**result.notes.to_dict(), **details(error)},
             "call_id": result.call_id,
-            "run": self._run,
+            "run": self.run,
         }

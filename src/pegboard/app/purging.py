@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from pegboard.app.one_call import ONE_CALLS
+from pegboard.app.at_work import ONE_CALLS
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.files.journal import Journal
 from pegboard.ports.store import RunRow

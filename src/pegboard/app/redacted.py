@@ -71,6 +71,7 @@ def _effects(effects: Iterable[Effect], redact: Redact) -> tuple[Effect, ...]:
             target=redact(effect.target)[0],
             argv=None if effect.argv is None else tuple(redact(word)[0] for word in effect.argv),
             reason=redact(effect.reason)[0],
+            decisive=tuple(redact(word)[0] for word in effect.decisive),
         )
         for effect in effects
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +16,7 @@ from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
 from pegboard.core.pipeline import new_id
 from pegboard.core.rules import Situation
+from pegboard.core.source import ToolSource
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.exchange import current_exchange
 from pegboard.mcp.offered import Prompts, Resources
@@ -37,6 +38,7 @@ class ClientLogs:
     def __init__(self, app: App) -> None:
         self._app = app
         self._logs: dict[str, tuple[SessionLog, str]] = {}
+        self._marks = ExitStack()
 
     def record(self, event: Event) -> None:
         """See Recorder."""
@@ -54,12 +56,14 @@ class ClientLogs:
             log.record(RunFinished(run=run, status="done", answer=""))
             log.close()
         self._logs.clear()
+        self._marks.close()
 
     def _log(self, session: str) -> SessionLog:
         found = self._logs.get(session)
         if found is None:
             run = new_id("run")
             found = self._logs[session] = (self._app.log(session), run)
+            self._marks.enter_context(self._app.at_work.one_call(run))
             found[0].record(
                 RunStarted(run=run, session=session, agent="mcp", model="", task="served over MCP")
             )
@@ -89,17 +93,19 @@ async def serving(
     approver: Approver,
     provide: Iterable[Any] = (),
     skills: Sequence[Path] = (),
+    sources: Sequence[ToolSource] = (),
 ) -> AsyncGenerator[Served]:
     """An executor over the App's workspace for a served kit, with what else its clients are offered.
 
     Args:
         skills: folders of skills that the owner named; those of the settings are offered too.
+        sources: what brings further tools.
     """
     logs = ClientLogs(app)
     prompts = _prompts(app, skills)
     try:
         async with app.executor(
-            approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs
+            approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs, sources=sources
         ) as door:
             yield Served(door=door, resources=_resources(door), prompts=prompts)
     finally:

@@ -24,6 +24,9 @@ HELP = (
 )
 
 
+WHOLE = "  [w] show the whole diff"
+
+
 class TerminalApprover:
     """Asks on the terminal; one question at a time, alike ones together (ledger G-25).
 
@@ -50,13 +53,15 @@ class TerminalApprover:
 
     async def _ask(self, request: ApprovalRequest) -> Approved | Refused:
         alike = [r for r in self._waiting if r is not request and _alike(r, request)]
-        _show(request)
+        cut = _show(request)
         for number, other in enumerate(alike, 1):
             say(paint(f"\nand, alike, {number} of {len(alike)} that wait:", "bold"))
-            _show_effects(other)
+            cut = _show_effects(other) or cut
             if other.novel:
                 say(paint(f"   first time in this workspace: {_lines(', '.join(other.novel))}", "yellow"))
-        say(HELP + (f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""))
+        every = f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""
+        keys = HELP + every + (WHOLE if cut else "")
+        say(keys)
         while True:
             line = await self._read("allow? ")
             if line is None:
@@ -71,30 +76,40 @@ class TerminalApprover:
             answer = parse_answer(line)
             if answer is not None:
                 return answer
-            say(HELP)
+            if wants_whole(line):
+                for one in (request, *alike):
+                    print_changes(one.changes, most_lines=None)
+            say(keys)
 
 
-def show_request(request: ApprovalRequest) -> None:
-    """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers."""
-    _show(request)
-    say(HELP)
+def show_request(request: ApprovalRequest) -> str:
+    """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers; the last line."""
+    keys = HELP + (WHOLE if _show(request) else "")
+    say(keys)
+    return keys
 
 
-def _show(request: ApprovalRequest) -> None:
+def wants_whole(line: str) -> bool:
+    """Whether a person asks for the lines of a diff that were left out."""
+    return line.strip().lower() in ("w", "whole")
+
+
+def _show(request: ApprovalRequest) -> bool:
     say(paint(f"\n{request.tool} wants to:", "bold"))
-    _show_effects(request)
+    cut = _show_effects(request)
     if request.novel:
         say(paint(f"first time in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
     say(f"why it asks: {_lines(request.reason)}")
+    return cut
 
 
-def _show_effects(request: ApprovalRequest) -> None:
+def _show_effects(request: ApprovalRequest) -> bool:
     for effect in request.effects:
         mark = "?" if effect in request.asking else " "
         say(f" {mark} {_lines(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
         if effect.bound:
             say(f"     runs {safe(effect.bound)}")
-    print_changes(request.changes)
+    return print_changes(request.changes)
 
 
 def _alike(one: ApprovalRequest, other: ApprovalRequest) -> bool:

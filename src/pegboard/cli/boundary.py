@@ -66,6 +66,9 @@ class Commands(Given):
         """Read the options; the help is printed here already."""
         try:
             return super().make_context(*args, **kwargs)
+        except _usage() as error:
+            _shorten(error)
+            raise
         except OSError as error:
             _end_system(error)
 
@@ -92,7 +95,10 @@ class Commands(Given):
                 raise typer.Exit(1) from None
             except OSError as error:
                 _end_system(error)
-            except (typer.Exit, typer.Abort, _usage()):
+            except _usage() as error:
+                _shorten(error)
+                raise
+            except (typer.Exit, typer.Abort):
                 raise
             except Exception as error:  # noqa: BLE001  The outermost boundary: people get a line, not a traceback.
                 _end_unexpected(error)
@@ -100,6 +106,15 @@ class Commands(Given):
 
 def _usage() -> type[Exception]:
     return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")  # pyright: ignore[reportReturnType]
+
+
+def _shorten(error: Any) -> None:
+    """What typer tells of a wrong option or command holds it whole."""
+    from pegboard.cli.show import brief
+
+    error.message = brief(error.message)
+    if getattr(error, "option_name", None):
+        error.option_name = brief(error.option_name)
 
 
 def _end(error: PegboardError, status: int) -> NoReturn:
@@ -124,11 +139,22 @@ def _end_unexpected(error: Exception) -> NoReturn:
 
 def _end_system(error: OSError) -> NoReturn:
     _say(_system(error))
+    if isinstance(error.filename, str) and (hint := _way_out(error.filename)):
+        _line(f"  {hint}")
     try:
         sys.stdout.flush()
     except OSError:
         _drop_output()
     raise typer.Exit(1) from None
+
+
+def _way_out(path: str) -> str:
+    from pegboard.config.paths import Paths
+
+    try:
+        return Paths.of().way_out(path)
+    except PegboardError:
+        return ""
 
 
 def _drop_output() -> None:
@@ -146,9 +172,9 @@ def _say(text: str) -> None:
 
 
 def _line(text: str) -> None:
-    from pegboard.cli.show import note, safe
+    from pegboard.cli.show import brief, note
 
-    note(safe(text))
+    note(brief(text))
 
 
 def complete_streams() -> None:

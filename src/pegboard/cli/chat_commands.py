@@ -120,7 +120,7 @@ async def _undo(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
 
 async def _runs(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
     await log.flush()
-    rows = room.app.store.runs(stream=room.session, limit=20)
+    rows = room.app.at_work.told(room.app.store.runs(stream=room.session, limit=20))
     shown = [
         (
             r.id,

@@ -15,9 +15,9 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from pegboard.cli.approve import HELP, parse_answer, show_request
+from pegboard.cli.approve import parse_answer, show_request, wants_whole
 from pegboard.cli.people import chosen
-from pegboard.cli.show import paint, safe, say
+from pegboard.cli.show import paint, print_changes, safe, say
 from pegboard.core.approval import ApprovalRequest, Approved, Refused, Waiting
 from pegboard.core.pipeline import new_id
 from pegboard.ports.people import Question
@@ -118,7 +118,7 @@ class Asker:
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """The person's answer; an end of input is a no."""
         async with self._desk.taken():
-            show_request(request)
+            keys = show_request(request)
             self._desk.attend()
             while True:
                 try:
@@ -129,7 +129,9 @@ class Asker:
                 answer = parse_answer(line)
                 if answer is not None:
                     return answer
-                say(HELP)
+                if wants_whole(line):
+                    print_changes(request.changes, most_lines=None)
+                say(keys)
 
 
 class Questions:

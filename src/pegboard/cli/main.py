@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from pegboard.cli.boundary import Commands, complete_streams
+from pegboard.cli.flags import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, leave
+from pegboard.cli.past_commands import COMMANDS
 
 app = typer.Typer(
     name="pegboard",
@@ -23,17 +25,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: here).")]
-ModeOption = Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")]
-PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="File with rules, in place of the config's.")
-]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, in place of the user's.")]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
 def _version(wanted: bool) -> None:
@@ -71,7 +62,7 @@ def call_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    _exit(call(tool, values or [], args=args, preview=preview, options=options))
+    leave(call(tool, values or [], args=args, preview=preview, options=options))
 
 
 @app.command("run")
@@ -95,7 +86,7 @@ def run_command(
     from pegboard.cli.run import run
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    _exit(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
+    leave(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
 
 
 @app.command("chat")
@@ -117,7 +108,7 @@ def chat_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    _exit(chat(model=model, session=session, last=last, options=options))
+    leave(chat(model=model, session=session, last=last, options=options))
 
 
 @app.command("tools")
@@ -134,77 +125,11 @@ def tools_command(
     from pegboard.cli.options import Options
     from pegboard.cli.tools import tools
 
-    _exit(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
+    leave(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
 
 
-@app.command("runs")
-def runs_command(
-    action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
-    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="A run; import: a file.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
-    pytest: Annotated[bool, typer.Option("--pytest", help="export: as a test case.")] = False,
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    policy: PolicyFile = None,
-    config: ConfigFile = None,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """List, show, resume, export or import runs."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.runs import runs
-
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    _exit(runs(action, run, model=model, pytest=pytest, options=options))
-
-
-@app.command("replay")
-def replay_command(
-    run: Annotated[str, typer.Argument(metavar="ID")],
-    live_model: Annotated[
-        str | None, typer.Option("--live-model", help="Ask this model; tools give their recorded results.")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
-    ] = None,
-    now: Annotated[
-        bool, typer.Option("--now", help="Show what the code, tools and rules of now would do differently.")
-    ] = False,
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    policy: PolicyFile = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """Run a recorded run again, without model and world."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.replay import replay_run
-
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
-    _exit(replay_run(run, live_model=live_model, against=against, options=options, now=now))
-
-
-@app.command("undo")
-def undo_command(
-    target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
-    last: Annotated[bool, typer.Option("--last", help="The last call that changed files.")] = False,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Show what would change; touch nothing.")
-    ] = False,
-    redo: Annotated[bool, typer.Option("--redo", help="Undo the undo.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="List what can be undone.")] = False,
-    workspace: Workspace = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """Take back file changes of a call or run; later edits stay."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.undo import history, undo
-
-    options = Options(workspace=workspace, config=config, json=json)
-    if show:
-        _exit(history(options=options))
-    _exit(undo(target, last=last, preview=preview, redo=redo, options=options))
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
 
 
 @app.command("trust")
@@ -219,7 +144,7 @@ def trust_command(
     from pegboard.cli.options import Options
     from pegboard.cli.trust import trust
 
-    _exit(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
+    leave(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
 
 
 @app.command("policy", context_settings={"ignore_unknown_options": False})
@@ -240,7 +165,7 @@ def policy_command(
     from pegboard.cli.policy import policy as act
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
-    _exit(act(action, subject, values or [], args=args, since=since, options=options))
+    leave(act(action, subject, values or [], args=args, since=since, options=options))
 
 
 @app.command(
@@ -268,7 +193,7 @@ def sandbox_command(
     from pegboard.cli.sandbox import sandbox
 
     options = Options(workspace=workspace, config=config)
-    _exit(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
+    leave(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
 
 
 @app.command("doctor")
@@ -277,7 +202,7 @@ def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json:
     from pegboard.cli.doctor import doctor
     from pegboard.cli.options import Options
 
-    _exit(doctor(options=Options(workspace=workspace, config=config, json=json)))
+    leave(doctor(options=Options(workspace=workspace, config=config, json=json)))
 
 
 @app.command("models")
@@ -291,90 +216,7 @@ def models_command(
     from pegboard.cli.models import models
     from pegboard.cli.options import Options
 
-    _exit(models(action, name, options=Options(config=config, json=json)))
-
-
-@app.command("audit")
-def audit_command(
-    action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
-    session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", help="A signed export: written, or verified.")
-    ] = None,
-    workspace: Workspace = None,
-    json: Json = False,
-) -> None:
-    """Verify the history, export it, or show what commands reached."""
-    from pegboard.cli.audit import audit
-    from pegboard.cli.options import Options
-
-    _exit(audit(action, session, file=file, options=Options(workspace=workspace, json=json)))
-
-
-@app.command("store")
-def store_command(
-    action: Annotated[str, typer.Argument(help="show or purge.")] = "show",
-    older: Annotated[str, typer.Option("--older", help="purge: what is older: 30d, 12h.")] = "30d",
-    everything: Annotated[bool, typer.Option("--all", help="purge: however old.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="history, images or spills.")] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what would go; drop nothing.")] = False,
-    config: ConfigFile = None,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """Show what is kept of past work, or drop it."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.store import store
-
-    options = Options(config=config, yes=yes, json=json)
-    _exit(
-        store(action, older=older, everything=everything, only=only or [], preview=preview, options=options)
-    )
-
-
-@app.command("usage")
-def usage_command(
-    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
-    workspace: Workspace = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """Show tokens, money and time by model, day, session and tool."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.usage import usage
-
-    _exit(usage(since, options=Options(workspace=workspace, config=config, json=json)))
-
-
-@app.command("approvals")
-def approvals_command(
-    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
-    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
-    ] = None,
-    workspace: Workspace = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """List and answer what suspended runs wait for."""
-    from pegboard.cli.approvals import approvals
-    from pegboard.cli.options import Options
-
-    _exit(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
-
-
-@app.command("grants")
-def grants_command(
-    action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
-    grant: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
-    json: Json = False,
-) -> None:
-    """List the remembered approvals, or revoke one."""
-    from pegboard.cli.grants import grants
-    from pegboard.cli.options import Options
-
-    _exit(grants(action, grant, options=Options(json=json)))
+    leave(models(action, name, options=Options(config=config, json=json)))
 
 
 @app.command("check")
@@ -392,7 +234,7 @@ def check_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
-    _exit(check(target, seed=seed, options=options))
+    leave(check(target, seed=seed, options=options))
 
 
 @app.command("version")
@@ -411,10 +253,6 @@ def _with_groups() -> None:
 
 
 _with_groups()
-
-
-def _exit(status: int) -> None:
-    raise typer.Exit(status)
 
 
 def main() -> None:

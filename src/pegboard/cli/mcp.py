@@ -1,161 +1,21 @@
-"""`pegboard mcp`: serve our tools to a host, and look after the servers whose tools we use."""
+"""`pegboard mcp`: look after the servers whose tools we use, and write hosts' settings."""
 
 from __future__ import annotations
 
 import asyncio
 import json as jsonlib
-import secrets
-import signal
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from pegboard.app.home import App
 from pegboard.app.servers import opened, token_file
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, safe, say, table
 from pegboard.config.paths import Paths, here
 from pegboard.config.servers import Configured, load_servers, own_file, save_server
-from pegboard.core.errors import ConfigError, PegboardError
-from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.errors import ConfigError
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.config import ServerConfig, servers_of
-
-READ_ONLY = frozenset({"read", "connect"})
-"""Kinds of effect that a served tool may have by default (decisions 9)."""
-
-
-def served(kit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
-    """The tools that are offered: read-only ones, and those whose names a pattern names.
-
-    A plan that names no kinds in advance could do anything, so such a tool has to be named.
-    """
-    out: list[Tool] = []
-    for tool in kit:
-        kinds = set(tool.kinds())
-        quiet = kinds <= READ_ONLY and (bool(kinds) or (tool.plan is None and tool.effects == ()))
-        if quiet or any(fnmatchcase(tool.name, p) for p in patterns):
-            out.append(tool)
-    return out
-
-
-# -- serve ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """How to serve.
-
-    Attributes:
-        http: HOST:PORT, None = standard input and output.
-        patterns: tools that are offered although they are not read-only.
-        trust_clients: their users may approve.
-        token: for HTTP; None = made and printed.
-        clients: names of HTTP clients that get a token each, in place of the one for all.
-        skills: folders whose skills are prompts.
-    """
-
-    http: str | None = None
-    patterns: Sequence[str] = ()
-    trust_clients: bool = False
-    token: str | None = None
-    clients: Sequence[str] = ()
-    skills: Sequence[Path] = ()
-
-
-def serve(how: Serving, *, options: Options) -> int:
-    """Serve until the client goes or a signal comes; the exit status."""
-    from pegboard.mcp.serve_stdio import claim_stdout
-
-    if how.clients and not how.http:
-        raise ConfigError("--client is for --http: standard input and output has one client only")
-    if how.http:
-        _address(how.http)
-    sink = -1 if how.http else claim_stdout()
-    with options.open() as app:
-        kit = served(app.toolkit, how.patterns)
-        if not kit:
-            raise ConfigError("there is no tool to serve; name some with --tools PATTERN")
-        for pattern in how.patterns:
-            if not any(fnmatchcase(name, pattern) for name in app.toolkit.names):
-                raise ConfigError(
-                    f"--tools {pattern!r} fits no tool; there are: {', '.join(app.toolkit.names)}"
-                )
-        for tool in kit:
-            _note(f"offers {tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
-        for line in app.config.ignored:
-            _note(line)
-        asyncio.run(_serve(app, kit, how, sink, yes=options.yes))
-    return 0
-
-
-async def _serve(app: App, kit: list[Tool], how: Serving, sink: int, *, yes: bool) -> None:
-    from pegboard import __version__
-    from pegboard.app.served_approvals import ServedApprovals
-    from pegboard.mcp.approving import ClientApprover, ClientPeople
-    from pegboard.mcp.exchange import ClientDoor
-    from pegboard.mcp.server import Service
-
-    approver = ClientApprover(trusted=how.trust_clients, yes=yes, waits=ServedApprovals(app.store, app.log))
-    people = [ClientPeople(), ClientDoor()]
-    async with app.serving(Toolkit(kit), approver=approver, provide=people, skills=how.skills) as offered:
-        service = Service(
-            offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
-            sources=offered.door, version=__version__,
-        )  # fmt: skip
-        task = asyncio.current_task()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, lambda: task.cancel() if task else None)
-        try:
-            if how.http is None:
-                from pegboard.mcp.serve_stdio import serve_stdio
-
-                await serve_stdio(service, sink=sink)
-                return
-            from pegboard.mcp.serving import http_server
-
-            host, port = _address(how.http)
-            tokens = _tokens(how)
-
-            def started(port: int) -> None:
-                _note(f"serves http://{host}:{port}/mcp")
-                for client, given in tokens.items():
-                    if given != how.token:
-                        whose = f" of {client}" if client else ""
-                        _note(f"token{whose} (send it as Authorization: Bearer): {given}")
-
-            await http_server(service, host=host, port=port, tokens=tokens, started=started)
-        except asyncio.CancelledError:
-            _note("stopped")
-
-
-def _tokens(how: Serving) -> dict[str, str]:
-    """A token by client: the given one for all, or fresh ones."""
-    for client in how.clients:
-        if not client.replace("-", "").replace("_", "").isalnum() or how.clients.count(client) > 1:
-            raise ConfigError(
-                f"--client {client!r}: give each client a name of its own, of letters, digits, - and _"
-            )
-    if how.clients:
-        return {client: secrets.token_urlsafe(32) for client in how.clients}
-    return {"": how.token or secrets.token_urlsafe(32)}
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"--http takes HOST:PORT, not {text!r}")
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def _note(text: str) -> None:
-    # Standard output carries the protocol only.
-    print(f"pegboard mcp: {safe(text)}", file=sys.stderr, flush=True)
-
 
 # -- add, list, remove ------------------------------------------------------------------------
 
@@ -388,4 +248,4 @@ def config_for(host: str, patterns: Sequence[str], *, options: Options) -> int:
     return 0
 
 
-__all__ = ["PegboardError", "add", "config_for", "list_servers", "login", "remove", "serve", "served", "test"]
+__all__ = ["add", "config_for", "list_servers", "login", "remove", "test"]

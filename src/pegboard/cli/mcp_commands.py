@@ -57,7 +57,7 @@ def serve_command(
     ] = False,
 ) -> None:
     """Offer our tools to an MCP host: the read-only ones, and --tools."""
-    from pegboard.cli.mcp import Serving, serve
+    from pegboard.cli.mcp_serve import Serving, serve
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pegboard.app.home import App
 from pegboard.cli.offer import described
 from pegboard.cli.options import Options
-from pegboard.cli.show import note, print_json, safe, say, table
+from pegboard.cli.show import brief, note, print_json, safe, say, table
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.models.servers import LocalServer
@@ -24,7 +24,7 @@ def models(action: str, name: str | None, *, options: Options) -> int:
                 else:
                     table([(r["name"], r["status"]) for r in rows], head=("model", "status"))
             case "get" if name:
-                note(f"fetching {name} …")
+                note(f"fetching {brief(name)} …")
                 path = fetch_weights(name, app.paths)
                 if options.json:
                     print_json({"name": name, "path": str(path)})

@@ -39,7 +39,7 @@ def policy(
 
 
 async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
-    async with app.executor() as door:
+    async with app.executor(recorded=False) as door:
         door.tell = note_of
         shown = await door.explain(tool, arguments)
     if options.json:
@@ -88,7 +88,7 @@ async def _test(app: App, file: Path, options: Options) -> int:
     if not cases:
         raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
     rows: list[dict[str, Any]] = []
-    async with app.executor() as door:
+    async with app.executor(recorded=False) as door:
         for number, case in enumerate(cases, 1):
             if not isinstance(case.get("tool"), str) or case.get("expect") not in ("allow", "ask", "deny"):
                 raise ConfigError(

@@ -20,6 +20,7 @@ from pegboard.runtime.availability import Availability
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
+from pegboard.store.encoding import Redact
 
 
 def replay_run(
@@ -32,7 +33,15 @@ def replay_run(
         if against is not None:
             other = app.run_row(against)
             theirs = split(app.session_events(other.stream), other.id)[1]
-            return _compare(split(events, row.id)[1], theirs, row.id, other.id, options, plans=True)
+            return _compare(
+                split(events, row.id)[1],
+                theirs,
+                row.id,
+                other.id,
+                options,
+                redact=app.redactor.redact,
+                plans=True,
+            )
         if live_model is not None:
             return asyncio.run(_live(app, events, row.id, live_model, options))
     there = _where_it_ran(events, row.id, options)
@@ -139,17 +148,26 @@ async def _live(app: App, events: list[Event], run: str, model: str, options: Op
         try:
             now = await replay_live(
                 events, run, model=opened, instructions=agent.instructions, toolkit=app.toolkit,
-                limits=agent.limits,
+                limits=agent.limits, redact=app.redactor.redact,
             )  # fmt: skip
         finally:
             await opened.aclose()
-    return _compare(split(events, run)[1], now, run, f"{run} with {model}", options)
+    return _compare(
+        split(events, run)[1], now, run, f"{run} with {model}", options, redact=app.redactor.redact
+    )
 
 
 def _compare(
-    one: list[Event], two: list[Event], name: str, other: str, options: Options, *, plans: bool = False
+    one: list[Event],
+    two: list[Event],
+    name: str,
+    other: str,
+    options: Options,
+    *,
+    redact: Redact,
+    plans: bool = False,
 ) -> int:
-    before, after = behaviour(one, plans=plans), behaviour(two, plans=plans)
+    before, after = ([redact(line)[0] for line in behaviour(events, plans=plans)] for events in (one, two))
     lines = list(difflib.unified_diff(before, after, name, other, lineterm=""))
     if options.json:
         print_json({"run": name, "against": other, "same": not lines, "diff": lines})

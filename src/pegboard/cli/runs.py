@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pegboard.app.approvals import Approvals
+from pegboard.app.at_work import ONE_CALLS
 from pegboard.app.export import export_pytest
 from pegboard.app.home import App
 from pegboard.app.imports import import_file
-from pegboard.app.one_call import ONE_CALLS
 from pegboard.app.purging import GONE
 from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
@@ -54,7 +54,7 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
 
 
 def _list(app: App, options: Options) -> int:
-    rows = app.store.runs(limit=100)
+    rows = app.at_work.told(app.store.runs(limit=100))
     if options.json:
         for row in rows:
             print_json(_row(row))
@@ -102,7 +102,16 @@ def _show(app: App, run: str, options: Options) -> int:
                 say(paint(f"{event.status}: {safe(event.error or event.answer)[:400]}", "bold"))
             case _:
                 progress.show(event)
+    if app.at_work.told([row])[0].status == "interrupted":
+        note(_left_open(row))
     return 0
+
+
+def _left_open(row: RunRow) -> str:
+    what = "interrupted: its process ended before it did; "
+    if row.agent in ONE_CALLS:
+        return what + "whether a call without a result took effect is unknown"
+    return what + f"take it up: pegboard runs resume {row.id}"
 
 
 async def _resume(app: App, run: str | None, model: str | None, options: Options) -> int:
@@ -171,7 +180,9 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
                 if isinstance(event, RunFinished):
                     status = EXIT[event.status]
                     if not options.json:
-                        note(f"run {row.id} {event.status}: {event.answer[:200]}")
+                        note(
+                            f"run {row.id} {event.status}: {safe(app.redactor.redact(event.answer)[0])[:200]}"
+                        )
             await log.flush()
         finally:
             log.close()

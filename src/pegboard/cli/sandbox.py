@@ -59,4 +59,4 @@ async def _run(app: App, command: list[str], backend: str | None, hosts: list[st
     sys.stderr.write(done.stderr)
     for line in done.notes:
         note(f"pegboard: {line}")
-    return done.exit_code if done.exit_code >= 0 else 128 - done.exit_code
+    return done.exit_code

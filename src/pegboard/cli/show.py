@@ -18,6 +18,8 @@ from pegboard.core.sanitise import visible
 from pegboard.core.shaping import to_data
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
+_LONG_WORD: Final = re.compile(r"\S{1000,}")
+_LONG_LINE: Final = 4_000
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Joiners are Cf, yet Persian, Hindi and family emoji cannot be written without them.
@@ -79,14 +81,27 @@ def note(text: str) -> None:
 
 def note_of(text: str) -> None:
     """A sentence on standard error that a person should know, whatever it is part of."""
-    note(f"note: {safe(text)}")
+    note(f"note: {brief(text)}")
+
+
+def brief(text: str) -> str:
+    """An error's text, escaped, with what is too long to be read shortened: what a person typed, or a file held,
+    stands in it whole."""
+    words = _LONG_WORD.sub(lambda m: _middle_out(m[0], 200, 60), safe(text))
+    return "\n".join(
+        _middle_out(line, 3_000, 500) if len(line) > _LONG_LINE else line for line in words.split("\n")
+    )
+
+
+def _middle_out(text: str, head: int, tail: int) -> str:
+    return f"{text[:head]}… ({len(text)} characters) …{text[-tail:]}"
 
 
 def complain(message: str, hint: str = "") -> None:
     """An error on standard error: what happened, then what to do."""
-    note(paint(f"error: {safe(message)}", "red", stream=sys.stderr))
+    note(paint(f"error: {brief(message)}", "red", stream=sys.stderr))
     if hint:
-        note(f"  {safe(hint)}")
+        note(f"  {brief(hint)}")
 
 
 def effects_line(effects: Iterable[Effect]) -> str:
@@ -94,16 +109,19 @@ def effects_line(effects: Iterable[Effect]) -> str:
     return ", ".join(safe(visible(str(e))) for e in effects) or "no effects"
 
 
-def print_changes(changes: Iterable[Change], *, most_lines: int = 200) -> None:
-    """The diffs, coloured where a person looks."""
+def print_changes(changes: Iterable[Change], *, most_lines: int | None = 200) -> bool:
+    """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
+    cut = False
     for change in changes:
         lines = (change.diff or f"{change.kind} {visible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = safe(line)
             say(paint(shown, colour) if colour else shown)
-        if len(lines) > most_lines:
+        if most_lines is not None and len(lines) > most_lines:
+            cut = True
             say(f"… {len(lines) - most_lines} more lines of this diff")
+    return cut
 
 
 def counted(number: int, noun: str) -> str:

@@ -54,6 +54,17 @@ class Paths:
             cache=folder("XDG_CACHE_HOME", ".cache"),
         )
 
+    def way_out(self, path: str) -> str:
+        """What to do where something at `path` failed; empty where it is none of our own folders."""
+        at = Path(path)
+        named = {"STATE": self.state, "CONFIG": self.config, "CACHE": self.cache, "DATA": self.data}
+        for name, own in named.items():
+            # One above it: the folder could not even be made.
+            above = own.is_relative_to(at) and at.is_relative_to(self.home)
+            if above or at.is_relative_to(own):
+                return f"XDG_{name}_HOME can name a folder that can be written."
+        return ""
+
     def key(self) -> bytes:
         """The audit chain's key, 32 random bytes made at first use, 0600 (decisions 18)."""
         return self._random("audit.key")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, ForwardRef, Union, cast, get_args, get
 
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError
-from pegboard.core.params import Alias, EffectMarker, Example, InjectMarker
+from pegboard.core.params import Alias, EffectMarker, Example, InjectMarker, Verbatim
 from pegboard.core.values import record
 
 
@@ -57,6 +57,7 @@ class Facts:
         marker: the effect marker, also from inside Optional, list or dict.
         aliases: aliases given by `Alias(...)`.
         examples: values given by `Example(...)`.
+        verbatim: marked with `Verbatim()`.
     """
 
     inject: Any = MISSING
@@ -64,6 +65,7 @@ class Facts:
     marker: EffectMarker | None = None
     aliases: tuple[str, ...] = ()
     examples: tuple[object, ...] = ()
+    verbatim: bool = False
 
 
 _PLAIN: Final = Facts()
@@ -275,12 +277,19 @@ def _read_facts(annotation: Any) -> Facts:
         return Facts(inject=Context, optional=optional)
     aliases: tuple[str, ...] = ()
     examples: tuple[object, ...] = ()
+    verbatim = any(isinstance(item, Verbatim) for item in metadata)
     for item in metadata:
         if isinstance(item, Alias):
             aliases += item.names
         elif isinstance(item, Example):
             examples += (item.value,)
-    return Facts(optional=optional, marker=_marker_in(annotation), aliases=aliases, examples=examples)
+    return Facts(
+        optional=optional,
+        marker=_marker_in(annotation),
+        aliases=aliases,
+        examples=examples,
+        verbatim=verbatim,
+    )
 
 
 _cached_facts = lru_cache(maxsize=2048)(_read_facts)

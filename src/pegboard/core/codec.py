@@ -375,6 +375,8 @@ def _effect_to_dict(effect: Effect) -> dict[str, Any]:
         out["reason"] = effect.reason
     if effect.bound:
         out["bound"] = effect.bound
+    if effect.decisive:
+        out["decisive"] = list(effect.decisive)
     return out
 
 
@@ -388,6 +390,7 @@ def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
         value.get("at_least"),
         value.get("reason", ""),
         value.get("bound", ""),
+        decisive=tuple(value.get("decisive", ())),
     )
 
 

@@ -181,7 +181,8 @@ class Coercion:
         return cast("Any", value)
 
     def _note(self, path: str, before: Any, after: Any, kind: str) -> Any:
-        self.notes.append(f"{path}: {shown(before)} was read as {kind} {shown(after)}.")
+        what = kind if after is None else f"{kind} {shown(after)}"
+        self.notes.append(f"{path}: {shown(before)} was read as {what}.")
         return after
 
 

@@ -8,11 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, cast
 
+from pegboard.core.numerals import exact
 from pegboard.core.problems import Problem, refuse, shown
+
+HALVES_REPLACED: Final = "A half of a surrogate pair is no character and was replaced by U+FFFD."
+HALF: Final = (
+    "holds half of a surrogate pair, which is no character and cannot be kept; send the whole character "
+    "(in JSON U+1F600 is \\ud83d\\ude00)"
+)
+"""What is wrong with such a half where the text is kept as it stands."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+_LONG: Final = re.compile(r"[0-9](?:\.?[0-9]){15}")
 _DIGITS: Final = 4300
 _MAX_ENCODINGS: Final = 3
 MAX_NEAREST: Final = 50
@@ -80,6 +89,11 @@ def has_surrogate(text: str) -> bool:
     return _MAYBE_SURROGATE.search(text) is not None
 
 
+def has_half(value: Any) -> bool:
+    """Whether a JSON value holds half a surrogate pair."""
+    return _SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
+
+
 def has_huge(text: str) -> bool:
     """Whether some JSON text may hold a number beyond the range, which Python takes for infinity."""
     return _HUGE.search(text) is not None
@@ -109,7 +123,7 @@ def _beyond(text: str) -> _Beyond:
 
 
 def _float(text: str) -> float:
-    number = float(text)
+    number = exact(text)
     return number if isfinite(number) else _beyond(text)
 
 
@@ -145,7 +159,7 @@ def loads(text: str, *, infinite: bool = False) -> Any:
         text,
         object_pairs_hook=object_of,
         parse_constant=_beyond,
-        parse_float=_float if _HUGE.search(text) else None,
+        parse_float=_float if _HUGE.search(text) or _LONG.search(text) else None,
     )
     if not infinite and (has_huge(text) or "NaN" in text or "Infinity" in text):
         problems = list(_not_finite(value, ""))
@@ -166,7 +180,7 @@ def _not_finite(value: Any, path: str) -> Iterator[Problem]:
 
 
 def read_object(
-    arguments: str | Mapping[str, Any] | None, *, name: str, infinite: bool = False
+    arguments: str | Mapping[str, Any] | None, *, name: str, infinite: bool = False, halves: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """The arguments as an object of JSON values, and what was repaired on the way.
 
@@ -174,6 +188,7 @@ def read_object(
         arguments: as sent.
         name: the tool's name for error texts.
         infinite: some parameter declares that it takes infinity or NaN, and the validator knows which.
+        halves: leave half a surrogate pair in a value; whoever decodes it next sees to it.
 
     Raises:
         InvalidArguments: no object, cut off, not JSON, nested too deeply, or not a finite number.
@@ -182,7 +197,8 @@ def read_object(
     try:
         value = _decoded(arguments, notes, name, infinite)
         if isinstance(value, dict):
-            return _without_surrogates(cast("dict[str, Any]", value), notes), notes
+            given = cast("dict[str, Any]", value)
+            return (given if halves else _without_surrogates(given, notes)), notes
     except NotFinite as error:
         refuse(error.problems, name=name)
     except Repeated as error:
@@ -278,7 +294,7 @@ def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, An
     text = json.dumps(value, ensure_ascii=False)
     if not _SURROGATE.search(text):
         return value
-    notes.append("A half of a surrogate pair is no character and was replaced by U+FFFD.")
+    notes.append(HALVES_REPLACED)
     return cast("dict[str, Any]", json.loads(_SURROGATE.sub("\ufffd", text)))
 
 

@@ -55,9 +55,14 @@ class Effect:
         at_least: the tool's own judgement of this effect (the shell guard's verdict);
             a policy may be stricter, and only a grant, an allow rule or an override is milder.
         reason: why `at_least` says so, one clause for people and models.
-        bound: exec only: what a yes is bound to beside the words, `PATH sha256:HEX` for each script of
-            the workspace that the segment runs (case perm-18); empty where it runs none.
+        bound: what a yes is bound to beside the words: `PATH sha256:HEX` for each script of the
+            workspace that an exec runs (case perm-18), and the digest of the whole command where words of
+            it are not known before it runs, since the same words may then mean something else.
         unordered: call only: the server takes calls side by side (decisions 13).
+        decisive: exec only: words that make the segment run something else than its program's name says
+            (`core.pager=./x`, `--to-command=./x`). A rule that allows commands covers the segment only
+            where its pattern spells each of them; what no pattern can spell stands for text that is
+            not known before it runs.
     """
 
     kind: EffectKind
@@ -68,6 +73,7 @@ class Effect:
     reason: str = ""
     bound: str = ""
     unordered: bool = False
+    decisive: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"

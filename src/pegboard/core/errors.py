@@ -212,13 +212,21 @@ class ModelError(PegboardError):
         hint: what to do next.
         retryable: whether trying again may help (rate limit, overload, connection).
         status: the HTTP status, where there was one.
+        too_long: whether the conversation was larger than the model takes; a shorter one may be answered.
     """
 
     def __init__(
-        self, message: str, *, hint: str = "", retryable: bool = False, status: int | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        retryable: bool = False,
+        status: int | None = None,
+        too_long: bool = False,
     ) -> None:
         super().__init__(sentences(message, hint))
         self.message = message
         self.hint = hint
         self.retryable = retryable
         self.status = status
+        self.too_long = too_long

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.branches import Fault, nearest, told
 from pegboard.core.decode import MAX_NEAREST, unknown_name
+from pegboard.core.drafts import modern, readable
 from pegboard.core.errors import BuildError
 from pegboard.core.problems import Problem, chosen_from, shown
-from pegboard.core.schema import Schema, fields_at, pointer
+from pegboard.core.schema import Schema, fields_at, pointer, types_of
 from pegboard.core.values import record
 
 if TYPE_CHECKING:
@@ -23,29 +24,34 @@ _OPEN_WORDS: Final = ("additionalProperties", "patternProperties", "unevaluatedP
 class ForeignSchema:
     """One schema and its validator, compiled at the first use.
 
-    The draft is read off `$schema`, 2020-12 without one. Nothing is ever fetched.
+    The draft is read off `$schema`; without one it is 2020-12, or an older one where it is invalid as that. Words of
+    no draft that has a validator are read as they are meant (`drafts.readable`). Nothing is ever fetched.
 
     Args:
         schema: the schema, kept unchanged.
         name: the tool's name for error texts.
         closed: refuse unknown names where the schema itself is silent about them.
         fill_defaults: whether `filled` adds the defaults of absent properties.
+
+    Attributes:
+        said: what is validated: the schema, once compiled in words that validators know.
     """
 
-    __slots__ = ("_defaults", "_needed", "_validator", "closed", "name", "names", "root", "schema")
+    __slots__ = ("_defaults", "_needed", "_validator", "closed", "name", "names", "root", "said", "schema")
 
     def __init__(
         self, schema: Schema, *, name: str = "", closed: bool = False, fill_defaults: bool = False
     ) -> None:
-        self.schema = schema
+        self.schema = self.said = schema
         self.root: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
         self.name = name
         top = pointer(schema, self.root)
         known: Mapping[str, Any] = {}
-        required: Any = ()
+        required: Iterable[str] = ()
         if isinstance(top, Mapping):
             known = _mapping(top.get("properties"))
-            required = top.get("required") or ()
+            listed = top.get("required")
+            required = cast("list[str]", listed) if isinstance(listed, list) else ()
         self.names = tuple(known)
         silent = isinstance(top, Mapping) and not any(word in top for word in _OPEN_WORDS)
         self.closed = (closed and silent) or (
@@ -58,7 +64,7 @@ class ForeignSchema:
             node = _mapping(item)
             if fill_defaults and "default" in node:
                 self._defaults[key] = node["default"]
-        self._needed = frozenset(key for key in self._defaults if key in required)
+        self._needed = frozenset(required).intersection(self._defaults)
         self._validator: Any = None
 
     def check(self) -> None:
@@ -69,16 +75,34 @@ class ForeignSchema:
         """
         if self._validator is not None:
             return
-        import jsonschema_rs
-
-        declared = self.root.get("$schema")
+        self.said = readable(self.schema)
         try:
-            if declared is None:
-                self._validator = jsonschema_rs.Draft202012Validator(cast("Any", self.schema), offline=True)
-            else:
-                self._validator = jsonschema_rs.validator_for(cast("Any", self.schema), offline=True)
+            self._validator = _compiled(self.said)
         except (ValueError, TypeError, RecursionError) as error:
-            raise BuildError(_invalid(self.name, error)) from error
+            # Many a schema is of an older draft without a word about it: then it is invalid as a new one.
+            newer = modern(self.said)
+            if newer is self.said:
+                raise BuildError(_invalid(self.name, error)) from error
+            try:
+                self._validator = _compiled(newer)
+                self.said = newer
+            except (ValueError, TypeError, RecursionError):
+                raise BuildError(_invalid(self.name, error)) from error
+
+    def check_root(self) -> None:
+        """Whether the arguments of a call can fit at all.
+
+        Raises:
+            BuildError: the schema takes no object.
+        """
+        self.check()
+        kinds = types_of(self.said, self.root)
+        if kinds is not None and "object" not in kinds:
+            got = _kinds(sorted(kinds - {"integer"} if "number" in kinds else kinds)) or "nothing"
+            raise BuildError(
+                f"{self.name or 'the tool'}: its JSON Schema takes {got} at its root, but the arguments of a call are an "
+                "object; make it a property: {'type': 'object', 'properties': {'value': …}, 'required': ['value']}"
+            )
 
     def accepts(self, value: Any) -> bool:
         """Whether a JSON value fits."""
@@ -157,6 +181,14 @@ class ForeignSchema:
 
     def _with(self, arguments: dict[str, Any], absent: list[str]) -> dict[str, Any]:
         return {**arguments, **{k: copy.deepcopy(self._defaults[k]) for k in absent}}
+
+
+def _compiled(schema: Schema) -> Any:
+    import jsonschema_rs
+
+    if isinstance(schema, bool) or schema.get("$schema") is None:
+        return jsonschema_rs.Draft202012Validator(cast("Any", schema), offline=True)
+    return jsonschema_rs.validator_for(cast("Any", schema), offline=True)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

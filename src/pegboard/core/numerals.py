@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from math import isfinite
 from typing import Final
 
@@ -10,6 +11,21 @@ NUMBER: Final = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(
 NUMBER_END: Final = re.compile(r"""\s*(?:[,}\])]|\Z|/[/*]|\#|["']\s*[,}\]]|\s["'\w{\[])""")
 LEADING_ZERO: Final = re.compile(r"[+-]?0[0-9]")
 NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"})
+
+
+_EVERY_WHOLE: Final = 2.0**53
+"""Below it a float holds every whole number."""
+
+
+def exact(text: str) -> float:
+    """A numeral with a point or an exponent, as an int where a float would lose a digit of a whole number."""
+    number = float(text)
+    if abs(number) < _EVERY_WHOLE or not isfinite(number):
+        return number
+    whole = Decimal(text)
+    # What a writer of floats writes for this one, the shortest numeral, means the float.
+    lost = whole not in (number, Decimal(repr(number)))
+    return int(whole) if lost and whole == whole.to_integral_value() else number
 
 
 def number_of(text: str) -> float | str:
@@ -20,5 +36,5 @@ def number_of(text: str) -> float | str:
     try:
         return int(bare)
     except ValueError:
-        number = float(bare)
+        number = exact(bare)
     return number if isfinite(number) else text

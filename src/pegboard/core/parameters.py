@@ -22,6 +22,7 @@ class Parameter:
         marker: the effect whose target its value is, also from inside Optional or list.
         aliases: further spellings that are accepted, not advertised.
         examples: example values for the schema.
+        verbatim: see `Verbatim`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Parameter:
     marker: EffectMarker | None = None
     aliases: tuple[str, ...] = ()
     examples: tuple[object, ...] = ()
+    verbatim: bool = False
 
     @property
     def required(self) -> bool:

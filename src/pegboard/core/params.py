@@ -41,13 +41,24 @@ class Alias:
 
 
 @record
+class Verbatim:
+    """In `Annotated[...]`: the text is kept as it stands, in a file for example.
+
+    Half a surrogate pair in it is refused; in other arguments U+FFFD takes its place.
+    """
+
+
+@record
 class Example:
     """In `Annotated[...]`: an example value, shown in schemas and prompts."""
 
     value: object
 
 
-_PATH_ALIASES: Final = ("file_path", "filePath", "filename", "file")
+_PATH_ALIASES: Final = (
+    "file_path", "filePath", "filepath", "filename", "file_name", "fileName", "file", "target_file", "absolute_path",
+    "relative_path", "relative_workspace_path",
+)  # fmt: skip
 
 ReadPath: TypeAlias = Annotated[
     str, EffectMarker("read", "Path of the file, relative to the workspace.", _PATH_ALIASES)

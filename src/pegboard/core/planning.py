@@ -16,7 +16,7 @@ from pegboard.core.invocation import (
     Resolver,
 )
 from pegboard.core.placing import MANY, PATH_KINDS
-from pegboard.core.problems import shown
+from pegboard.core.problems import short_name, shown
 from pegboard.core.rules import Situation
 from pegboard.core.signature import Parameter
 from pegboard.core.taint import UNTRUSTED
@@ -47,7 +47,7 @@ def _resolve(line: Pipeline, name: object) -> Tool:
     names = ", ".join(line.toolkit.names) or "none"
     meant = f" Did you mean '{near[0]}'?" if near else ""
     raise UnknownTool(
-        f"Tool '{name[:80]}' not found. Available: {names}",
+        f"Tool {short_name(name)} not found. Available: {names}",
         hint=f"Call one of the available tools by its exact name.{meant}",
         details={"available": list(line.toolkit.names), "nearest": near},
     )

@@ -238,6 +238,8 @@ class Policy:
             effect.kind,
             effect.target,
             effect.argv,
+            effect.at_least,
+            effect.decisive,
             situation.tainted,
             situation.workspace,
             situation.home,

@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoReturn:
     """Raise the InvalidArguments that tells every problem, one line each."""
-    unique = list(dict.fromkeys(problems))
+    unique = [Problem(short_path(p.path), p.message) for p in dict.fromkeys(problems)]
     lines = [str(p) for p in unique[:_MAX_LINES]]
     if len(unique) > _MAX_LINES:
         lines.append(f"… and {len(unique) - _MAX_LINES} more.")
@@ -46,6 +46,11 @@ def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoRetur
     )
 
 
+def short_path(path: str, limit: int = 200) -> str:
+    """The path; of one that is too long to be read its beginning and its length: names are a model's too."""
+    return path if len(path) <= limit else f"{path[:limit]}… ({len(path)} characters)"
+
+
 def shown(value: Any, limit: int = 40) -> str:
     """A value as JSON, shortened in its middle to about `limit` characters."""
     try:
@@ -56,6 +61,11 @@ def shown(value: Any, limit: int = 40) -> str:
     if len(text) <= limit and not cut:
         return text
     return f"{text[: limit - 12]}…{text[-9:]}" if not cut else f"{text[: limit - 3]}…"
+
+
+def short_name(name: str, limit: int = 80) -> str:
+    """A name between quotes; of one that is too long to be one its beginning and its length."""
+    return f"'{name}'" if len(name) <= limit else f"'{name[:limit]}…' ({len(name)} characters)"
 
 
 def chosen_from(listed: Sequence[Any], received: Any, whole: str) -> str:

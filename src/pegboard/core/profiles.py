@@ -19,21 +19,15 @@ from pegboard.core.values import record
 
 TOOL_ALIASES: Final[dict[str, str]] = {
     "read": "read_file",
-    "readfile": "read_file",
     "write": "write_file",
-    "writefile": "write_file",
     "edit": "edit_file",
-    "str_replace": "edit_file",
     "bash": "exec",
-    "shell": "exec",
-    "ls": "list_dir",
-    "list_directory": "list_dir",
     "find_files": "glob",
-    "search_files": "grep",
     "apply-patch": "apply_patch",
     "schedule_task": "cron",
 }
-"""Other spellings of tool names; they resolve only where the target is in the toolkit and the
+"""The spellings of the documents alone (ledger X-34, X-55, X-62): what is merely like a name, or a name of other
+systems, may mean something else there. They resolve only where the target is in the toolkit and the
 alias itself is no tool of the kit."""
 
 LOCALES: Final = ("en", "zh")
@@ -219,7 +213,7 @@ class ProfileSignature(Signature):
 
     def decode(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """See Signature; the profile's names and the tool's own are both read."""
-        given, notes = read_object(arguments, name=self.name)
+        given, notes = read_object(arguments, name=self.name, halves=True)
         missing = [
             Problem(f".{p.name}", "is required but missing")
             for p in self._row.parameters or ()

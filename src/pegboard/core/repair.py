@@ -7,6 +7,7 @@ import re
 from typing import Any, Final, cast
 
 from pegboard.core.lenient import Reader, Unrepairable
+from pegboard.core.numerals import exact
 from pegboard.core.values import record
 
 _FENCE: Final = re.compile(r"(?<!`)`{3,}+[ \t]*+[A-Za-z0-9_+-]*+\s*+(?=[{\[(])")
@@ -44,7 +45,7 @@ def repair_json(text: str) -> Repaired:
         Unrepairable: there is no JSON value to be read out of it.
     """
     try:
-        return Repaired(json.loads(text, parse_constant=_no_constant))
+        return Repaired(json.loads(text, parse_constant=_no_constant, parse_float=exact))
     except (ValueError, RecursionError):
         pass
     bare = text.strip()
@@ -121,7 +122,7 @@ def _exact(reader: Reader, start: int, count: int) -> tuple[Any] | None:
     return (value,)
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=exact)
 
 
 def _more_members(reader: Reader, value: dict[str, Any], at: int) -> int:

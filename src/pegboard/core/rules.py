@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
-from pegboard.core.execpattern import exec_pattern_matches
+from pegboard.core.execpattern import exec_pattern_matches, pattern_words
 from pegboard.core.given import text as given_text
 from pegboard.core.globs import glob, path_glob
 from pegboard.core.values import record, value
@@ -171,13 +171,14 @@ class Rule:
             return False
         # What forbids is read widely, what allows narrowly.
         forbids = self.verdict != "allow"
-        blind = effect.kind == "exec" and effect.argv is None and effect.at_least == "ask"
-        if blind and self.kind == "exec" and not forbids and not self.override:
-            # Analysed, and still nobody knows what will run: no pattern of commands speaks of it (perm-03).
+        if self.kind == "exec" and not forbids and not self.override and not permits(self.target, effect):
             return False
         if not target_matches(self.target, effect, situation, forbids=forbids):
             return False
-        return not any(target_matches(u, effect, situation) for u in self.unless)
+        # What a rule that forbids leaves out is permitted by that, so it is read as narrowly.
+        return not any(
+            target_matches(u, effect, situation) and (not forbids or permits(u, effect)) for u in self.unless
+        )
 
     def __str__(self) -> str:
         head = (
@@ -266,6 +267,23 @@ def _flag(text: str, line: str) -> bool:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     raise ConfigError(f"rule {line!r}: {text!r} is neither true nor false")
+
+
+def permits(pattern: str, effect: Effect) -> bool:
+    """Whether a pattern of commands that fits may permit a command, seeing what the guard knows of it.
+
+    A command that was analysed and whose program is still unknown is permitted by no pattern (perm-03).
+    One whose words make it run something else is permitted by a pattern that spells these words: neither
+    `*` nor `git **` means `git -c core.pager=./x log`.
+    """
+    if effect.kind != "exec":
+        return True
+    if effect.argv is None:
+        return effect.at_least != "ask"
+    if not effect.decisive:
+        return True
+    spelt = pattern_words(pattern)
+    return all(word in spelt or word.rpartition("/")[2] in spelt for word in effect.decisive)
 
 
 def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbids: bool = False) -> bool:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.core import annotations as reading
 from pegboard.core.annotations import MISSING, Raw
 from pegboard.core.decode import (
+    HALF,
+    HALVES_REPLACED,
     Decoded,
     NotFinite,
+    has_half,
     has_huge,
     has_surrogate,
     is_repeated,
@@ -108,7 +111,9 @@ class Signature:
                 resolved, default = reading.from_field(resolved, default)
             marker, aliases = facts.marker, facts.aliases
             with_aliases = with_aliases or bool(aliases) or (marker is not None and bool(marker.aliases))
-            parameters.append(Parameter(parameter, resolved, default, marker, aliases, facts.examples))
+            parameters.append(
+                Parameter(parameter, resolved, default, marker, aliases, facts.examples, facts.verbatim)
+            )
         self.parameters = tuple(parameters)
         self.inject = inject or _NO_NAMES
         self.optional_inject = frozenset(optional)
@@ -232,7 +237,7 @@ class Signature:
             BuildError: the schema or a type of it cannot be built.
         """
         if self._foreign is not None:
-            self._foreign.check()
+            self._foreign.check_root()
         else:
             _ = self.schema, self.output.schema
 
@@ -318,6 +323,8 @@ class Signature:
         named, problems = name_arguments(
             given, names, self.aliases, notes, open_=self.var_keyword, forbidden=self.inject
         )
+        if HALVES_REPLACED in notes:
+            problems += self._halves(arguments)
         coercion = Coercion(schema, notes)
         sent = cast("dict[str, Any]", coercion.value(named, schema, ""))
         problems += coercion.bits(sent, schema, "")
@@ -332,6 +339,14 @@ class Signature:
         if problems:
             refuse(problems, name=self.name)
         return Decoded(values, tuple(notes), sent)
+
+    def _halves(self, arguments: str | Mapping[str, Any] | None) -> list[Problem]:
+        """Half a surrogate pair in a text that is kept as it stands would change silently."""
+        given, _ = read_object(arguments, name=self.name, infinite=self._infinite, halves=True)
+        names = [p.name for p in self.parameters]
+        named, _ = name_arguments(given, names, self.aliases, [], open_=self.var_keyword)
+        kept = [p.name for p in self.parameters if p.verbatim]
+        return [Problem(f".{name}", HALF) for name in kept if has_half(named.get(name))]
 
     def _decode_foreign(self, arguments: str | Mapping[str, Any] | None, foreign: ForeignSchema) -> Decoded:
         text = arguments if type(arguments) is str else _as_text(arguments)
@@ -348,8 +363,8 @@ class Signature:
         if problems or not foreign.accepts(foreign.completed(named)):
             from pegboard.core.coerce import Coercion
 
-            coercion = Coercion(foreign.root, notes)
-            sent = cast("dict[str, Any]", coercion.value(named, foreign.schema, ""))
+            said = cast("Mapping[str, Any]", foreign.said)
+            sent = cast("dict[str, Any]", Coercion(said, notes).value(named, said, ""))
             problems += foreign.errors(foreign.completed(sent))
         if problems:
             refuse(problems, name=self.name)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, overload
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
+from pegboard.core.drafts import modern
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
 from pegboard.core.given import is_number, several, text, told
@@ -162,9 +163,13 @@ class Tool:
         if parameters is not None:
             self.parameters = parameters
         if example is not None:
+            if not isinstance(cast(object, example), Mapping):
+                raise BuildError(
+                    f"tool {self.name!r}, example=… takes {{parameter: value}}, got {told(example)}"
+                )
             self.example = example
         if touches:
-            self.touches = tuple(touches)
+            self.touches = several(touches, f"tool {self.name!r}, touches=…", "kinds of effect")
         self._build(function, bound=False)
 
     def _build(self, function: Callable[..., Any], *, bound: bool) -> None:
@@ -189,9 +194,24 @@ class Tool:
         if self.parameters is None:
             self.signature = Signature.of(function, bound=bound, name=self.name)
         else:
-            self.signature = Signature.foreign(dict(self.parameters), description=self._given_description())
+            self.signature = Signature.foreign(self._given_schema(), description=self._given_description())
         self.markers = tuple([p for p in self.signature.parameters if p.marker is not None])
         self._check_effects()
+
+    def _given_schema(self) -> dict[str, Any]:
+        given: object = self.parameters
+        if not isinstance(given, Mapping):
+            raise BuildError(
+                f"tool {self.name!r}, parameters=… takes a JSON Schema as a dict, got {told(given)}; "
+                "without it the schema is made from the function's types"
+            )
+        schema = dict(given)
+        if isinstance(kind := schema.get("type", "object"), str) and kind != "object":
+            raise BuildError(
+                f"tool {self.name!r}, parameters=…: arguments are an object with a property for each parameter, "
+                f"and this schema says {kind!r}"
+            )
+        return schema
 
     def _given_description(self) -> str:
         given = getattr(type(self), "description", None)
@@ -199,6 +219,14 @@ class Tool:
 
     def _check_effects(self) -> None:
         declared: object = self.effects
+        if self.plan is not None and not callable(cast(object, self.plan)):
+            raise BuildError(
+                f"tool {self.name!r}, plan=… takes a function that returns a Plan, got {told(self.plan)}"
+            )
+        if unknown := [kind for kind in self.touches if kind not in EFFECT_KINDS]:
+            raise BuildError(
+                f"tool {self.name!r}, touches=…: {told(unknown[0])} is no kind of effect; use {', '.join(EFFECT_KINDS)}"
+            )
         if declared is None:
             if self.plan is None and not self.markers:
                 raise BuildError(
@@ -251,7 +279,11 @@ class Tool:
         """The OpenAI function form (ledger N-14)."""
         return {
             "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": self.schema},
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": modern(self.schema),
+            },
         }
 
     def copy(self, **changes: Any) -> Tool:

@@ -12,6 +12,7 @@ from pegboard.core.decode import LONGEST_NAME
 from pegboard.core.errors import BuildError, ToolNotFoundError
 from pegboard.core.families import load
 from pegboard.core.given import text, told
+from pegboard.core.problems import short_name
 from pegboard.core.tool import Tool
 
 _NOISE: Final = re.compile(r"^(?:functions|function|tools|tool|default_api)[.:/]")
@@ -149,8 +150,8 @@ class Toolkit:
     def resolve(self, name: str) -> Tool | None:
         """The tool that a model means by `name`: exact, without name noise, or by an alias.
 
-        Noise is case, surrounding blanks, `-` for `_` and a `functions.` prefix, and
-        only where one single tool fits. A merely similar name never resolves (ledger K-06).
+        Noise is case, surrounding blanks, a `functions.` prefix and how words are joined (`read-file`,
+        `readFile`), and only where one single tool fits. A merely similar name never resolves (ledger K-06).
         """
         if not isinstance(cast(object, name), str):
             return None
@@ -172,7 +173,7 @@ class Toolkit:
 
         if len(name) > LONGEST_NAME:
             return []
-        return difflib.get_close_matches(_fold(name), list(self._tools), n=count, cutoff=0.5)
+        return difflib.get_close_matches(_plain(name), list(self._tools), n=count, cutoff=0.5)
 
     def _index(self) -> None:
         folded: dict[str, list[str]] = {}
@@ -252,14 +253,18 @@ def _flatten(things: Iterable[Any]) -> Iterator[Tool]:
             yield as_tool(thing)
 
 
-def _fold(name: str) -> str:
+def _plain(name: str) -> str:
     return _NOISE.sub("", name.strip().lower()).replace("-", "_").replace(" ", "_")
+
+
+def _fold(name: str) -> str:
+    return _plain(name).replace("_", "") or name
 
 
 def _missing(name: str, known: Iterable[str]) -> str:
     import difflib
 
     text(name, "a toolkit", meant="a tool's name")
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = difflib.get_close_matches(name[:LONGEST_NAME], list(known), n=1)
     meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
-    return f"Tool '{name}' not registered{meant}"
+    return f"Tool {short_name(name)} not registered{meant}"

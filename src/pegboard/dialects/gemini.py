@@ -35,7 +35,16 @@ STOP: Final[Mapping[str, StopReason]] = {
     "IMAGE_SAFETY": "filtered",
     "LANGUAGE": "refusal",
     "MALFORMED_FUNCTION_CALL": "malformed",
-    "UNEXPECTED_TOOL_CALL": "error",
+    "MALFORMED_RESPONSE": "malformed",
+    # It called where no call was allowed: told so, it may answer.
+    "UNEXPECTED_TOOL_CALL": "malformed",
+    "IMAGE_PROHIBITED_CONTENT": "filtered",
+    "IMAGE_RECITATION": "filtered",
+    "MODEL_ARMOR": "filtered",
+    "TOO_MANY_TOOL_CALLS": "error",
+    "MISSING_THOUGHT_SIGNATURE": "error",
+    "IMAGE_OTHER": "error",
+    "NO_IMAGE": "error",
     "OTHER": "error",
 }
 SIGNATURE: Final = "thoughtSignature"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.drafts import modern
 from pegboard.core.errors import BuildError
 from pegboard.core.schema import inline_refs, type_name
 from pegboard.dialects.schemas import sendable
@@ -39,7 +40,7 @@ def gemini_schema(schema: Mapping[str, Any], tool: str) -> tuple[dict[str, Any],
     """
     notes: list[str] = []
     try:
-        plain = inline_refs(schema, max_depth=RECURSION)
+        plain = inline_refs(modern(schema), max_depth=RECURSION)
     except BuildError as error:
         # One schema that cannot be written out must not cost the request all its other tools.
         notes.append(f"gemini: tool {tool!r} is sent with free arguments: {error}")

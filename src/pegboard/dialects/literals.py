@@ -12,6 +12,7 @@ import re
 from typing import Any, Final, cast
 
 from pegboard.core.decode import Repeated, object_of
+from pegboard.core.numerals import exact
 from pegboard.dialects.wire import clean_text, to_json
 
 MAX_DEPTH: Final = 100
@@ -152,7 +153,7 @@ def _refuse(word: str) -> Any:
     raise ValueError(word)
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=joined)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, object_pairs_hook=joined, parse_float=exact)
 
 
 class _Reader:
@@ -250,7 +251,7 @@ class _Reader:
             raise CutOff(match.end())
         word = match[0]
         try:
-            return (float(word) if re.search(r"[.eE]", word) else int(word)), match.end()
+            return (exact(word) if re.search(r"[.eE]", word) else int(word)), match.end()
         except ValueError as error:
             raise Unreadable(match.end()) from error
 

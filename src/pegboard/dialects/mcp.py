@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Audio, Block, File, Image
+from pegboard.core.drafts import modern
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, UserMessage
@@ -155,6 +156,6 @@ def _render(toolkit: ToolkitView) -> Rendered:
         output = getattr(tool, "output_schema", None)
         # The protocol wants an object here; a bare text result needs no schema.
         if isinstance(output, Mapping) and cast("Mapping[str, Any]", output).get("type") == "object":
-            rendered["outputSchema"] = output
+            rendered["outputSchema"] = modern(cast("Mapping[str, Any]", output))
         tools.append(rendered)
     return Rendered(tools)

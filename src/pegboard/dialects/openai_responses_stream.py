@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 _TEXT: Final = ("response.output_text.delta", "response.refusal.delta")
 _THINKING: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+PASSING: Final = (
+    "",
+    "server_error",
+    "rate_limit_exceeded",
+    "server_is_overloaded",
+    "slow_down",
+    "vector_store_timeout",
+)
+"""Codes of failures that may pass; none is said where something broke."""
 _LAST: Final = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -41,8 +50,11 @@ class OpenAIResponsesStream:
         kind, place = event.get("type"), wire.count(event.get("output_index"))
         piece = event.get("delta")
         if kind == "error":
-            said = wire.string(event.get("message")) or "no message"
-            raise ModelError(f"the model's stream ended in an error: {said}")
+            said, code = wire.string(event.get("message")) or "no message", wire.string(event.get("code"))
+            raise ModelError(
+                f"the model's stream ended in an error: {said}{f' ({code})' if code else ''}",
+                retryable=code in PASSING,
+            )
         if kind in _LAST:
             self._whole = wire.record(event.get("response"))
         elif kind in ("response.output_item.added", "response.output_item.done"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.drafts import modern
 from pegboard.core.schema import pointer, rewrite, same
 from pegboard.dialects.wire import record, records
 
@@ -19,7 +20,8 @@ def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:
     the root (its branches' properties are merged: validation stays with the full schema), and every
     array says what its items are.
     """
-    root = _object_root(schema, schema)
+    said = modern(schema)
+    root = _object_root(said, said)
     # Copying every schema would cost more than the look: nearly all are fine.
     return rewrite(root, _itemised) if _lacks_items(root) else root
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Block, Text
+from pegboard.core.drafts import modern
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Thinking, UserMessage
@@ -112,7 +113,7 @@ class TextDialect:
     def prompt(self, toolkit: ToolkitView) -> str:
         """The instruction that `render_tools` caches."""
         lines = [
-            wire.to_json({"name": t.name, "description": t.description, "parameters": t.schema})
+            wire.to_json({"name": t.name, "description": t.description, "parameters": modern(t.schema)})
             for t in toolkit
         ]
         return INTRODUCTION.format(tools="\n".join(lines)) if lines else ""

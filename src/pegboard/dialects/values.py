@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
+from pegboard.core.numerals import exact
 from pegboard.core.schema import pointer, type_name, types_of
 from pegboard.dialects.wire import from_json, record, records
 from pegboard.dialects.xml_elements import Element
@@ -116,7 +117,7 @@ def by_looks(text: str) -> Any:
     if _INTEGER.fullmatch(word):
         return int(word)
     if _FLOAT.fullmatch(word):
-        return float(word)
+        return exact(word)
     return text
 
 

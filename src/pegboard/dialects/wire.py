@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.decode import read_object
 from pegboard.core.errors import ModelError, ToolError
+from pegboard.core.numerals import exact
 
 INVALID: Final = "_invalid"
 """The key under which history keeps arguments that were no JSON object (decision note 0080)."""
@@ -61,7 +62,7 @@ def from_json(text: str) -> Any:
         ValueError: no JSON (NaN and Infinity are none), or nested too deeply to read.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=exact)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -82,7 +83,7 @@ def arguments_text(arguments: str | Mapping[str, Any] | None) -> str:
 
 def arguments_object(arguments: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """The same as a JSON-able object."""
-    return json.loads(arguments_text(arguments))
+    return json.loads(arguments_text(arguments), parse_float=exact)
 
 
 def reply_dict(reply: Any, provider: str) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def reply_dict(reply: Any, provider: str) -> dict[str, Any]:
         return cast("dict[str, Any]", dump())
     if isinstance(reply, (str, bytes)):
         try:
-            value = json.loads(reply)
+            value = json.loads(reply, parse_float=exact)
         except (ValueError, RecursionError) as error:
             raise ModelError(f"the reply is no {provider} response: it is no JSON ({error})") from error
         if isinstance(value, dict):

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from xml.sax.saxutils import quoteattr
 
 from pegboard.core.call import ToolCall
+from pegboard.core.drafts import modern
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.result import ToolResult
 from pegboard.core.schema import pointer, types_of
@@ -85,7 +86,7 @@ class XMLDialect(TextDialect):
 
 def tool_section(tool: ToolView) -> str:
     """One tool in the layout of ledger A-44."""
-    schema = tool.schema
+    schema = modern(tool.schema)
     lines = [f"### {tool.name}", f"Description: {tool.description}", "Parameters:"]
     properties = wire.record(schema.get("properties"))
     for name, sub in properties.items():
@@ -173,7 +174,7 @@ def _example(tool: ToolView) -> str:
         return own.strip()
     if isinstance(own, Mapping):
         return format_call(tool.name, cast("Mapping[str, Any]", own))
-    schema = tool.schema
+    schema = modern(tool.schema)
     required = schema.get("required") or ()
     arguments: dict[str, Any] = {}
     for name, sub in wire.record(schema.get("properties")).items():

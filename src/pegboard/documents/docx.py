@@ -1,16 +1,19 @@
-"""DOCX to Markdown: headings, lists, tables, links, notes and comments, in the document's order."""
+"""DOCX to Markdown: headings, lists, tables, links, notes, comments, headers and footers, in the document's order."""
 
 from __future__ import annotations
 
 import io
 import re
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from pegboard.documents.archive import check_archive
 from pegboard.documents.markdown import table
 from pegboard.documents.refusal import Refused
 from pegboard.documents.wordtext import Texts, blocks_of
+
+MAX_RUNNING: Final = 50
+"""Headers and footers that are shown; a document of many sections has each again and again."""
 
 
 def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
@@ -36,6 +39,9 @@ def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
     comments = [f"- {c.author or 'unknown'}: {c.text}" for c in document.comments]
     if comments:
         parts.append("## Comments\n\n" + "\n".join(comments))
+    running = texts.running(MAX_RUNNING)
+    if running:
+        parts.append("## Headers and footers\n\n" + "\n".join(running))
     note = "" if pages is None else "pages has no meaning in a Word document; all of it is shown."
     return {"text": _joined(parts), "pages": None, "note": note}
 

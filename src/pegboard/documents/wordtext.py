@@ -63,6 +63,20 @@ class Texts:
         lines = [f"[^{mark}]: {found[key]}" for key, mark in self._notes.items() if key in found]
         return ["\n".join(lines)] if lines else []
 
+    def running(self, most: int) -> list[str]:
+        """What stands at the top and bottom of pages, each text once, in the order of the sections."""
+        found: dict[str, None] = {}
+        for element in self._part.element.iter("{*}headerReference", "{*}footerReference"):
+            relation = self._part.rels.get(_attribute(element, "id"))
+            if relation is None or relation.is_external or len(found) >= most:
+                continue
+            part = relation.target_part
+            root: Any = import_module("docx.oxml").parse_xml(part.blob)
+            text = " ".join(Texts(part).of_cell(root).split())
+            if text:
+                found[f"- {name_of(element).removesuffix('Reference').capitalize()}: {text}"] = None
+        return list(found)
+
     def _walk(self, element: Any) -> Iterator[str]:
         for child in element.iterchildren():
             name = name_of(child)

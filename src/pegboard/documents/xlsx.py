@@ -1,4 +1,4 @@
-"""XLSX to Markdown: one table a sheet, values with their formulas."""
+"""XLSX to Markdown: one table a sheet, values with their formulas, and the comments on its cells."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from pegboard.documents.refusal import Refused
 MAX_ROWS: Final = 2000
 MAX_COLUMNS: Final = 200
 MAX_SHEETS: Final = 50
+MAX_COMMENTS: Final = 200
+"""Comments of one sheet that are shown."""
 
 
 def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
     """`{text, pages, note}`; columns by letter and rows by number, so that cells can be named."""
     check_archive(data)
     try:
-        formulas = _workbook(data, data_only=False)
-        values = _workbook(data, data_only=True)
+        reader = _reader(data, data_only=False)
+        formulas, values = reader.wb, _reader(data, data_only=True).wb
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise Refused("unsupported", f"the file is no Excel workbook: {error}") from None
     names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
@@ -35,19 +37,45 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
         text, cut = _sheet(formulas[name], values[name])
         hidden = "" if formulas[name].sheet_state == "visible" else " (hidden)"
         parts.append(f"## Sheet {number}: {name}{hidden}\n\n{text or '(empty)'}")
+        if comments := _comments(reader, name):
+            parts.append("Comments:\n" + "\n".join(comments[:MAX_COMMENTS]))
+        if len(comments) > MAX_COMMENTS:
+            notes.append(f"Sheet {name!r} has {len(comments)} comments, of which {MAX_COMMENTS} are shown.")
         if cut:
             notes.append(f"Sheet {name!r} is shown up to row {MAX_ROWS} and column {MAX_COLUMNS} only.")
     return {"text": "\n\n".join(parts), "pages": len(names), "note": " ".join(notes)}
 
 
-def _workbook(data: bytes, *, data_only: bool) -> Any:
+def _reader(data: bytes, *, data_only: bool) -> Any:
     reader: Any = import_module("openpyxl.reader.excel").ExcelReader(
         io.BytesIO(data), read_only=True, data_only=data_only, keep_links=False
     )
     # openpyxl stumbles over a chart sheet without a drawing.
     reader.read_chartsheet = _no_cells
     reader.read()
-    return reader.wb
+    return reader
+
+
+def _comments(reader: Any, sheet: str) -> list[str]:
+    """`- B2 (author): text`, by cell; openpyxl leaves them out where it reads row by row."""
+    relations: Any = import_module("openpyxl.packaging.relationship")
+    listed: Any = import_module("openpyxl.comments.comment_sheet").CommentSheet
+    fromstring: Any = import_module("openpyxl.xml.functions").fromstring
+    kind: str = import_module("openpyxl.xml.constants").COMMENTS_NS
+    found: list[str] = []
+    for entry, relation in reader.parser.find_sheets():
+        path = relations.get_rels_path(relation.target)
+        if entry.name != sheet or path not in reader.valid_files:
+            continue
+        for dependent in relations.get_dependents(reader.archive, path).find(kind):
+            tree = fromstring(reader.archive.read(dependent.target))
+            for cell, comment in listed.from_tree(tree).comments:
+                # Excel puts advice to its older versions before the text of a thread.
+                text = comment.text
+                if text.startswith("[Threaded comment]"):
+                    text = text.partition("Comment:")[2]
+                found.append(f"- {cell} ({comment.author}): {' '.join(text.split())}")
+    return found
 
 
 def _no_cells(*_: Any) -> None:

@@ -31,6 +31,10 @@ SLOW_FILES: Final = 2
 
 LINE_END: Final = 1 << 40
 
+DECODED_FILES: Final = 2000
+DECODED_BYTES: Final = 256 << 20
+"""How much of one search may be decoded from other encodings before it is searched; more is searched as it stands."""
+
 
 class EngineFailed(Exception):
     """The engine ended without an answer; the other one should try."""
@@ -50,6 +54,7 @@ class Search:
         denied: told paths below the folder; only saves work, the caller asks again.
         per_file: hits of one file at most, 0 = all.
         deadline: `time.monotonic()` at which the engine is ended.
+        only: search these files below the folder and no others, in this order; None = all.
     """
 
     folder: int
@@ -62,6 +67,7 @@ class Search:
     denied: Callable[[str], bool] | None = None
     per_file: int = 0
     deadline: float = 0.0
+    only: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)

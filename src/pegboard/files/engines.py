@@ -13,11 +13,22 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 import pegboard
+from pegboard.core.errors import NotFound, OutsideWorkspace, Unavailable, Unsupported
 from pegboard.files.childlines import end_child, lines_of
-from pegboard.files.engine import SLOW_FILES, EngineFailed, Record, Report, Search, timed_out
+from pegboard.files.decoding import decoded
+from pegboard.files.engine import (
+    DECODED_BYTES,
+    DECODED_FILES,
+    SLOW_FILES,
+    EngineFailed,
+    Record,
+    Report,
+    Search,
+    timed_out,
+)
 from pegboard.files.ignore import scope_of
-from pegboard.files.scan import Hit, compile_scan
-from pegboard.files.walk import Walk
+from pegboard.files.scan import Hit, Scanner
+from pegboard.files.walk import Walk, open_folder
 
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -62,7 +73,7 @@ def scan_tree(
         watch: told of each file.
         after: leave out files up to this path, which were searched before.
     """
-    scan = compile_scan(search.expression)
+    scan = _BoundedScan(search, report, watch)
     done = path_order(after) if after is not None else None
     for fd, folder, name in _files(search, report):
         if time.monotonic() > search.deadline:
@@ -82,10 +93,7 @@ def scan_tree(
         if watch is not None:
             watch.begin(path)
         try:
-            for hit in scan(file):
-                hits.append(hit)
-                if search.per_file and len(hits) >= search.per_file:
-                    break
+            hits = scan.hits(file, path)
         except OSError as error:
             report.skipped.add("path", f"could not be read: {(error.strerror or '').lower()}", path)
         finally:
@@ -99,6 +107,46 @@ def scan_tree(
                 yield path, hit
 
 
+class _BoundedScan:
+    """Scans files as their bytes stand where that is their text, else decoded, as long as that is no great work."""
+
+    def __init__(self, search: Search, report: Report, watch: Watch | None) -> None:
+        self._watch = watch
+        self._scanner = Scanner(search.expression)
+        self._most = search.per_file
+        self._skipped = report.skipped
+        self._files = DECODED_FILES
+        self._bytes = DECODED_BYTES
+
+    def hits(self, file: int, path: str) -> list[Hit]:
+        hits = self._scanner.plain(file, self._most)
+        if hits is not None:
+            return hits
+        self._files -= 1
+        self._bytes -= os.fstat(file).st_size
+        if self._files >= 0 and self._bytes >= 0:
+            return self._scanner.text(self._decoded(file, path), self._most)
+        self._skipped.add(
+            "file",
+            f"in another encoding than UTF-8 searched for ASCII only, as the first {DECODED_FILES:,} files or "
+            f"{DECODED_BYTES >> 20} MiB of them are decoded",
+            path,
+        )
+        os.lseek(file, 0, os.SEEK_SET)
+        return self._scanner.raw(file, self._most)
+
+    def _decoded(self, file: int, path: str) -> Iterator[bytes]:
+        """The text; the time that is watched is not for finding out its encoding."""
+        if self._watch is not None:
+            self._watch.done()
+        pieces = decoded(file)
+        first = next(pieces, b"")
+        if self._watch is not None:
+            self._watch.begin(path)
+        yield first
+        yield from pieces
+
+
 def path_order(path: str) -> list[bytes]:
     """Sort key: component by component, by bytes, as `rg --sort path` and a sorted walk go."""
     return os.fsencode(path).split(b"/")
@@ -107,6 +155,9 @@ def path_order(path: str) -> list[bytes]:
 def _files(search: Search, report: Report) -> Iterator[tuple[int, str, str]]:
     if search.file is not None:
         yield search.folder, "", search.file
+        return
+    if search.only is not None:
+        yield from _named(search.folder, search.only)
         return
     walk = Walk(
         top=search.folder,
@@ -122,6 +173,19 @@ def _files(search: Search, report: Report) -> Iterator[tuple[int, str, str]]:
     for fd, folder, entry in walk:
         if entry.is_file(follow_symlinks=False) and (accept is None or accept(folder + entry.name)):
             yield fd, folder, entry.name
+
+
+def _named(folder: int, paths: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    for path in paths:
+        above, slash, name = path.rpartition("/")
+        try:
+            fd = open_folder(Path(f"/proc/self/fd/{folder}"), above)
+        except (NotFound, OutsideWorkspace, Unavailable, Unsupported):
+            continue
+        try:
+            yield fd, above + slash, name
+        finally:
+            os.close(fd)
 
 
 def _in_child(search: Search, report: Report) -> Iterator[Record]:
@@ -155,6 +219,7 @@ def _one_child(search: Search, report: Report, note: int, after: str | None) -> 
         "source": search.expression.source,
         "ignore_case": search.expression.ignore_case,
         "multiline": search.expression.multiline,
+        "ascii_only": search.expression.ascii_only,
         "count": search.count,
         "hidden": search.hidden,
         "no_ignore": search.no_ignore,
@@ -163,18 +228,24 @@ def _one_child(search: Search, report: Report, note: int, after: str | None) -> 
         "type": search.names.type,
         "note": note,
         "after": after,
+        "only": search.only,
+        "path": [path for path in sys.path if os.path.isabs(path)],
     }
     home = str(Path(pegboard.__file__).parents[1])
     start = f"import sys; sys.path.insert(0, {home!r}); from pegboard.files.grep_worker import main; main()"
+    told = os.memfd_create("pegboard-grep-job", os.MFD_CLOEXEC)
+    with os.fdopen(told, "w", closefd=False) as out:
+        json.dump(job, out)
     child = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", start, json.dumps(job)],
+        [sys.executable, "-I", "-S", "-c", start, str(told)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={"LC_ALL": "C.UTF-8"},
-        pass_fds=(search.folder, note),
+        pass_fds=(search.folder, note, told),
         start_new_session=True,
     )
+    os.close(told)
     complaints = bytearray()
     finished = False
     try:

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pegboard.files.decoding import WHOLE_BYTES, as_utf8
 from pegboard.files.lineindex import LineIndex
 from pegboard.files.scan import Hit
+from pegboard.files.slices import HEAD_BYTES, line_end
 from pegboard.files.text import line_start, read_slice
 from pegboard.ports.files import Match
 from pegboard.textedit.damage import bytes_of, shown_utf8
-from pegboard.textedit.encoding import bom_encoding, name_of
+from pegboard.textedit.encoding import bom_encoding, bom_length, is_utf8, name_of
 
 MAX_LINE: Final = 500
 """Characters of a line that is shown whole."""
@@ -19,88 +21,74 @@ MAX_LINE: Final = 500
 AROUND: Final = 300
 """Characters that a longer line is cut to."""
 
-_WHOLE_BYTES: Final = 64 << 20
 
-
-def excerpts(fd: int, hits: Sequence[Hit], *, context: int) -> Iterator[Match]:
-    """The hits' lines with `context` lines before and after, each line once, in order; `path` is empty."""
+def excerpts(fd: int, hits: Sequence[Hit], *, before: int, after: int) -> Iterator[Match]:
+    """The hits' lines with some lines before and after, each line once, in order; `path` is empty."""
     by_line = {hit.line: hit for hit in hits}
-    text = _whole(fd)
-    if text is None:
-        yield from _from_large(fd, by_line, context)
+    lines = _whole(fd)
+    if lines is None:
+        yield from _from_large(fd, by_line, before, after)
         return
-    lines, encoding = text
-    for number in _numbers(by_line, context, len(lines)):
+    for number in _numbers(by_line, before, after, len(lines)):
         hit = by_line.get(number)
         yield Match(
             path="",
             line=number,
-            text=_shown(lines[number - 1], encoding, hit),
+            text=_shown(lines[number - 1], hit),
             is_match=hit is not None,
         )
 
 
-def _numbers(by_line: dict[int, Hit], context: int, total: int) -> list[int]:
-    if not context:
-        return [n for n in sorted(by_line) if n <= total]
-    near = {n for line in by_line for n in range(line - context, line + context + 1)}
+def _numbers(by_line: dict[int, Hit], before: int, after: int, total: int) -> list[int]:
+    near = {n for line in by_line for n in range(line - before, line + after + 1)}
     return sorted(n for n in near if 1 <= n <= total)
 
 
-def _whole(fd: int) -> tuple[list[bytes], str] | None:
-    """The file's lines as bytes and their encoding, None where it is too large for that."""
+def _whole(fd: int) -> list[bytes] | None:
+    """The file's lines in UTF-8, None where it is too large for that."""
     size = os.fstat(fd).st_size
-    if size > _WHOLE_BYTES:
+    if size > WHOLE_BYTES:
         return None
     data = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
     marked = bom_encoding(data[:4])
-    if marked == "utf-8-sig":
-        data, encoding = data[3:], "utf-8"
-    elif marked is not None:
-        data, encoding = data.decode(marked, "replace")[1:].encode("utf-8", "replace"), "utf-8"
+    if marked not in (None, "utf-8-sig"):
+        data = data.decode(marked or "utf-8", "replace")[1:].encode("utf-8", "replace")
+    elif (end := line_end(fd, data[:HEAD_BYTES])) == b"\r" or not is_utf8(data):
+        data = as_utf8(data[bom_length(data) :], name_of(data), end)
     else:
-        encoding = name_of(data)
+        data = data[bom_length(data) :]
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    return lines, encoding
+    return lines
 
 
-def _shown(line: bytes, encoding: str, hit: Hit | None) -> str:
+def _shown(line: bytes, hit: Hit | None) -> str:
     """The line as text without its end; a long one is cut around its hit and says so."""
     line = line.removesuffix(b"\r")
     if len(line) <= MAX_LINE:
-        return _text(line, encoding).replace("\0", "\u2400")
+        return shown_utf8(line).replace("\0", "\u2400")
     start = 0 if hit is None else max(0, min(hit.start, len(line)) - AROUND // 2)
     piece = line[start : start + AROUND * 4]
-    if encoding == "utf-8":
-        # Do not start inside a character.
-        while piece and piece[0] & 0xC0 == 0x80:
-            start, piece = start + 1, piece[1:]
-    text = _text(piece, encoding)
+    # Do not start inside a character.
+    while piece and piece[0] & 0xC0 == 0x80:
+        start, piece = start + 1, piece[1:]
+    text = shown_utf8(piece)
     if start == 0 and len(line) <= AROUND * 4 and len(text) <= MAX_LINE:
         return text.replace("\0", "\u2400")
     text = text[:AROUND].replace("\0", "\u2400")
     before = f"[… {start} bytes] " if start else ""
-    after = len(line) - start - _length(text, encoding)
+    after = len(line) - start - len(bytes_of(text))
     return f"{before}{text}" + (f" [{after} bytes …]" if after > 0 else "")
 
 
-def _text(piece: bytes, encoding: str) -> str:
-    return shown_utf8(piece) if encoding == "utf-8" else piece.decode(encoding, "replace")
-
-
-def _length(text: str, encoding: str) -> int:
-    return len(bytes_of(text) if encoding == "utf-8" else text.encode(encoding, "replace"))
-
-
-def _from_large(fd: int, by_line: dict[int, Hit], context: int) -> Iterator[Match]:
+def _from_large(fd: int, by_line: dict[int, Hit], before: int, after: int) -> Iterator[Match]:
     """The same from a file that is not held in memory: by slices, found by a line index."""
     index = LineIndex(1)
     shown = 0
     for line in sorted(by_line):
-        first = max(1, line - context, shown + 1)
-        wanted = line + context - first + 1
+        first = max(1, line - before, shown + 1)
+        wanted = line + after - first + 1
         if wanted < 1:
             continue
         piece = read_slice(fd, offset=first, limit=wanted, index=index, check_binary=False)
@@ -111,7 +99,7 @@ def _from_large(fd: int, by_line: dict[int, Hit], context: int) -> Iterator[Matc
             if hit is not None and number in piece.cut:
                 body = _far(fd, number, hit, index) or body
                 hit = Hit(hit.line, min(hit.start, AROUND))
-            yield Match(path="", line=number, text=_shown(body, "utf-8", hit), is_match=number in by_line)
+            yield Match(path="", line=number, text=_shown(body, hit), is_match=number in by_line)
 
 
 def _far(fd: int, number: int, hit: Hit, index: LineIndex) -> bytes:

@@ -110,7 +110,7 @@ class NameFilter:
     def _type_globs(self) -> tuple[str, ...]:
         if not self.type:
             return ()
-        name = self.type.lower().lstrip(".")
+        name = self.type.lower().lstrip("*.")
         name = _TYPE_ALIASES.get(name, name)
         if name not in FILE_TYPES:
             near = difflib.get_close_matches(name, [*FILE_TYPES, *_TYPE_ALIASES], 1)

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pegboard.core.errors import InvalidArguments, NotFound, Unsupported
+from pegboard.files.accepting import Acceptance, real_path
 from pegboard.files.engine import Engine, EngineFailed, Report, Search
 from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
-from pegboard.files.ignore import Scope, scope_of
+from pegboard.files.ignore import scope_of
 from pegboard.files.regex import Expression, literal_expression, parse_expression
 from pegboard.files.ripgrep import Ripgrep
 from pegboard.files.scan import Hit
-from pegboard.files.walk import Walk, enter_scope, open_beneath, open_folder
+from pegboard.files.walk import Walk, open_beneath, open_folder
 from pegboard.ports.files import Found, Match, SearchQuery
-from pegboard.textedit.encoding import bom_encoding
 
 DEADLINE_S: Final = 20.0
 MAX_PATTERN: Final = 10_000
@@ -33,7 +33,6 @@ _UNORDERED_EXCESS: Final = 3
 """How many times the wanted hits an unordered ripgrep may give before an ordered one takes over."""
 
 _ACCOUNT_ENTRIES: Final = 2000
-_HEAD_BYTES: Final = 64 << 10
 
 
 def search(
@@ -46,7 +45,8 @@ def search(
 ) -> Found:
     """Lines, files or counts that fit `query`, in path order.
 
-    A line is a line for LF and CRLF files; `^` and `$` mean its ends. Binary files (a NUL in the
+    A line is what read_file shows as one; `^` and `$` mean its ends. Files in other encodings than
+    UTF-8 are searched as read_file shows them, too. Binary files (a NUL in the
     first 64 KiB) are searched and named, not shown. A pattern that finds nothing as a regular
     expression is tried once more as literal text, and the answer says so. The search stops as
     soon as one hit more than the page needs is known: `total` is then that number and
@@ -176,30 +176,46 @@ class _Job:
             per_file=self.needed if self.query.mode == "content" else 0,
             deadline=self.deadline,
         )
-        accept = _Acceptance(self, names)
+        accept = Acceptance(self.folder, self.query, names, denied=search.denied, alone=self.file is not None)
         if self.program is not None and not expression.python_only:
             engine = Ripgrep(self.program)
             try:
-                gathered, report = self.run(engine, search, accept, ordered=False)
-                if gathered.over:
-                    gathered, report = self.run(engine, search, accept, ordered=True)
-                return gathered, report
+                return self.with_ripgrep(engine, search, accept)
             except EngineFailed:
                 # For example a line of a gigabyte: ripgrep would need twice its size in memory.
                 pass
         return self.run(Walker(), search, accept, ordered=True)
 
+    def with_ripgrep(self, engine: Ripgrep, search: Search, accept: Acceptance) -> tuple[_Gathered, Report]:
+        """ripgrep's records, and our walker's for the files that it cannot read as they are shown.
+
+        Which files these are is asked before, in a run of its own, unless all that the pattern can find is ASCII.
+        """
+        if not search.expression.ascii_only:
+            accept.decode = frozenset(engine.not_plain(search))
+        gathered, report = self.run(engine, search, accept, ordered=False)
+        if gathered.over:
+            gathered, report = self.run(engine, search, accept, ordered=True)
+        if others := accept.to_decode():
+            narrowed = replace(search, file=None, only=tuple(others))
+            more, told = self.run(Walker(), narrowed, accept, ordered=True)
+            gathered.hits |= more.hits
+            gathered.counts |= more.counts
+            gathered.amount += more.amount
+            report.skipped.merge(told.skipped)
+        return gathered, report
+
     def run(
-        self, engine: Engine, search: Search, accept: _Acceptance, *, ordered: bool
+        self, engine: Engine, search: Search, accept: Acceptance, *, ordered: bool
     ) -> tuple[_Gathered, Report]:
         report, found = Report(), _Gathered()
         enough = self.needed if ordered else self.needed * _UNORDERED_EXCESS
         records = engine.run(search, report, ordered=ordered)
         for path, value in records:
-            verdict = accept.of(path)
-            if verdict == "binary":
+            judged = accept.of(path)
+            if judged == "binary":
                 found.binary[path] = None
-            if verdict != "yes":
+            if judged in ("no", "binary") or (judged == "decode" and isinstance(engine, Ripgrep)):
                 continue
             _add(found, path, value)
             if found.amount >= enough:
@@ -255,6 +271,9 @@ class _Job:
 
     def lines(self, hits: Sequence[tuple[str, Hit]]) -> Iterable[Match]:
         by_file: dict[str, list[Hit]] = {}
+        query = self.query
+        before = max(0, query.context if query.before is None else query.before)
+        after = max(0, query.context if query.after is None else query.after)
         for path, hit in hits:
             by_file.setdefault(path, []).append(hit)
         for path, wanted in by_file.items():
@@ -262,7 +281,7 @@ class _Job:
             if fd is None:
                 continue
             try:
-                for match in excerpts(fd, wanted, context=max(0, self.query.context)):
+                for match in excerpts(fd, wanted, before=before, after=after):
                     yield replace(match, path=self.prefix + path)
             finally:
                 os.close(fd)
@@ -273,7 +292,7 @@ class _Job:
             return ()
         walk = Walk(
             top=self.folder,
-            scope=None if self.query.no_ignore else scope_of(_real(self.folder)),
+            scope=None if self.query.no_ignore else scope_of(real_path(self.folder)),
             hidden=self.query.hidden,
             sort=True,
             denied=self.denied_here(),
@@ -309,74 +328,3 @@ def _other_reading(query: SearchQuery) -> str:
     if not query.multiline and ("\n" in query.pattern or "n" in signs):
         return "the pattern holds a line end; multiline=true lets it span lines"
     return ""
-
-
-def _real(folder: int) -> Path:
-    return Path(os.path.realpath(f"/proc/self/fd/{folder}"))
-
-
-class _Acceptance:
-    """Whether a file that an engine found counts; each file is judged once."""
-
-    def __init__(self, job: _Job, names: NameFilter) -> None:
-        self._job = job
-        self._accept = names.accept()
-        self._denied = job.denied_here()
-        self._known: dict[str, Literal["yes", "no", "binary"]] = {}
-        self._scopes: dict[str, Scope | None] = {}
-
-    def of(self, path: str) -> Literal["yes", "no", "binary"]:
-        """`binary` for a file that matches but may not be shown."""
-        if path not in self._known:
-            self._known[path] = self._judge(path)
-        return self._known[path]
-
-    def _judge(self, path: str) -> Literal["yes", "no", "binary"]:
-        job = self._job
-        if self._denied is not None and self._denied(path):
-            return "no"
-        if job.file is None:
-            if self._accept is not None and not self._accept(path):
-                return "no"
-            if not job.query.hidden and any(part.startswith(".") for part in path.split("/")):
-                return "no"
-            if not job.query.no_ignore and self._ignored(path):
-                return "no"
-        fd = open_beneath(job.folder, path)
-        if fd is None:
-            return "no"
-        try:
-            head = os.read(fd, _HEAD_BYTES)
-        except OSError:
-            return "no"
-        finally:
-            os.close(fd)
-        marked = (bom_encoding(head[:4]) or "").startswith(("utf-16", "utf-32"))
-        return "binary" if b"\0" in head and not marked else "yes"
-
-    def _ignored(self, path: str) -> bool:
-        """Git's own answer: ripgrep lets a file through that a glob names, and knows one rule less."""
-        folder, _, name = path.rpartition("/")
-        scope = self._scope(folder)
-        return scope is None or scope.ignored(name, is_dir=False)
-
-    def _scope(self, folder: str) -> Scope | None:
-        """The rules in a folder, None where the folder itself is ignored."""
-        if folder in self._scopes:
-            return self._scopes[folder]
-        if not folder:
-            scope: Scope | None = scope_of(_real(self._job.folder))
-        else:
-            parent, _, name = folder.rpartition("/")
-            outer = self._scope(parent)
-            scope = None
-            if outer is not None and not outer.ignored(name, is_dir=True):
-                try:
-                    fd = open_folder(Path(f"/proc/self/fd/{self._job.folder}"), folder)
-                except (NotFound, Unsupported):
-                    fd = -1
-                if fd >= 0:
-                    scope = enter_scope(fd, name, outer)
-                    os.close(fd)
-        self._scopes[folder] = scope
-        return scope

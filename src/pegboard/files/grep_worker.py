@@ -16,11 +16,14 @@ from pegboard.files.regex import Expression
 
 
 def main() -> None:
-    """Search as the JSON job in the first argument says; one JSON list a line on stdout.
+    """Search as the JSON job says whose descriptor is the first argument; one JSON list a line on stdout.
 
     `[path, line, start]` or `[path, count]`, at last `["end", searched, skipped]`.
     """
-    job: dict[str, Any] = json.loads(sys.argv[1])
+    told = int(sys.argv[1])
+    job: dict[str, Any] = json.loads(os.pread(told, os.fstat(told).st_size, 0))
+    # For what guesses encodings; this process was started without site-packages, since that is faster.
+    sys.path.extend(job["path"])
     search = Search(
         folder=job["folder"],
         file=job["file"],
@@ -32,6 +35,7 @@ def main() -> None:
             repeats=True,
             ignore_case=job["ignore_case"],
             multiline=job["multiline"],
+            ascii_only=job["ascii_only"],
         ),
         count=job["count"],
         hidden=job["hidden"],
@@ -39,6 +43,7 @@ def main() -> None:
         per_file=job["per_file"],
         names=NameFilter(job["glob"], job["type"]),
         deadline=math.inf,
+        only=None if job["only"] is None else tuple(job["only"]),
     )
     report = Report()
     out = sys.stdout

@@ -33,6 +33,8 @@ class Expression:
         python_only: uses look-around, back references and the like, repeats by the thousand, or spans lines.
         repeats: has so many ways to match that a backtracking engine may take for ever.
         ignore_case, multiline: as asked for.
+        ascii_only: whatever it finds is ASCII, wherever it stands. Every encoding that is read keeps ASCII as it is, so
+            bytes that were not decoded hold all that their text does (and by chance more).
     """
 
     source: str
@@ -42,6 +44,7 @@ class Expression:
     repeats: bool
     ignore_case: bool
     multiline: bool
+    ascii_only: bool
 
     def flags(self) -> re.RegexFlag:
         """Python's flags: `^` and `$` at each line; `.` matches a line end in multiline mode only."""
@@ -64,6 +67,7 @@ def literal_expression(text: str, *, ignore_case: bool) -> Expression:
         repeats=False,
         ignore_case=ignore_case,
         multiline="\n" in text,
+        ascii_only=text.isascii() and "\r" not in text,
     )
 
 
@@ -103,6 +107,7 @@ def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool
         repeats=translation.ways > _MANY_WAYS,
         ignore_case=ignore_case,
         multiline=multiline,
+        ascii_only=translation.ascii_only,
     )
 
 
@@ -126,6 +131,7 @@ class _Translation:
         self.origin: list[int] = []
         self.literal: list[str] | None = []
         self.python_only = False
+        self.ascii_only = True
         self.ways = 1
         self.copies = 1
         self.open = 0
@@ -164,6 +170,7 @@ class _Translation:
 
     def sign(self, char: str) -> None:
         """A wildcard or anchor. Within lines nothing but `$` looks at a CR: it belongs to the line's end."""
+        self.ascii_only &= char in "|)"
         if char == "." and not self.multiline:
             self.emit("[^\\r\\n]")
         elif char == "$":
@@ -179,6 +186,7 @@ class _Translation:
         self.ways = min(self.ways * max(1, factor), _MANY_WAYS + 1)
 
     def plain(self, char: str) -> None:
+        self.ascii_only &= char.isascii() and char not in "\r\n"
         if char in "\r\n":
             self.python_only = True
         self.emit("\\" + char if char in _META else char, literal=char)
@@ -190,10 +198,11 @@ class _Translation:
             raise _invalid(self.pattern, "a backslash at the end", self.at)
         char = rest[0]
         if char in "AzZ":
-            self.python_only = True
+            self.python_only, self.ascii_only = True, False
             self.emit("\\A" if char == "A" else "\\Z")
             return 2
         if char in "<>":
+            self.ascii_only = False
             self.emit("\\b")
             return 2
         if char == "k" and (named := re.match(r"k[<{'](\w+)[>}']", rest)):
@@ -208,6 +217,7 @@ class _Translation:
         if code is not None:
             self.plain(code[0])
             return 1 + code[1]
+        self.ascii_only &= not (char.isascii() and char.isalpha())
         if char in "DWs" and not self.multiline:
             self.emit(_WITHOUT_CR[char])
         elif char in "dDwWsSbB":
@@ -269,6 +279,7 @@ class _Translation:
         if i >= len(pattern):
             raise _invalid(pattern, "a bracket [ that is never closed", start)
         body = "".join(items)
+        self.ascii_only &= not negated and body.isascii() and not re.search(r"\\[dDwWsS]", body)
         if self.multiline:
             self.emit(f"[{'^' if negated else ''}{body}]")
         elif negated:
@@ -308,7 +319,7 @@ class _Translation:
             self.emit("(?P<")
             return 1 + named.end()
         if rest.startswith(_GROUP_PYTHON):
-            self.python_only = True
+            self.python_only, self.ascii_only = True, False
         elif flags := re.match(r"\?([a-zA-Z]*)-?[a-zA-Z]*[:)]", rest):
             if "x" in flags[1]:
                 raise _invalid(self.pattern, "verbose mode (?x) is not supported", self.at)

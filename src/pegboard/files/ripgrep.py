@@ -34,6 +34,23 @@ class Ripgrep:
     def __init__(self, program: Path) -> None:
         self._program = program
 
+    def not_plain(self, search: Search) -> list[str]:
+        """Files with a line that is no UTF-8, or with a CR inside a line; those with a NUL at once are left out.
+
+        Raises:
+            EngineFailed, TimedOut: as `run`.
+        """
+        child = self._start(search, _rg_arguments(search, ordered=False, plain=True))
+        try:
+            said = b"\n".join(lines_of(child, search.deadline, bytearray()))
+            status = child.wait()
+        finally:
+            end_child(child)
+        # 2 is told for a folder that could not be read, too; the search itself reports it.
+        if status < 0:
+            raise EngineFailed(f"status {status}")
+        return [os.fsdecode(path).removeprefix("./") for path in said.split(b"\0") if path]
+
     def run(self, search: Search, report: Report, *, ordered: bool) -> Iterator[Record]:
         """Records as ripgrep finds them.
 
@@ -41,19 +58,7 @@ class Ripgrep:
             EngineFailed: ripgrep refused the pattern, ran out of memory or broke down.
             TimedOut: the deadline passed.
         """
-        child = subprocess.Popen(
-            [str(self._program), *_rg_arguments(search, ordered)],
-            # The folder is pinned: a rename or link swapped in later does not move the search.
-            cwd=f"/proc/self/fd/{search.folder}",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"LC_ALL": "C.UTF-8"},
-            start_new_session=True,
-        )
-        # Without the right to do so (another effective user) the search goes on unbounded.
-        with contextlib.suppress(OSError):
-            resource.prlimit(child.pid, resource.RLIMIT_DATA, (RG_MEMORY_BYTES, RG_MEMORY_BYTES))
+        child = self._start(search, _rg_arguments(search, ordered))
         complaints = bytearray()
         try:
             pending = b""
@@ -73,27 +78,60 @@ class Ripgrep:
         if status < 0 or (status > 1 and not report.skipped.counts):
             raise EngineFailed(complaints.decode("utf-8", "replace"))
 
+    def _start(self, search: Search, arguments: list[str]) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(
+            [str(self._program), *arguments],
+            # The folder is pinned: a rename or link swapped in later does not move the search.
+            cwd=f"/proc/self/fd/{search.folder}",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"LC_ALL": "C.UTF-8"},
+            start_new_session=True,
+        )
+        # Without the right to do so (another effective user) the search goes on unbounded.
+        with contextlib.suppress(OSError):
+            resource.prlimit(child.pid, resource.RLIMIT_DATA, (RG_MEMORY_BYTES, RG_MEMORY_BYTES))
+        return child
 
-def _rg_arguments(search: Search, ordered: bool) -> list[str]:
+
+def _rg_arguments(search: Search, ordered: bool, *, plain: bool = False) -> list[str]:
+    """Arguments of a search, or (plain) for the names of the files that are not to be read as they stand."""
     expression = search.expression
-    arguments = ["--no-config", "--no-require-git", "--no-ignore-global", "--text", "--no-mmap"]
-    arguments += ["--null", "--stats", "--with-filename", "--no-heading", "--color", "never"]
-    arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
-    arguments += ["--regex-size-limit", RG_PROGRAM]
-    arguments.append("--ignore-case" if expression.ignore_case else "--case-sensitive")
+    arguments = [
+        "--no-config",
+        "--no-require-git",
+        "--no-ignore-global",
+        "--no-mmap",
+        "--null",
+        "--color",
+        "never",
+    ]
+    if plain:
+        arguments += ["--files-with-matches", "--invert-match", "--line-regexp", "--no-messages"]
+    else:
+        arguments += ["--text", "--stats", "--with-filename", "--no-heading"]
+        arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
+        arguments += ["--regex-size-limit", RG_PROGRAM]
+        arguments.append("--ignore-case" if expression.ignore_case else "--case-sensitive")
     if search.hidden:
         arguments.append("--hidden")
     if search.no_ignore:
         arguments.append("--no-ignore")
     if ordered:
         arguments += ["--sort", "path"]
-    if search.per_file:
+    if search.per_file and not plain:
         arguments += ["--max-count", str(search.per_file)]
     if search.file is None:
         for glob in search.names.narrow():
             arguments += ["--glob", glob]
         arguments += ["--glob", "!.git"]
-    arguments += ["--regexp", expression.rust, "--", "./" + (search.file or "")]
+    arguments += [
+        "--regexp",
+        "[^\\r\\n]*\\r?" if plain else expression.rust,
+        "--",
+        "./" + (search.file or ""),
+    ]
     return arguments
 
 

@@ -14,6 +14,9 @@ SLICE_BYTES: Final = 4 << 20
 
 WHOLE_BYTES: Final = 4 << 20
 
+HEAD_BYTES: Final = 64 << 10
+"""How much of a file tells whether it is text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -40,6 +43,14 @@ class Chunks:
             raise StopIteration
         self.at += len(data)
         return data
+
+
+def line_end(fd: int, head: bytes) -> bytes:
+    """What ends the lines of a file: LF, or CR where its head and the next MiB have no LF."""
+    if b"\n" in head or b"\r" not in head:
+        return b"\n"
+    further = len(head) == HEAD_BYTES and b"\n" in os.pread(fd, 1 << 20, len(head))
+    return b"\n" if further else b"\r"
 
 
 def fill(fd: int, buffer: bytearray, at: int) -> int:

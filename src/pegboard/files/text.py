@@ -14,7 +14,16 @@ from pegboard.core.errors import InvalidArguments, Unsupported
 from pegboard.files.lineindex import LineIndex, Lines
 from pegboard.files.media import sniff_type
 from pegboard.files.permits import hard_link_note
-from pegboard.files.slices import BLOCK, SLICE_BYTES, WHOLE_BYTES, Chunks, Wanted, fill
+from pegboard.files.slices import (
+    BLOCK,
+    HEAD_BYTES,
+    SLICE_BYTES,
+    WHOLE_BYTES,
+    Chunks,
+    Wanted,
+    fill,
+    line_end,
+)
 from pegboard.files.widetext import wide_slice
 from pegboard.ports.files import Slice
 from pegboard.textedit.damage import bad_bytes, marked, shown_utf8
@@ -28,7 +37,6 @@ MAX_LINE: Final = 2000
 
 
 _COUNT_BYTES: Final = 64 << 20
-_HEAD_BYTES: Final = 64 << 10
 
 
 def read_slice(
@@ -66,12 +74,12 @@ def read_slice(
     facts = os.fstat(fd)
     if not stat.S_ISREG(facts.st_mode):
         raise Unsupported("not a regular file: a device, pipe, socket or folder has no lines to read")
-    head = os.pread(fd, _HEAD_BYTES, 0)
+    head = os.pread(fd, HEAD_BYTES, 0)
     marked = bom_encoding(head)
     wanted = Wanted(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
     if marked is not None and marked.startswith(("utf-16", "utf-32")):
         return wide_slice(fd, facts, marked, wanted)
-    separator = b"\r" if b"\r" in head and b"\n" not in head and not _has_lf(fd, head) else b"\n"
+    separator = line_end(fd, head)
     lines = (index or LineIndex()).lines_of(facts, separator)
     return _Reader(fd, facts, head, separator, lines).read(wanted)
 
@@ -80,11 +88,6 @@ def line_start(fd: int, number: int, index: LineIndex) -> int | None:
     """Offset of the first byte of a line that ends in LF, None where there is no such line."""
     facts = os.fstat(fd)
     return _Reader(fd, facts, b"", b"\n", index.lines_of(facts, b"\n")).start_of(number)
-
-
-def _has_lf(fd: int, head: bytes) -> bool:
-    """Whether a file whose head has CR but no LF has one further on (looked for in the next MiB)."""
-    return len(head) == _HEAD_BYTES and b"\n" in os.pread(fd, 1 << 20, len(head))
 
 
 @dataclass(frozen=True, slots=True)

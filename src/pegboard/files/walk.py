@@ -37,6 +37,13 @@ class Skipped:
         if len(shown) < SHOWN_EXAMPLES:
             shown.append(path)
 
+    def merge(self, other: Skipped) -> None:
+        """Add what another walk left out."""
+        for key, count in other.counts.items():
+            self.counts[key] = self.counts.get(key, 0) + count
+            names = self.examples.setdefault(key, [])
+            names += other.examples[key][: SHOWN_EXAMPLES - len(names)]
+
     def sentences(self) -> tuple[str, ...]:
         """One sentence a reason: `2 folders could not be read (a, b)`."""
         out: list[str] = []

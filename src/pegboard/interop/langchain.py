@@ -11,6 +11,7 @@ from pegboard.core.effects import Effect
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
+from pegboard.dialects.schemas import sendable
 from pegboard.interop.door import from_data_url, imported, open_door, pictures
 
 _MISSING = "LangChain is not installed"
@@ -58,7 +59,7 @@ def to_langchain(tools: Any, **options: Any) -> list[Any]:
             coroutine=call,
             name=tool.name,
             description=tool.description,
-            args_schema=dict(tool.schema),
+            args_schema=sendable(tool.schema),
             response_format="content_and_artifact",
             infer_schema=False,
             handle_tool_error=True,

@@ -11,6 +11,7 @@ from pegboard.core.effects import Effect
 from pegboard.core.errors import Unavailable
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
+from pegboard.dialects.schemas import sendable
 from pegboard.interop.door import data_url, from_data_url, imported, open_door, pictures
 
 
@@ -41,7 +42,7 @@ def to_openai_agents(tools: Any, **options: Any) -> list[Any]:
         return FunctionTool(
             name=tool.name,
             description=tool.description,
-            params_json_schema=dict(tool.schema),
+            params_json_schema=sendable(tool.schema),
             on_invoke_tool=call,
             # Our own signature validates; the strict subset would lose defaults and open objects.
             strict_json_schema=False,

@@ -12,6 +12,7 @@ from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import to_data
 from pegboard.core.tool import Tool
+from pegboard.dialects.schemas import sendable
 from pegboard.interop.door import imported, open_door, pictures
 
 
@@ -44,7 +45,7 @@ def to_pydantic_ai(tools: Any, **options: Any) -> list[Any]:
             return ToolReturn(str(result), content=shown) if shown else str(result)
 
         return TheirTool.from_schema(
-            call, name=tool.name, description=tool.description, json_schema=dict(tool.schema)
+            call, name=tool.name, description=tool.description, json_schema=sendable(tool.schema)
         )
 
     return [exported(t) for t in door.toolkit]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, OAuthTokenError
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -33,7 +34,11 @@ from pegboard.mcp.pinning import write_private
 from pegboard.mcp.visible import clean, plain_address
 
 LOGIN_S: Final = 300.0
+MAX_LOGINS: Final = 3
+"""How often a person is sent to the browser in one login: a wider scope may be asked for once or twice."""
 _HEAD_LIMIT: Final = 16_384
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_LONGEST_S: Final = 10 * 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,18 @@ class FileTokens:
             return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """See TokenStorage."""
+        """See TokenStorage.
+
+        Raises:
+            Unavailable: a header cannot carry the token (RFC 6750 §2.1; corpus mcp-079).
+        """
+        if not _TOKEN.fullmatch(tokens.access_token):
+            # Whatever is told of it later must not hold it.
+            raise Unavailable("the authorisation server gave a token that no header can carry")
         self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
         # `expires_in` counts from now, and another process will read this later.
-        self._write("expires_at", None if tokens.expires_in is None else time.time() + tokens.expires_in)
+        lasts = None if tokens.expires_in is None else min(tokens.expires_in, _LONGEST_S)
+        self._write("expires_at", None if lasts is None else time.time() + lasts)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """See TokenStorage."""
@@ -207,7 +220,13 @@ async def interactive_auth(
     listener = Listener(port)
     back = await listener.start()
 
+    left = MAX_LOGINS
+
     async def redirect(address: str) -> None:
+        nonlocal left
+        if left == 0:
+            raise Unavailable(f"the server asks for a login again and again; it was given {MAX_LOGINS}")
+        left -= 1
         listener.expect()
         await show(openable(address))
 
@@ -251,6 +270,17 @@ class Authorisation(OAuthClientProvider):
 
     wanted: str = ""
 
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        try:
+            await super()._handle_token_response(response)
+        except OAuthTokenError:
+            if response.is_success:
+                # The package's words repeat the answer, and with it what may be a token.
+                raise Unavailable(
+                    "the authorisation server's answer holds no token that can be used"
+                ) from None
+            raise
+
     async def _perform_authorization(self) -> httpx2.Request:
         if self.wanted:
             asked = self.context.client_metadata
@@ -288,7 +318,8 @@ def openable(address: str) -> str:
     """
     try:
         parts = urlsplit(plain_address(address))
-        if parts.scheme in ("http", "https") and parts.hostname:
+        # A user before the host is there to be taken for the host (corpus mcp-069).
+        if parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc:
             return address
     except ValueError:
         pass

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urlsplit, urlunsplit
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.given import text
@@ -27,6 +28,10 @@ _TRANSPORTS: Final[Mapping[str, Transport]] = {
     "httpsse": "http_sse",
 }
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input):)?([A-Za-z_][A-Za-z0-9_.-]*)(?::-([^}]*))?\}")
+_ASKS: Final = re.compile(
+    r"^--?[\w-]*(?:token|secret|passw|key|auth|credential|header|cookie|pat$)", re.IGNORECASE
+)
+_LONGEST_TOLD: Final = 300
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}\Z")
 
 
@@ -103,6 +108,27 @@ class ServerConfig:
         import shlex
 
         return shlex.join((self.command, *self.args)) if self.transport == "stdio" else self.url
+
+    @property
+    def told(self) -> str:
+        """`command_line` for an error, which may be shown to a model and kept: without secrets, cut where it is long."""
+        import shlex
+
+        from pegboard.core.redact import Redactor, mark
+
+        if self.transport == "stdio":
+            # What follows an option of such a name is a secret, whatever it looks like.
+            words = [
+                mark(word) if i and _ASKS.search(self.args[i - 1]) and not word.startswith("-") else word
+                for i, word in enumerate(self.args)
+            ]
+            plain = " ".join((shlex.quote(self.command), *map(shlex.quote, words)))
+        else:
+            parts = urlsplit(self.url)
+            plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        shown, _ = Redactor({**self.env, **self.headers}).redact(plain)
+        cut = len(shown) > _LONGEST_TOLD
+        return f"{shown[:_LONGEST_TOLD]} … [{len(shown)} characters]" if cut else shown
 
 
 def servers_of(

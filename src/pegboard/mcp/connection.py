@@ -24,6 +24,7 @@ from pegboard.mcp.lists import listed
 from pegboard.mcp.pipe import piped
 from pegboard.mcp.posting import SessionGone
 from pegboard.mcp.process import ServerProcess
+from pegboard.mcp.progress import Progress
 from pegboard.mcp.session import Session
 from pegboard.mcp.visible import clean
 from pegboard.mcp.wire import HANDSHAKE
@@ -255,7 +256,7 @@ class Connection:
                 else ""
             )
             return Unavailable(f"MCP server {self.config.name!r}: {text}", hint=hint)
-        if self._status == 401:
+        if self._status == 401 and isinstance(error, MCPError | httpx2.HTTPStatusError):
             return Unavailable(
                 f"MCP server {self.config.name!r} wants a login (HTTP 401)",
                 hint=f"Log in: pegboard mcp login {self.config.name}; or give its token under headers.",
@@ -266,7 +267,7 @@ class Connection:
             how = f" (exit status {process.exit_code})"
         return Unavailable(
             f"MCP server {self.config.name!r} could not be started: {_told(error)}{how}{self.last_words()}",
-            hint=f"It runs: {self.config.command_line}",
+            hint=f"It runs: {self.config.told}",
         )
 
     # -- requests -----------------------------------------------------------------------------
@@ -281,6 +282,7 @@ class Connection:
         self._enter(context)
         loop = asyncio.get_running_loop()
         last = loop.time() + max(limit, self.config.max_s)
+        told = None if context is None else Progress(context.emit, loop.time)
         try:
             async with asyncio.timeout(limit) as deadline:
 
@@ -288,10 +290,8 @@ class Connection:
                     if self.config.progress_extends and not deadline.expired():
                         # The call's own bound holds whatever a server says (corpus mcp-041).
                         deadline.reschedule(min(loop.time() + limit, last))
-                    if context is not None:
-                        context.emit(
-                            {"progress": done, "total": total, "message": clean(message or "")[:500]}
-                        )
+                    if told is not None:
+                        told.said(done, total, message)
 
                 return await self._asked(session, method, params, what, progress)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""HTTP transports of the client: bounded bodies, no proxy from the environment, no credentials in the clear."""
+"""HTTP transports of the client: bounded bodies, no proxy from the environment, no credentials in the clear, nobody else's network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mcp.client.sse import sse_client
 
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.reach import Reach, Reaching, is_loopback
 
 MAX_BODY: Final = 16 * 1024 * 1024
 _SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")
@@ -30,7 +31,7 @@ def http_client(
         ConfigError: credentials would go unencrypted to another machine.
     """
     refuse_clear_credentials(config.url, config.headers, has_auth=auth is not None)
-    return _client(config.headers, auth, httpx2.Timeout(30.0, read=None), answered)
+    return _client(config, config.headers, auth, httpx2.Timeout(30.0, read=None), answered)
 
 
 @asynccontextmanager
@@ -45,7 +46,7 @@ async def sse_streams(
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        return _client(headers or {}, auth, timeout, answered)
+        return _client(config, headers or {}, auth, timeout, answered)
 
     async with sse_client(
         config.url, headers=dict(config.headers), httpx_client_factory=factory, auth=auth
@@ -60,7 +61,7 @@ def refuse_clear_credentials(url: str, headers: Mapping[str, str], *, has_auth: 
         ConfigError: that would happen.
     """
     parts = urlsplit(url)
-    if parts.scheme == "https" or _is_loopback(parts.hostname or ""):
+    if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return
     if has_auth or parts.password or any(name.lower() in _SECRET_HEADERS for name in headers):
         raise ConfigError(
@@ -68,19 +69,17 @@ def refuse_clear_credentials(url: str, headers: Mapping[str, str], *, has_auth: 
         )
 
 
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
 def _client(
+    config: ServerConfig,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None,
     timeout: httpx2.Timeout | None,
     answered: Callable[[int], None],
 ) -> httpx2.AsyncClient:
+    reach = Reach((config.url, config.oauth.get("issuer", "")))
     return httpx2.AsyncClient(
         headers=dict(headers), auth=auth, timeout=timeout or httpx2.Timeout(30.0), trust_env=False,
-        transport=_Bounded(httpx2.AsyncHTTPTransport(), MAX_BODY, answered), follow_redirects=False,
+        transport=_Bounded(Reaching(httpx2.AsyncHTTPTransport(), reach), MAX_BODY, answered), follow_redirects=False,
     )  # fmt: skip
 
 

@@ -81,6 +81,11 @@ class Inbound:
         self._last += 1
         return self._last
 
+    @property
+    def crowded(self) -> bool:
+        """Whether as many things are under way as a server may cause."""
+        return len(self._tasks) >= MAX_NOTICES
+
     def begin(self, on_request: OnRequest, on_notify: OnNotify, intercept: OnNotifyIntercept | None) -> None:
         """From now on the session's callbacks get what is not for us."""
         self._on_request, self._on_notify, self._intercept = on_request, on_notify, intercept
@@ -92,6 +97,9 @@ class Inbound:
         if not isinstance(method, str):
             # An answer to nothing that we asked is ignored (corpus mcp-047, mcp-049).
             waiting = self.waiting.get(id) if is_id(id) else None
+            if waiting is None and isinstance(id, str) and id.isdecimal() and len(id) < 10:
+                # Some servers echo a number as text.
+                waiting = self.waiting.get(int(id))
             if waiting is not None and not waiting.answer.done():
                 waiting.answer.set_result(message)
             return
@@ -108,7 +116,7 @@ class Inbound:
             running = self._running.get(named) if is_id(named) else None
             if running is not None:
                 running.cancel()
-        elif self._on_notify is not None and len(self._tasks) < MAX_NOTICES:
+        elif self._on_notify is not None and not self.crowded:
             self.spawn(self._on_notify(cast("Any", self._said(None)), method, params))
 
     def spawn(self, work: Awaitable[None]) -> asyncio.Future[None]:
@@ -158,7 +166,7 @@ class Inbound:
         if waiting is None or waiting.on_progress is None or not _is_number(done):
             return
         total, said = params.get("total"), params.get("message")
-        if len(self._tasks) < MAX_NOTICES:
+        if not self.crowded:
             self.spawn(
                 waiting.on_progress(
                     float(cast("float", done)),

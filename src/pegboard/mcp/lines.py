@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import Any, Final, cast
 
 Json = dict[str, Any]
@@ -84,7 +85,13 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+def _finite(digits: str) -> float:
+    value = float(digits)
+    # 1e999 is a JSON number, but none of ours: written again it would be `Infinity`.
+    return value if isfinite(value) else _no_constant(digits[:40])
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -102,4 +109,9 @@ def _error_for(text: bytes, why: str) -> Json | None:
     ids = _ID.findall(text[:_EDGE]) or _ID.findall(text[-_EDGE:])
     if not ids or b'"jsonrpc"' not in text:
         return None
-    return {"jsonrpc": "2.0", "id": json.loads(ids[0]), "error": {"code": -32603, "message": why}}
+    try:
+        id = json.loads(ids[0])
+    except ValueError:
+        # What is broken is the id itself: 007, or a text that is none.
+        return None
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}}

@@ -23,6 +23,8 @@ MAX_GARBAGE: Final = 20
 """Lines in a row that are no messages, after which the server is given up (corpus mcp-045)."""
 
 _HIGH_WATER: Final = 1 << 18
+MAX_UNREAD: Final = 1 << 22
+"""Bytes that a server leaves unread, over which its own questions get no answer."""
 
 
 class PipeDispatcher:
@@ -39,7 +41,7 @@ class PipeDispatcher:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._inbound = Inbound("stdio", self._put)
+        self._inbound = Inbound("stdio", self._reply)
 
     # -- outward ------------------------------------------------------------------------------
 
@@ -98,6 +100,11 @@ class PipeDispatcher:
                 await self._writer.drain()
         except (ConnectionError, RuntimeError):
             raise MCPError(code=CONNECTION_CLOSED, message="Connection closed") from None
+
+    def _reply(self, message: Json) -> None:
+        # A server that asks and asks and reads nothing would have us keep every answer.
+        if self._writer.transport.get_write_buffer_size() < MAX_UNREAD:
+            self._put(message)
 
     def _put(self, message: Json) -> None:
         if not self._writer.is_closing():

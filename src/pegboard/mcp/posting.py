@@ -53,7 +53,7 @@ class HttpDispatcher:
     def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
         self._client = client
         self._url = httpx2.URL(url)
-        self._inbound = Inbound("streamable-http", lambda m: self._later(self._post_quietly(m)))
+        self._inbound = Inbound("streamable-http", self._reply)
         self._session = ""
         self._version = ""
 
@@ -110,6 +110,11 @@ class HttpDispatcher:
     @property
     def _is_modern(self) -> bool:
         return self._version in MODERN_PROTOCOL_VERSIONS
+
+    def _reply(self, message: Json) -> None:
+        # A server that asks faster than it takes our answers would have us keep every one of them.
+        if not self._inbound.crowded:
+            self._later(self._post_quietly(message))
 
     def _later(self, work: Any) -> None:
         self._inbound.spawn(work)

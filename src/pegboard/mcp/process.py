@@ -83,7 +83,7 @@ class ServerProcess:
             for fd in (in_w, out_r, err_r):
                 os.close(fd)
             raise Unavailable(
-                f"MCP server {config.name!r} could not be started: {config.command_line}: {error}",
+                f"MCP server {config.name!r} could not be started: {config.told}: {error}",
                 hint="Check the command, and that it is on PATH.",
             ) from None
         except BaseException:

@@ -159,7 +159,7 @@ class Service:
             return error_reply(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
         one = cast("Json", message)
         method: Any = one.get("method")
-        if method is None:
+        if method is None and "method" not in one:
             peer.answered(one)
             return None
         if "id" not in one:
@@ -235,7 +235,8 @@ class Service:
 
     def _notified(self, method: str, params: Any, peer: Peer) -> None:
         if method == "notifications/cancelled" and isinstance(params, dict):
-            task = peer.inflight.get(cast("Json", params).get("requestId", ""))
+            named: Any = cast("Json", params).get("requestId")
+            task = peer.inflight.get(named) if isinstance(named, str | int) else None
             if task is not None:
                 task.cancel()
 

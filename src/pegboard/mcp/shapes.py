@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pegboard.core.drafts import modern
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import to_data
 from pegboard.core.tool import Tool
@@ -24,11 +25,11 @@ def listing(tool: Tool) -> Json:
     out: Json = {
         "name": tool.name,
         "description": tool.description or tool.name,
-        "inputSchema": dict(tool.schema),
+        "inputSchema": dict(modern(tool.schema)),
     }
     output = tool.output_schema
     if output is not None and output.get("type") == "object":
-        out["outputSchema"] = dict(output)
+        out["outputSchema"] = dict(modern(output))
     out["annotations"] = hints_of(tool)
     return out
 

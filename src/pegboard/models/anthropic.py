@@ -12,6 +12,7 @@ from pegboard.models.conversation import Waiting
 from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
+from pegboard.models.streams import watched
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 ANSWER_TOKENS: Final = 16_000
@@ -73,7 +74,10 @@ class AnthropicModel(RemoteModel):
             max_retries=0,
             timeout=self._timeout_s,
             http_client=anthropic.DefaultAsyncHttpxClient(
-                follow_redirects=False, timeout=self._timeout_s, trust_env=not self.endpoint.is_local
+                follow_redirects=False,
+                timeout=self._timeout_s,
+                trust_env=not self.endpoint.is_local,
+                event_hooks=watched(self.endpoint),
             ),
         )
 

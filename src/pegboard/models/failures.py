@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Mapping
@@ -15,7 +16,25 @@ from pegboard.models.retry import Failure, asked_wait_s
 SHOWN_CHARACTERS: Final = 600
 """Of a provider's own words at most this many are shown."""
 
+_PAGE: Final = 20_000
+_MARKUP: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml|h1|title|center|p)\b", re.IGNORECASE)
+_UNSEEN: Final = re.compile(
+    r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL
+)
+_TITLE: Final = re.compile(r"<title[^<>]*>([^<]{1,300})", re.IGNORECASE)
+_MARK: Final = re.compile(r"<[^<>]*>")
+_EMPTY: Final = re.compile(r"\AError code: \d+\Z|\{'message': '',")
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(?:length|window|size|limit)|too many (?:input |total |prompt )?(?:tokens|text bytes)|"
+    r"(?:prompt|input|request|conversation|messages?) (?:is|are|was) too (?:long|large)|input too (?:long|large)|"
+    r"maximum.{0,20}tokens|(?:maximum|model'?s?) (?:prompt|model|input|token) (?:length|limit)|"
+    r"reduce the (?:length|number|size) of (?:the |your )?(?:messages|prompt|input|tokens)|"
+    r"prompt token count .{0,40}exceeds|range of input length|"
+    r"exceeds? the (?:model'?s )?(?:available )?(?:context|maximum)",
+    re.IGNORECASE,
+)
+"""How providers and local servers say that a request is larger than the model's window."""
 _RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 
@@ -136,10 +155,38 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
     body = getattr(error, "body", None)
     if isinstance(body, Mapping):
         # An error event inside a stream has no status.
-        return Failure(ModelError(f"{endpoint.host} broke off: {_words(error, endpoint)}", retryable=True))
+        words = _words(error, endpoint)
+        long = is_too_long(words)
+        return Failure(ModelError(f"{endpoint.host} broke off: {words}", retryable=not long, too_long=long))
     return Failure(
         ModelError(f"the answer of {endpoint.host} broke off: {_last_words(error)}", retryable=True)
     )
+
+
+def no_stream(text: str, endpoint: Endpoint) -> ModelError:
+    """What it means that a page or a JSON object came where a stream was asked for."""
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    if isinstance(body, list) and body:
+        body = cast("list[object]", body)[0]
+    words = _said(body, endpoint)
+    error: object = cast("Mapping[str, object]", body).get("error") if isinstance(body, Mapping) else None
+    code: object = cast("Mapping[str, object]", error).get("code") if isinstance(error, Mapping) else None
+    if isinstance(code, int) and 400 <= code < 600:
+        return _by_status(code, words, endpoint, None)
+    return ModelError(
+        f"{endpoint.host} answered without a stream: {words or _shown(text[:200], endpoint)}",
+        hint="Is this address the model's server, and nothing in between that answers in its place?",
+        retryable=True,
+        too_long=is_too_long(words),
+    )
+
+
+def is_too_long(words: str) -> bool:
+    """Whether these are words of a provider or server for a request that is larger than the model's window."""
+    return _TOO_LONG.search(words) is not None
 
 
 def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None) -> ModelError:
@@ -159,20 +206,19 @@ def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None)
             hint="Check the model's name (`pegboard models list`) and that the URL ends where the API begins, as in /v1.",
             status=status,
         )
-    if status == 429 and ("insufficient_quota" in lower or "billing" in lower):
+    if status == 402 or (status == 429 and ("insufficient_quota" in lower or "billing" in lower)):
         return ModelError(f"{where}: {words}", hint="The account has no credit left.", status=status)
-    if status == 413 or (
-        status == 400
-        and (
-            "context length" in lower
-            or "context_length" in lower
-            or "too long" in lower
-            or "context size" in lower
-        )
-    ):
+    if status == 413 or (status in (400, 422) and is_too_long(words)):
         return ModelError(
             f"{where}: {words}",
             hint="The conversation is too long for this model; compact it or take a model with a larger window.",
+            status=status,
+            too_long=True,
+        )
+    if status < 400:
+        return ModelError(
+            f"{where}: it sends elsewhere, and no key or text of yours is sent there unasked. {words}",
+            hint="Name the address that it means, with https:// where that is meant.",
             status=status,
         )
     retryable = status in _RETRIED or status >= 500
@@ -184,7 +230,7 @@ def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None)
 def _status(error: Exception) -> int | None:
     for name in ("status_code", "code"):
         value = getattr(error, name, None)
-        if isinstance(value, int) and 400 <= value < 600:
+        if isinstance(value, int) and 300 <= value < 600:
             return value
     return None
 
@@ -197,21 +243,43 @@ def _asked_in_body(error: Exception) -> float | None:
 
 def _words(error: Exception, endpoint: Endpoint) -> str:
     """The provider's own sentence, bounded, without our key."""
-    value: Any = getattr(error, "body", None) or getattr(error, "details", None)
+    said = _said(getattr(error, "body", None) or getattr(error, "details", None), endpoint)
+    if said:
+        return said
+    # An SDK's words for an answer without a body: the number once more, and an empty object.
+    own = str(error)
+    return "no reason given" if _EMPTY.search(own) else _shown(own, endpoint)
+
+
+def _said(value: Any, endpoint: Endpoint) -> str:
     while isinstance(value, Mapping):
         body = cast("Mapping[str, Any]", value)
         kind = body.get("code") or body.get("type") or body.get("status")
         inner = body.get("error") or body.get("message") or body.get("detail")
         if isinstance(inner, str):
-            return _shown(
-                f"{inner} ({kind})" if isinstance(kind, str) and kind != "error" else inner, endpoint
+            named = (
+                isinstance(kind, str) and kind != "error" and kind not in inner and not _MARKUP.match(inner)
             )
+            return _shown(f"{_plain(inner)} ({kind})" if named else _plain(inner), endpoint)
         if inner is None:
-            break
+            return ""
         value = inner
     if isinstance(value, list) and value:
         return _shown(json.dumps(value, ensure_ascii=False, default=str), endpoint)
-    return _shown(value if isinstance(value, str) and value else str(error), endpoint)
+    return _shown(_plain(value), endpoint) if isinstance(value, str) else ""
+
+
+def _plain(text: str) -> str:
+    """A page's title and words, without its marks: proxies and balancers answer so."""
+    if not _MARKUP.match(text):
+        return text
+    text = _UNSEEN.sub(" ", text[:_PAGE])
+    title = _TITLE.search(text)
+    words = " ".join(html.unescape(_MARK.sub(" ", text)).split())
+    named = " ".join(html.unescape(title[1]).split()) if title else ""
+    # The title is often the heading once more.
+    rest = words.removeprefix(named).strip()
+    return f"{named}: {rest}" if named and rest and named not in rest else rest or named or "an empty page"
 
 
 def _shown(text: str, endpoint: Endpoint) -> str:

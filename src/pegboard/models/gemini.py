@@ -14,6 +14,7 @@ from pegboard.models.conversation import Waiting
 from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
+from pegboard.models.streams import watched
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
 
@@ -69,7 +70,11 @@ class GeminiModel(RemoteModel):
                 api_version="v1beta" if not urlsplit(self.endpoint.url).path.strip("/") else "",
                 timeout=int(self._timeout_s * 1000),
                 retry_options=types.HttpRetryOptions(attempts=1),
-                async_client_args={"follow_redirects": False, "trust_env": not self.endpoint.is_local},
+                async_client_args={
+                    "follow_redirects": False,
+                    "trust_env": not self.endpoint.is_local,
+                    "event_hooks": watched(self.endpoint),
+                },
             ),
         )
 

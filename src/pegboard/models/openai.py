@@ -11,6 +11,7 @@ from pegboard.models.conversation import Waiting
 from pegboard.models.failures import Endpoint, endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
+from pegboard.models.streams import watched
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
@@ -88,7 +89,10 @@ def make_client(endpoint: Endpoint, timeout_s: float) -> Any:
         max_retries=0,
         timeout=timeout_s,
         http_client=openai.DefaultAsyncHttpxClient(
-            follow_redirects=False, timeout=timeout_s, trust_env=not endpoint.is_local
+            follow_redirects=False,
+            timeout=timeout_s,
+            trust_env=not endpoint.is_local,
+            event_hooks=watched(endpoint),
         ),
     )
     if endpoint.url != OPENAI_URL:

@@ -8,6 +8,7 @@ from typing import Any
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_responses import OpenAIResponses
+from pegboard.dialects.openai_responses_stream import PASSING
 from pegboard.models.conversation import Waiting
 from pegboard.models.failures import endpoint_of
 from pegboard.models.openai import KEY_VARIABLE, OPENAI_URL, make_client
@@ -105,5 +106,5 @@ def _failed(chunk: Mapping[str, Any], host: str) -> ModelError:
     code = str(error.get("code") or "unknown")
     return ModelError(
         f"{host} broke off: {error.get('message') or 'no reason given'} ({code})",
-        retryable=code in ("server_error", "rate_limit_exceeded", "unknown"),
+        retryable=code == "unknown" or code in PASSING,
     )

@@ -100,6 +100,8 @@ class SearchQuery:
 
     Attributes:
         text: searched instead of any file; `path` then is only its name, and opens nothing.
+        before: lines to show before a match, None = as many as `context`.
+        after: lines to show after a match, None = as many as `context`.
     """
 
     pattern: str
@@ -116,6 +118,8 @@ class SearchQuery:
     hidden: bool = False
     no_ignore: bool = False
     text: str | None = None
+    before: int | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ class Process:
         command: as it was given.
         description: what it is for, in the caller's words.
         state: running, exited or killed.
-        exit_code: None while it runs; negative = killed by that signal.
+        exit_code: None while it runs; 128 + n = ended by signal n.
         started: seconds since the epoch.
         duration_s: seconds that it has run.
         output_bytes: bytes that it has written.

@@ -57,7 +57,7 @@ class ExecOutcome:
     """What became of it.
 
     Attributes:
-        exit_code: the exit status; negative = killed by that signal.
+        exit_code: the exit status; 128 + n = ended by signal n.
         stdout, stderr: decoded text, bounded.
         duration_s: wall seconds.
         timed_out: ended by the deadline, children included.

@@ -47,7 +47,7 @@ class RunRow:
 
     Attributes:
         id, stream: the run and the session stream it lies in.
-        status: running, done, suspended, limit, failed.
+        status: running (or its process ended before it did), done, suspended, limit, failed.
         task, model, agent: what was asked of whom.
         started, ended: seconds since the epoch; ended is 0 while it goes on.
     """

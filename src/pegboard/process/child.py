@@ -15,6 +15,7 @@ from typing import Final
 from pegboard.process import tree
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn, spawn
+from pegboard.process.status import shell_status
 
 # What a pipe holds by default. Bigger pipes and reads were measured slower: they leave the cache.
 _READ: Final = 1 << 16
@@ -54,7 +55,7 @@ class Child:
     Attributes:
         pid: process id, also the id of its process group and session.
         mark: what its processes carry in their environment.
-        exit_code: the command's status once `finished` is set; negative = killed by that signal.
+        exit_code: the command's status once `finished` is set; 128 + n = ended by signal n.
         finished: the command itself has ended (children may live on).
         gone: the process has been reaped.
         drained: every output stream has reached its end.
@@ -218,7 +219,7 @@ class Child:
             os.close(self._pidfd)
             self._pidfd = -1
         if self.exit_code is None:
-            self.exit_code = self._process.returncode
+            self.exit_code = shell_status(self._process.returncode)
         self.gone.set()
         self.finished.set()
 

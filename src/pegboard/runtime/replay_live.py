@@ -31,6 +31,7 @@ from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay, split
 from pegboard.runtime.run import Loop, RunState
 from pegboard.runtime.transcripts import History, fold
+from pegboard.store.encoding import Redact
 
 
 class ReplayMiss(PegboardError):
@@ -44,9 +45,11 @@ class RecordedResults:
         events: the record.
         toolkit: the tools that the model is offered.
         recorder: told of each call.
+        redact: what took secrets out of the record; a live model's call is looked up as it would stand there.
     """
 
-    def __init__(self, events: Sequence[Event], toolkit: Toolkit, recorder: Any) -> None:
+    def __init__(self, events: Sequence[Event], toolkit: Toolkit, recorder: Any, redact: Redact) -> None:
+        self._redact = redact
         self.pipeline = self
         self.toolkit = toolkit
         self._recorder = recorder
@@ -56,7 +59,7 @@ class RecordedResults:
             if isinstance(event, ModelReplied):
                 calls |= {c.id or "": c for c in event.message.calls}
             elif isinstance(event, CallFinished) and event.result.call_id in calls:
-                key = _key(calls[event.result.call_id])
+                key = self._key(calls[event.result.call_id])
                 self._results.setdefault(key, []).append(event.result)
 
     async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
@@ -67,10 +70,10 @@ class RecordedResults:
         """
         out: list[ToolResult] = []
         for call in calls:
-            kept = self._results.get(_key(call))
+            kept = self._results.get(key := self._key(call))
             if not kept:
                 raise ReplayMiss(
-                    f"the record has no result for {call.name} {_arguments(call)[:300]}: "
+                    f"the record has no result for {key[: len(call.name) + 300]}: "
                     "the model of now goes another way"
                 )
             result = replace(kept.pop(0), call_id=call.id or "")
@@ -78,20 +81,31 @@ class RecordedResults:
             out.append(result)
         return tuple(out)
 
+    def _key(self, call: ToolCall) -> str:
+        return self._redact(f"{call.name} {_arguments(call)}")[0]
+
 
 async def replay_live(
-    events: Sequence[Event], run: str, *, model: Model, instructions: str, toolkit: Toolkit, limits: Limits
+    events: Sequence[Event],
+    run: str,
+    *,
+    model: Model,
+    instructions: str,
+    toolkit: Toolkit,
+    limits: Limits,
+    redact: Redact = lambda text: (text, False),
 ) -> list[Event]:
     """A live model with the recorded results; the events of what it does now. The world is not touched.
 
-    A call without a recorded result ends the run as failed, with the call in its error.
+    A call without a recorded result ends the run as failed, with the call in its error. `redact` is what took
+    secrets out of the record.
     """
     before, mine = split(events, run)
     started = cast(RunStarted, mine[0])
     recorder = MemoryRecorder(keep=None)
     loop = Loop(
         model=model,
-        executor=cast(TurnExecutor, RecordedResults(mine, toolkit, recorder)),
+        executor=cast(TurnExecutor, RecordedResults(mine, toolkit, recorder, redact)),
         instructions=instructions,
         recorder=recorder,
         limits=limits,
@@ -187,10 +201,6 @@ async def compare_now(events: Sequence[Event], run: str, planner: Replanner) -> 
         now += [f"the loop goes another way from here: {line}" for line in str(other_way).splitlines()]
     diff = tuple(difflib.unified_diff(then, now, f"{run} as recorded", f"{run} now", lineterm=""))
     return Compared(run=run, diff=diff, checked=planner.checked, untold=tuple(planner.untold))
-
-
-def _key(call: ToolCall) -> str:
-    return f"{call.name} {_arguments(call)}"
 
 
 def _arguments(call: ToolCall) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
@@ -31,24 +30,18 @@ from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
+from pegboard.models.failures import is_too_long
 from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
 from pegboard.runtime.budget import USED_UP, Budget, Spent
-from pegboard.runtime.compaction import Window
+from pegboard.runtime.compaction import ContextOverflow, Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
-from pegboard.runtime.refusals import failed_call, refused_calls, used_up
+from pegboard.runtime.refusals import failed_call, not_whole, refused_calls, used_up
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.state import RunState
 from pegboard.runtime.taking_up import parted
 from pegboard.runtime.talk import Talk
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.transcripts import History, closing
-
-_TOO_LONG: Final = re.compile(
-    r"context[ _-]?(?:length|window|size)|too many tokens|prompt is too long|maximum.{0,20}tokens|"
-    r"input is too long|exceeds? the (?:model'?s )?(?:available )?(?:context|maximum)",
-    re.IGNORECASE,
-)
-"""How providers and local servers say that a request is larger than the model's window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +210,7 @@ class Loop:
             answered = None
             last_text = message.text or last_text
             if message.calls:
-                results, warning = await self._calls(message.calls, state, context, repeats, message.model)
+                results, warning = await self._calls(message.calls, state, context, repeats, message)
                 if state.pending:
                     return Ended("suspended", message.text)
                 talk.append(ResultsMessage(for_model(results, state.mark, message.calls)))
@@ -238,9 +231,13 @@ class Loop:
         try:
             return await self._reply(talk, state, allow_tools)
         except ModelError as failure:
-            if len(talk.messages) < 4 or not _TOO_LONG.search(str(failure)):
+            if len(talk.messages) < 4 or not (failure.too_long or is_too_long(str(failure))):
                 raise
-            self._record(talk.compact(talk.tokens // 2))
+            try:
+                self._record(talk.compact(talk.tokens // 2))
+            except ContextOverflow as error:
+                # What the model said is what a person can act on; our estimate of it is not.
+                raise failure from error
             return await self._reply(talk, state, allow_tools)
 
     async def _reply(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
@@ -292,12 +289,18 @@ class Loop:
         state: RunState,
         context: Context,
         repeats: RepeatGuard,
-        model: str = "",
+        message: AssistantMessage,
     ) -> tuple[tuple[ToolResult, ...], str]:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
         warning = repeats.warning(calls)
-        refused = refused_calls(self.executor.pipeline.toolkit, calls, state.budget, self._offered(model))
+        refused = refused_calls(
+            self.executor.pipeline.toolkit,
+            calls,
+            state.budget,
+            self._offered(message.model),
+            not_whole(message),
+        )
         results = await self._unless_refused(calls, refused, context) if refused else (
             await self.executor.turn(calls, context)
         )  # fmt: skip
@@ -341,11 +344,11 @@ class Loop:
             if state.budget is not None and not history.over:
                 tool = kit.resolve(call.name)
                 state.budget.count(call.name if tool is None else tool.name)
+        last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
         if found.again:
-            results, _ = await self._calls(found.again, state, context, RepeatGuard())
+            results, _ = await self._calls(found.again, state, context, RepeatGuard(), last)
             done.update({r.call_id: r for r in results})
         if not state.pending:
-            last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
             talk.append(
                 ResultsMessage(for_model((done[c.id or ""] for c in last.calls), state.mark, last.calls))
             )

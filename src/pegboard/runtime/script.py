@@ -92,6 +92,13 @@ class Script:
         """Compare what the loop records with what was recorded."""
         if event.type in TRANSIENT:
             return
+        recorded = self.next
+        self._same(event)
+        if self.planner is not None and recorded is not None:
+            # Results that the loop itself gave (refused, interrupted, waited in vain) are told as they were.
+            self.planner.now.append(recorded)
+
+    def _same(self, event: Event) -> None:
         if self.place >= self.end:
             if self.end < len(self.events) or not isinstance(self.events[-1], RunFinished):
                 raise RecordEnds
@@ -114,11 +121,8 @@ class Script:
         if self.fault is not None or text != self.texts[self.place]:
             raise self.differs(text)
         self.place += 1
-        if self.planner is not None:
-            if isinstance(recorded, UserSaid) and recorded.by == "user":
-                self.planner.heard(recorded, self.session)
-            if not isinstance(recorded, CALL_EVENTS):
-                self.planner.now.append(recorded)
+        if self.planner is not None and isinstance(recorded, UserSaid) and recorded.by == "user":
+            self.planner.heard(recorded, self.session)
 
     async def called(self, recorded: Event, context: Context) -> None:
         """An event of a call: as it would be now, or as it was where nobody plans again."""
@@ -131,7 +135,7 @@ class Script:
             if now.type == recorded.type or isinstance(now, CallStarted):
                 # A call that would not start now is told with its result.
                 planner.now.append(now)
-        self.record(recorded if planner is not None and planner.lenient else now)
+        self._same(recorded if planner is not None and planner.lenient else now)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """Nothing is kept."""

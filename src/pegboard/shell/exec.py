@@ -21,6 +21,7 @@ from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
 from pegboard.process.child import Child, Streams
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
+from pegboard.process.status import KILLED
 from pegboard.process.text import joined
 from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
@@ -99,7 +100,7 @@ class Running:
         out, err = self.stdout, self.stderr
         not_undoable = [f"not undoable: {reason}" for reason in captured.not_captured]
         return ExecOutcome(
-            exit_code=-9 if self.child.exit_code is None else self.child.exit_code,
+            exit_code=KILLED if self.child.exit_code is None else self.child.exit_code,
             stdout=joined(*out.parts(), out.dropped, fallbacks=fallbacks),
             stderr="" if err is out else joined(*err.parts(), err.dropped, fallbacks=fallbacks),
             duration_s=time.monotonic() - self.started,

@@ -23,6 +23,8 @@ _MARKS: Final[tuple[tuple[bytes, str, str], ...]] = (
     (codecs.BOM_UTF16_BE, "utf-16-be", "utf-16-be"),
 )
 
+NUL_NOTE: Final = "the text holds a NUL character, so read_file and edit_file take the file for a binary one"
+
 
 class NotText(Unsupported):
     """The bytes are no text in any encoding that could be written back unchanged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -20,7 +21,7 @@ _SAMPLE_BYTES: Final = 64 * 1024
 #: Korean syllables and kana with kanji are also valid (but odd) simplified Chinese.
 _EAST_ASIAN: Final = (
     ("cp949", re.compile(rb"[\xa1-\xa3\xb0-\xc8][\xa1-\xfe]")),
-    ("euc_jp", re.compile(rb"[\xa1\xa4\xa5][\xa1-\xfe]|[\xb0-\xb7][\xa1-\xfe]")),
+    ("euc_jp", re.compile(rb"[\xa1\xa4\xa5\xb0-\xcf][\xa1-\xfe]")),
     ("gb18030", re.compile(rb"[\xa1\xa3\xb0-\xd7][\xa1-\xfe]")),
     ("cp932", re.compile(rb"\x81[\x40-\xac]|\x82[\x9f-\xf1]|\x83[\x40-\x96]|[\x88-\x97][\x40-\xfc]")),
     ("big5", re.compile(rb"[\xa1\xa4-\xc6][\x40-\x7e\xa1-\xfe]")),
@@ -89,8 +90,18 @@ def _east_asian(data: bytes, sample: bytes, fits: Callable[[bytes, str], bool]) 
 def _share(sample: bytes, encoding: str, common: re.Pattern[bytes]) -> float:
     """Share of the two-byte characters that lie in the encoding's common rows."""
     text = codecs.getincrementaldecoder(encoding)().decode(sample, final=False)
-    wide = [char.encode(encoding) for char in text if char >= "\x80"]
-    return sum(common.fullmatch(char) is not None for char in wide) / len(wide) if wide else 0.0
+    wide = {char: times for char, times in Counter(text).items() if char >= "\x80"}
+    if encoding == "euc_jp" and not _has_kana(wide):
+        # Its kanji lie where simplified Chinese and Korean have their everyday characters.
+        return 0.0
+    usual = sum(times for char, times in wide.items() if common.fullmatch(char.encode(encoding)) is not None)
+    return usual / sum(wide.values()) if wide else 0.0
+
+
+def _has_kana(characters: dict[str, int]) -> bool:
+    """Whether at least one character in eight is kana, as in any Japanese sentence."""
+    kana = sum(times for char, times in characters.items() if "\u3041" <= char <= "\u30fe")
+    return kana * 8 >= sum(characters.values())
 
 
 def _decodes(data: bytes, encoding: str) -> bool:

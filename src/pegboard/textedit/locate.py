@@ -11,6 +11,7 @@ from pegboard.textedit import view
 from pegboard.textedit.closest import closest
 from pegboard.textedit.lines import name_lines
 from pegboard.textedit.marks import REDACTION_MARK, around_line
+from pegboard.textedit.miss import AlreadyApplied
 from pegboard.textedit.patch import Hunk
 
 Level: TypeAlias = Literal["exact", "trimmed", "normalized", "hidden"]
@@ -65,6 +66,7 @@ class Locator:
         Raises:
             NotFound: the old lines or a seek line are not there; the closest place is shown.
             NotUnique: they are there several times and nothing says which is meant.
+            AlreadyApplied: the new lines are there instead.
         """
         cursor, sought = self._seek(hunk, number)
         old = hunk.old
@@ -131,8 +133,22 @@ class Locator:
         fuzzy = self._fuzzy(hunk, old) if hunk.start is not None else None
         if fuzzy is not None:
             return fuzzy
+        self._refuse_again(hunk, number)
         end = " at the end of the file" if hunk.at_end else ""
         raise self._missing(f"hunk {number} does not fit{end}; expected {old[0]!r}", "\n".join(old))
+
+    def _refuse_again(self, hunk: Hunk, number: int) -> None:
+        """Say so where a hunk that does not fit was made already; one that only removes proves nothing."""
+        if not any(c.isalnum() for line in hunk.lines if line.sign == "+" for c in line.text):
+            return
+        made = self._all(hunk.new, "exact") or self._all(hunk.new, "trimmed")
+        if made:
+            raise AlreadyApplied(
+                f"{self._path}: hunk {number} does not fit, but what it makes of these lines already stands at "
+                f"line {made[0] + 1}. Nothing was changed.",
+                hint="The patch, or this part of it, seems to be applied already: leave out what is done.",
+                details={"path": self._path, "hunk": number, "line": made[0] + 1},
+            )
 
     def _blank_tail(self, hunk: Hunk, count: int) -> bool:
         return all(line.sign == " " and not line.text.strip() for line in hunk.lines[-count:])

@@ -50,6 +50,11 @@ class Hunk:
         """The lines that the file must have."""
         return [line.text for line in self.lines if line.sign != "+"]
 
+    @property
+    def new(self) -> list[str]:
+        """The lines that the file has afterwards."""
+        return [line.text for line in self.lines if line.sign != "-"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:

@@ -152,6 +152,7 @@ class _Reader:
             if not moved_to:
                 raise bad(self._at + 1, f"'{_MOVE}' names no file")
             self._at += 1
+        self._skip_names(path)
         hunks: list[Hunk] = []
         while not self._header_here():
             if not self._rows[self._at].strip() and self._blank_until_header():
@@ -160,6 +161,17 @@ class _Reader:
         if not hunks and moved_to is None:
             raise bad(row, f"the update of {path} has no hunk", "Add '@@' and the lines that change.")
         return UpdateFile(path=path, hunks=tuple(hunks), moved_to=moved_to)
+
+    def _skip_names(self, path: str) -> None:
+        """Leave out the names of a unified diff that some models add under the header: they say nothing new."""
+        rows = self._rows[self._at : self._at + 3]
+        if len(rows) < 3 or not rows[2].startswith("@@"):
+            return
+        for row, sign, prefix in ((rows[0], "--- ", "a/"), (rows[1], "+++ ", "b/")):
+            name = row.removeprefix(sign).partition("\t")[0].strip()
+            if not row.startswith(sign) or path not in (name, name.removeprefix(prefix)):
+                return
+        self._at += 2
 
     def _blank_until_header(self) -> bool:
         at = self._at

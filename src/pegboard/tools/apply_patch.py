@@ -11,11 +11,12 @@ from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import NotFound
-from pegboard.core.params import Alias, Inject
+from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
 from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files
+from pegboard.textedit.encoding import NUL_NOTE
 from pegboard.textedit.patch import paths_of, read_patch
 from pegboard.textedit.patch_apply import STRICT, apply_files
 
@@ -33,6 +34,8 @@ async def _plan(files: Files, patch: str, overwrite: bool | None) -> Plan:
     patched = await asyncio.to_thread(apply_files, patches, before.__getitem__, rules=rules)
     changes = await files.propose(patched.wanted)
     notes = [note for note in (changes.note, *patched.notes) if note]
+    if "\0" in patch:
+        notes.append(f"{NUL_NOTE}.")
     effects = changes.effects()
     if overwrite is None and patched.replaced:
         effects = await _asking(files, effects, patched.replaced)
@@ -68,7 +71,7 @@ async def plan_patch(call: ValidCall, context: Context) -> Plan:
     hints=("apply a patch", "apply a diff", "change several files", "打补丁"),
 )
 async def apply_patch(
-    patch: Annotated[str, Alias("input", "patch_text", "patchText", "diff")],
+    patch: Annotated[str, Verbatim(), Alias("input", "patch_text", "patchText", "diff")],
     overwrite: bool | None = None,
     *,
     files: Inject[Files],
@@ -103,7 +106,8 @@ async def apply_patch(
     plan = planned or await _plan(files, patch, overwrite)
     changes = await files.commit(plan.changes) if plan.changes else plan.changes
     summary: tuple[str, ...] = plan.private or ()
-    lines = [f"Successfully applied the patch to {_files(len(summary))}:", *map(visible, summary)]
+    done = "Successfully applied the patch to" if changes else "The patch changes nothing in"
+    lines = [f"{done} {_files(len(summary))}:", *map(visible, summary)]
     if changes.note:
         lines += ["Note: " + changes.note]
     return ToolResult.from_text(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pegboard.core.effects import PURE
-from pegboard.core.params import Alias, Inject
+from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
@@ -17,7 +17,7 @@ ArtifactId = Annotated[str, Alias("artifact_id", "artifactId", "name")]
 async def create_artifact(
     id: ArtifactId,
     title: str,
-    content: str,
+    content: Annotated[str, Verbatim()],
     content_type: Annotated[str, Alias("contentType", "type")] = "markdown",
     *,
     artifacts: Inject[Artifacts],

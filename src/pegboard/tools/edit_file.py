@@ -14,12 +14,12 @@ from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Plan
 from pegboard.core.errors import NotFound
-from pegboard.core.params import Alias, Inject, WritePath
+from pegboard.core.params import Alias, Inject, Verbatim, WritePath
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Write
 from pegboard.textedit.edit import Edit, Edited, apply_edits
-from pegboard.textedit.encoding import UTF8
+from pegboard.textedit.encoding import NUL_NOTE, UTF8
 from pegboard.textedit.lines import name_lines
 from pegboard.textedit.marks import refuse_marks
 from pegboard.textedit.match import EXPLAINED
@@ -27,7 +27,7 @@ from pegboard.textedit.match import EXPLAINED
 _MAX_DIFF: Final = 4000
 
 Old = Annotated[str, Alias("old_text", "oldText", "old_str", "oldStr", "oldString")]
-New = Annotated[str, Alias("new_text", "newText", "new_str", "newStr", "newString")]
+New = Annotated[str, Verbatim(), Alias("new_text", "newText", "new_str", "newStr", "newString")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ async def _plan(files: Files, path: str, edits: Sequence[Edit]) -> Plan:
             raise
         refuse_marks(edits[0].new, "", path)
         changes = await files.propose([Write(path=path, data=UTF8.encode(edits[0].new))])
-        return Plan(changes.effects(), changes, ())
+        return Plan(changes.effects(), replace(changes, note=changes.note or _nul(edits)), ())
     if not before and not edits[0].old and len(edits) == 1:
         refuse_marks(edits[0].new, "", path)
         done = (Edited(data=UTF8.encode(edits[0].new), strategy="exact", lines=(1,)),)
@@ -55,9 +55,13 @@ async def _plan(files: Files, path: str, edits: Sequence[Edit]) -> Plan:
         # The search may take a while in a large file; the event loop must not wait for it.
         done = await asyncio.to_thread(apply_edits, before, edits, path=path)
     changes = await files.propose([Write(path=path, data=done[-1].data, expected=before)])
-    notes = [changes.note, *(EXPLAINED[edited.strategy] for edited in done)]
+    notes = [changes.note.removesuffix("."), *(EXPLAINED[edited.strategy] for edited in done), _nul(edits)]
     changes = replace(changes, note="; ".join(dict.fromkeys(filter(None, notes))))
     return Plan(changes.effects(), changes, tuple((edited.strategy, edited.lines) for edited in done))
+
+
+def _nul(edits: Sequence[Edit]) -> str:
+    return NUL_NOTE if any("\0" in edit.new for edit in edits) else ""
 
 
 def _edits(arguments: dict[str, Any]) -> list[Edit]:
@@ -87,7 +91,7 @@ async def edit_file(
     occurrence: Annotated[int, Field(ge=1)] | None = None,
     line_hint: Annotated[int, Field(ge=1)] | None = None,
     expected_replacements: Annotated[int, Field(ge=1)] | None = None,
-    more_edits: Annotated[list[Replacement] | None, Alias("edits")] = None,
+    more_edits: Annotated[list[Replacement] | None, Verbatim(), Alias("edits")] = None,
     *,
     files: Inject[Files],
     planned: Inject[Plan | None] = None,
@@ -135,7 +139,8 @@ async def edit_file(
         changes = await files.commit(changes)
     found: tuple[tuple[str, tuple[int, ...]], ...] = plan.private or ()
     lines = [line for _, numbers in found for line in numbers]
-    text = f"Successfully edited {path}" + (f" ({name_lines(lines)})" if lines else "")
+    where = f" ({name_lines(lines)})" if lines else ""
+    text = f"Successfully edited {path}{where}" if changes else f"Nothing to change in {path}{where}"
     if changes.note:
         text += f"\nNote: {changes.note}."
     diff = changes.changes[0].diff if changes else ""

@@ -18,6 +18,7 @@ from pegboard.core.result import Notes, ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.jobs import Jobs, Process
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
+from pegboard.process.status import shown_status
 
 YIELD_MS = 5000
 """Milliseconds after which a command goes to the background, where `process` can follow it (X-20)."""
@@ -176,7 +177,7 @@ def _text(outcome: ExecOutcome, *, with_code: bool = True) -> str:
         parts.append(f"STDERR:\n{outcome.stderr.removesuffix(chr(10))}")
     if with_code:
         parts = parts or ["(no output)"]
-        parts.append(f"\nExit code: {outcome.exit_code}")
+        parts.append(f"\nExit code: {shown_status(outcome.exit_code)}")
     parts += [f"[{note}]" for note in outcome.notes]
     return "\n".join(parts)
 

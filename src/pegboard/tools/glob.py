@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, cast
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pegboard.core.params import Alias, EffectMarker, Inject
 from pegboard.core.result import ToolResult
@@ -13,8 +13,20 @@ from pegboard.core.tool import tool
 from pegboard.ports.files import Files
 
 _FOLDER: Final = EffectMarker(
-    "read", "Folder to look in, relative to the workspace.", ("dir", "directory", "folder", "root")
-)
+    "read", "Folder to look in, relative to the workspace.", (
+        "dir", "directory", "folder", "root", "cwd", "dir_path", "directory_path", "target_directory", "base_path",
+    ),
+)  # fmt: skip
+
+
+def _one(given: Any) -> Any:
+    """A list of globs as one with braces."""
+    if not isinstance(given, list):
+        return given
+    globs = cast("list[Any]", given)
+    if not globs or not all(isinstance(one, str) for one in globs):
+        return globs
+    return globs[0] if len(globs) == 1 else "{" + ",".join(globs) + "}"
 
 
 @tool(
@@ -23,11 +35,13 @@ _FOLDER: Final = EffectMarker(
     example={"pattern": "**/*.py"},
 )
 async def glob(
-    pattern: Annotated[str, Alias("glob", "query", "name")],
+    pattern: Annotated[
+        str, BeforeValidator(_one), Alias("glob", "query", "name", "glob_pattern", "file_pattern", "patterns")
+    ],
     path: Annotated[str, _FOLDER] = ".",
-    limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "maxResults")] = 100,
-    hidden: bool = False,
-    no_ignore: bool = False,
+    limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "maxResults", "head_limit")] = 100,
+    hidden: Annotated[bool, Alias("include_hidden")] = False,
+    no_ignore: Annotated[bool, Alias("include_ignored")] = False,
     *,
     files: Inject[Files],
 ) -> ToolResult:

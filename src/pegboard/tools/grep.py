@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pegboard.core.errors import Unavailable
 from pegboard.core.params import Alias, EffectMarker, Inject
@@ -15,8 +15,39 @@ from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Found, Match, SearchQuery
 
 _PLACE: Final = EffectMarker(
-    "read", "Folder or file to search, relative to the workspace.", ("file_path", "dir", "directory", "file")
-)
+    "read", "Folder or file to search, relative to the workspace.", (
+        "file_path", "filePath", "dir", "directory", "file", "folder", "dir_path", "directory_path", "target_directory",
+        "cwd",
+    ),
+)  # fmt: skip
+
+#: What other programs call the three ways to show what was found.
+_MODES: Final = {
+    "fileswithmatches": "files", "filesonly": "files", "filenames": "files", "filepaths": "files", "paths": "files",
+    "file": "files", "lines": "content", "matches": "content", "matchinglines": "content", "text": "content",
+    "counts": "count", "countmatches": "count",
+}  # fmt: skip
+_MOST: Final = 10_000
+
+
+def _mode(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    folded = given.lower().replace("_", "").replace("-", "").replace(" ", "")
+    return _MODES.get(folded, folded if folded in ("content", "files", "count") else given)
+
+
+def _globs(given: Any) -> Any:
+    """A list of globs as one, divided by commas."""
+    if not isinstance(given, list):
+        return given
+    globs = cast("list[Any]", given)
+    return ",".join(globs) if all(isinstance(one, str) for one in globs) else globs
+
+
+def _limit(given: Any) -> Any:
+    """0 is how others say that there is no limit."""
+    return _MOST if str(given) == "0" else given
 
 
 @tool(
@@ -25,19 +56,60 @@ _PLACE: Final = EffectMarker(
     example={"pattern": "def main", "type": "py"},
 )
 async def grep(
-    pattern: Annotated[str, Alias("query", "regex", "search")],
+    pattern: Annotated[str, Alias("query", "regex", "search", "search_pattern", "search_term", "regexp")],
     path: Annotated[str, _PLACE] = ".",
-    glob: Annotated[str | None, Alias("include", "file_pattern")] = None,
+    glob: Annotated[
+        str | None,
+        BeforeValidator(_globs),
+        Alias(
+            "include",
+            "file_pattern",
+            "filePattern",
+            "include_pattern",
+            "includePattern",
+            "includes",
+            "file_glob",
+        ),
+    ] = None,
     type: Annotated[str | None, Alias("file_type")] = None,
-    mode: Annotated[Literal["content", "files", "count"], Alias("output_mode", "outputMode")] = "content",
-    context: Annotated[int, Field(ge=0, le=50), Alias("C", "-C")] = 0,
-    ignore_case: Annotated[bool, Alias("i", "-i", "case_insensitive")] = False,
-    fixed_strings: Annotated[bool, Alias("fixed", "literal", "F", "-F")] = False,
-    multiline: bool = False,
-    limit: Annotated[int, Field(ge=1, le=10_000), Alias("head_limit", "max", "max_results")] = 100,
+    mode: Annotated[
+        Literal["content", "files", "count"],
+        BeforeValidator(_mode),
+        Alias("output_mode", "outputMode", "output"),
+    ] = "content",
+    context: Annotated[int, Field(ge=0, le=50), Alias("C", "-C", "context_lines", "contextLines")] = 0,
+    before: Annotated[
+        int | None, Field(ge=0, le=50), Alias("B", "-B", "before_context", "lines_before")
+    ] = None,
+    after: Annotated[int | None, Field(ge=0, le=50), Alias("A", "-A", "after_context", "lines_after")] = None,
+    ignore_case: Annotated[
+        bool, Alias("i", "-i", "case_insensitive", "ignoreCase", "caseInsensitive", "case-insensitive")
+    ] = False,
+    fixed_strings: Annotated[
+        bool, Alias("fixed", "literal", "F", "-F", "fixedStrings", "fixed-strings", "literal_text")
+    ] = False,
+    multiline: Annotated[bool, Alias("U", "-U")] = False,
+    line_numbers: Annotated[
+        bool, Alias("n", "-n", "line_number", "lineNumbers", "show_line_numbers", "with_line_numbers")
+    ] = True,
+    limit: Annotated[
+        int,
+        Field(ge=1, le=_MOST),
+        BeforeValidator(_limit),
+        Alias(
+            "head_limit",
+            "headLimit",
+            "max",
+            "max_results",
+            "maxResults",
+            "max_count",
+            "max_matches",
+            "num_results",
+        ),
+    ] = 100,
     offset: Annotated[int, Field(ge=0)] = 0,
-    hidden: bool = False,
-    no_ignore: bool = False,
+    hidden: Annotated[bool, Alias("include_hidden")] = False,
+    no_ignore: Annotated[bool, Alias("include_ignored")] = False,
     *,
     files: Inject[Files],
     spills: Inject[Spills | None] = None,
@@ -54,9 +126,12 @@ async def grep(
         type: Only files of a type, for example py, js, md.
         mode: content shows lines, files the paths, count the matching lines of each file.
         context: Lines to show before and after each match.
+        before: Lines to show before each match, where that is another number.
+        after: Lines to show after each match, where that is another number.
         ignore_case: Ignore case.
         fixed_strings: Take the pattern as plain text.
         multiline: Let the pattern span lines; `.` then matches line ends.
+        line_numbers: Show the number of each line.
         limit: How many lines (or files) at most.
         offset: How many to leave out first, to page.
         hidden: Search hidden files too.
@@ -72,15 +147,17 @@ async def grep(
     query = SearchQuery(
         pattern=pattern, path=path, glob=glob, type=type, fixed_strings=fixed_strings,
         ignore_case=ignore_case, multiline=multiline, context=context, mode=mode, offset=offset,
-        limit=limit, hidden=hidden, no_ignore=no_ignore, text=text,
+        limit=limit, hidden=hidden, no_ignore=no_ignore, text=text, before=before, after=after,
     )  # fmt: skip
     found = await files.search(query)
     return ToolResult.from_text(
-        "\n".join(_text(found, pattern, path, mode, offset, limit)), data=_data(found)
+        "\n".join(_text(found, pattern, path, mode, offset, limit, line_numbers)), data=_data(found)
     )
 
 
-def _text(found: Found, pattern: str, path: str, mode: str, offset: int, limit: int) -> list[str]:
+def _text(
+    found: Found, pattern: str, path: str, mode: str, offset: int, limit: int, numbers: bool
+) -> list[str]:
     lines: list[str] = []
     before: Match | None = None
     for match in found.matches:
@@ -88,7 +165,7 @@ def _text(found: Found, pattern: str, path: str, mode: str, offset: int, limit: 
             # Groups are divided only where context makes them groups.
             lines += ["--"] if any(not m.is_match for m in found.matches) else []
         mark = ":" if match.is_match else "-"
-        lines.append(f"{visible(match.path)}{mark}{match.line}{mark}{match.text}")
+        lines.append(f"{visible(match.path)}{mark}{f'{match.line}{mark}' if numbers else ''}{match.text}")
         before = match
     lines += [
         visible(path) if mode == "files" else f"{visible(path)}:{count}" for path, count in found.counts

@@ -13,8 +13,11 @@ from pegboard.core.tool import tool
 from pegboard.ports.files import Entry, Files, Listing
 
 _FOLDER: Final = EffectMarker(
-    "read", "Path of the folder, relative to the workspace.", ("dir", "directory", "dir_path", "folder")
-)
+    "read", "Path of the folder, relative to the workspace.", (
+        "dir", "directory", "dir_path", "folder", "directory_path", "folder_path", "target_directory", "absolute_path",
+        "relative_workspace_path",
+    ),
+)  # fmt: skip
 _DEEPEST: Final = 50
 
 
@@ -26,7 +29,7 @@ _DEEPEST: Final = 50
 async def list_dir(
     path: Annotated[str, _FOLDER] = ".",
     recursive: bool = False,
-    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST)] = None,
+    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST), Alias("max_depth", "maxDepth")] = None,
     max_entries: Annotated[int, Field(ge=1, le=10_000), Alias("limit", "maxEntries")] = 1000,
     style: Literal["default", "plain", "emoji"] = "default",
     *,

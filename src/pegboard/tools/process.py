@@ -14,6 +14,7 @@ from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.jobs import Jobs, Output, Process
+from pegboard.process.status import shown_status
 
 Action = Literal[
     "list", "poll", "output", "log", "write", "send_keys", "submit", "paste", "wait_for", "kill", "stop", "remove"
@@ -87,7 +88,9 @@ async def process(
 
 
 def _line(process: Process) -> str:
-    status = process.state if process.exit_code is None else f"{process.state}, exit code {process.exit_code}"
+    status = process.state
+    if process.exit_code is not None:
+        status += f", exit code {shown_status(process.exit_code)}"
     about = f" ({process.description})" if process.description else ""
     return f"{process.process_id}: {status}, {process.duration_s:.1f} s: {process.command}{about}"
 

@@ -33,10 +33,30 @@ _LONG_PAGE_CHARS: Final = 40_000
 )
 async def read_file(
     path: ReadPath,
-    offset: Annotated[int | None, Alias("start_line", "startLine")] = None,
-    limit: Annotated[int | None, Field(ge=1)] = None,
-    end_line: Annotated[int | None, Field(ge=1), Alias("endLine")] = None,
-    numbered: bool = True,
+    offset: Annotated[
+        int | None,
+        Alias(
+            "start_line",
+            "startLine",
+            "line_start",
+            "from_line",
+            "line_offset",
+            "first_line",
+            "start",
+            "start_line_one_indexed",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, Field(ge=1), Alias("max_lines", "maxLines", "num_lines", "n_lines", "line_count")
+    ] = None,
+    end_line: Annotated[
+        int | None,
+        Field(ge=1),
+        Alias("endLine", "line_end", "to_line", "last_line", "end", "end_line_one_indexed_inclusive"),
+    ] = None,
+    numbered: Annotated[
+        bool, Alias("line_numbers", "show_line_numbers", "with_line_numbers", "lineNumbers")
+    ] = True,
     pages: str | None = None,
     encoding: str | None = None,
     format: Literal["auto", "text", "markdown"] = "auto",

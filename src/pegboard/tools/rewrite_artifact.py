@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pegboard.core.effects import PURE
-from pegboard.core.params import Alias, Inject
+from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
@@ -14,7 +14,7 @@ from pegboard.ports.artifacts import Artifacts
 @tool(effects=PURE, hints=("rewrite an artifact", "replace an artifact"))
 async def rewrite_artifact(
     id: Annotated[str, Alias("artifact_id", "artifactId", "name")],
-    content: str,
+    content: Annotated[str, Verbatim()],
     title: str | None = None,
     expected_version: int | None = None,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from pegboard.core.effects import PURE
-from pegboard.core.params import Alias, Inject
+from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
@@ -17,7 +17,7 @@ _SHOWN: Final = 200
 async def update_artifact(
     id: Annotated[str, Alias("artifact_id", "artifactId", "name")],
     old_str: Annotated[str, Alias("old_string", "old_text", "oldText", "oldStr")],
-    new_str: Annotated[str, Alias("new_string", "new_text", "newText", "newStr")],
+    new_str: Annotated[str, Verbatim(), Alias("new_string", "new_text", "newText", "newStr")],
     expected_version: int | None = None,
     *,
     artifacts: Inject[Artifacts],

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Annotated
 
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import ChangeSet, Plan
 from pegboard.core.errors import NotFound
-from pegboard.core.params import Alias, Inject, WritePath
+from pegboard.core.params import Alias, Inject, Verbatim, WritePath
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Write
 from pegboard.textedit.damage import bad_bytes
-from pegboard.textedit.encoding import UTF8, NotText, detect
+from pegboard.textedit.encoding import NUL_NOTE, UTF8, NotText, detect
 from pegboard.textedit.marks import marks_in, refuse_marks
 
 
@@ -38,7 +39,8 @@ async def _plan(files: Files, path: str, content: str) -> Plan:
             before = b""
         refuse_marks(content, before.decode("utf-8", "replace"), path)
     changes = await files.propose([Write(path=path, data=data)])
-    return Plan(changes.effects(), changes)
+    notes = [changes.note, f"Note: {NUL_NOTE}." if "\0" in content else ""]
+    return Plan(changes.effects(), replace(changes, note="\n".join(filter(None, notes))))
 
 
 async def plan_write(call: ValidCall, context: Context) -> Plan:
@@ -49,7 +51,7 @@ async def plan_write(call: ValidCall, context: Context) -> Plan:
 @tool(plan=plan_write, hints=("create a file", "save text to a file", "write a file", "写文件"))
 async def write_file(
     path: WritePath,
-    content: Annotated[str, Alias("contents", "text", "file_text")],
+    content: Annotated[str, Verbatim(), Alias("contents", "text", "file_text")],
     *,
     files: Inject[Files],
     planned: Inject[Plan | None] = None,
@@ -75,7 +77,7 @@ async def write_file(
     if not changes:
         text += " (the file had this content already)"
     return ToolResult.from_text(
-        f"{text}\n{changes.note}" if changes.note else text,
+        f"{text}\n{changes.note}" if changes and changes.note else text,
         data={
             "path": path,
             "bytes": len(data),

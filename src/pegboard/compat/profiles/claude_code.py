@@ -16,11 +16,7 @@ _MODES: Final = {"files_with_matches": "files"}
 
 def _grep_mode(given: dict[str, Any]) -> dict[str, Any]:
     mode = given.get("mode", "files_with_matches")
-    out = {k: v for k, v in given.items() if k not in ("-A", "-B")}
-    around = [v for k, v in given.items() if k in ("-A", "-B") and isinstance(v, int)]
-    if around and "context" not in out:
-        out["context"] = max(around)
-    return {**out, "mode": _MODES.get(str(mode), mode)}
+    return {**given, "mode": _MODES.get(str(mode), mode)}
 
 
 def _question(given: dict[str, Any]) -> dict[str, Any]:
@@ -96,8 +92,8 @@ CLAUDE_CODE: Final = (
             ),
             may("-i", flag("Ignore case"), "ignore_case"),
             may("-n", flag("Show line numbers (always shown)"), None),
-            may("-A", whole("Lines after each match"), "-A"),
-            may("-B", whole("Lines before each match"), "-B"),
+            may("-A", whole("Lines after each match"), "after"),
+            may("-B", whole("Lines before each match"), "before"),
             may("-C", whole("Lines around each match"), "context"),
             may("head_limit", whole("How many lines at most"), "limit"),
             may("multiline", flag("Let the pattern span lines")),

@@ -42,7 +42,7 @@ def tar(call: Call) -> bool:
         if stands_for(option.flag, _TAR_RUNS) and not (
             option.flag in ("-I", "--use-compress-program") and _compressor(option.value)
         ):
-            call.ask(f"tar {option.flag} runs a program")
+            call.decides(option.value or Word(option.flag, option.flag), f"tar {option.flag} runs a program")
         if option.flag == "--index-file" and option.value:
             call.write(option.value)
         if option.flag in ("-P", "--absolute-names") and extracts:
@@ -84,7 +84,7 @@ def cpio(call: Call) -> bool:
         call.ask("cpio -i writes to the absolute paths that stand in the archive")
     for option in options:
         if stands_for(option.flag, names("--rsh-command --to-command")):
-            call.ask(f"cpio {option.flag} runs a program")
+            call.decides(option.value or Word(option.flag, option.flag), f"cpio {option.flag} runs a program")
         if option.value is None:
             continue
         if option.flag in ("-O", "-D", "--directory") or (option.flag in ("-F", "--file") and not extracts):
@@ -123,7 +123,9 @@ def rsync(call: Call) -> bool:
     options, operands = call.options(_RSYNC)
     for option in options:
         if stands_for(option.flag, names("--rsh --rsync-path -e --daemon --server")):
-            call.ask(f"rsync {option.flag} runs a program")
+            call.decides(
+                option.value or Word(option.flag, option.flag), f"rsync {option.flag} runs a program"
+            )
         if option.value and stands_for(
             option.flag, names("--log-file --backup-dir --temp-dir -T --partial-dir")
         ):

@@ -96,6 +96,15 @@ class Call:
         """This call needs a person's yes."""
         self.found.ask(reason)
 
+    def decides(self, word: Word | None, reason: str) -> None:
+        """This call needs a yes: `word`, or what is not known where it is None, decides what it runs."""
+        token = HOLE
+        if word is not None and word.known and word.text:
+            # As it stands among the arguments, where a pattern would have to spell it: `--pager=./x`, `-P./x`.
+            holds = (w.text for w in self.args if w.text[:1] == "-" and w.text.endswith(word.text))
+            token = word.text if any(w.text == word.text for w in self.args) else next(holds, word.text)
+        self.found.decides(token, reason)
+
     def deny(self, reason: str) -> None:
         """This call must not run."""
         self.found.deny(reason)
@@ -126,14 +135,19 @@ def by_table(call: Call, program: Program) -> bool:
     if program.verdict == "deny":
         call.deny(f"{call.name} {program.reason}")
     elif program.verdict == "ask":
-        call.ask(f"{call.name} {program.reason}")
+        if program.decides:
+            call.decides(call.program, f"{call.name} {program.reason}")
+        else:
+            call.ask(f"{call.name} {program.reason}")
     options, operands = call.options(program)
     read_only = program.read_only
     if program.operands == "doubtful":
         _outputs(call)
     for option in options:
         if program.runs and stands_for(option.flag, program.runs):
-            call.ask(f"{call.name} {option.flag} runs a program")
+            call.decides(
+                option.value or Word(option.flag, option.flag), f"{call.name} {option.flag} runs a program"
+            )
         elif program.writes and stands_for(option.flag, program.writes):
             read_only = False
             if option.value is not None:

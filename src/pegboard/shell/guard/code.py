@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.places import HOLE, Kind, is_protected
+from pegboard.shell.guard.words import Word
 
 _ACTS: Final = re.compile(
     r"""(?<!platform\.)\bsystem\b|\bpopen|\b(?:exec[lv]?[pe]{0,2}|eval|execSync|execFile\w*|spawn\w*|fork|unlink\w*|rmtree|rmSync
@@ -39,10 +41,10 @@ _TICK_LANGUAGES: Final = frozenset({"perl", "ruby", "php", "raku", "crystal", "j
 def judge_code(call: Call, code: str, language: str) -> None:
     """Ask where code does more than compute, and judge the paths that it names."""
     if HOLE in code:
-        call.ask(f"{call.name} runs code that is not known before it runs")
+        call.decides(None, f"{call.name} runs code that is not known before it runs")
         return
     if len(code) > 20_000:
-        call.ask(f"{call.name} runs more inline code than can be judged")
+        call.decides(None, f"{call.name} runs more inline code than can be judged")
         return
     acts = (
         _ACTS.search(code)
@@ -50,9 +52,13 @@ def judge_code(call: Call, code: str, language: str) -> None:
         or (_TICKS.search(code) if language in _TICK_LANGUAGES else None)
     )
     if acts:
-        call.ask(f"{call.name} runs code with {acts[0].strip(' (')!r}")
+        # Running code is what an interpreter is for: a rule that names it means that.
+        call.decides(call.program, f"{call.name} runs code with {acts[0].strip(' (')!r}")
+        judge_started(call, code)
     for match in _LITERAL.finditer(code):
         text = match[1] if match[1] is not None else match[2]
+        if "." in text and text[:1] not in "/~." and len(text) < 200 and is_protected(text):
+            call.ask(f"{call.name} runs code that names {text}, a protected file of the workspace")
         if (
             text
             and (text[0] in "/~." or text.startswith("id_"))
@@ -65,6 +71,27 @@ def judge_code(call: Call, code: str, language: str) -> None:
                 call.ask(f"{call.name} runs code that names {text}, a protected file of the workspace")
 
 
+_STARTS: Final = re.compile(
+    r"""(?:\b(?:system|popen\w*|Popen|exec(?:Sync|File\w*|[lv]p?e?)?|spawn\w*|check_\w+|run|call|getoutput|getstatusoutput
+    |shell_exec|passthru|proc_open|qx)\s*\(?|`|\bqx[{(/|])\s*(?P<list>\[)?\s*(?P<words>(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
+    (?:\s*,\s*(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))*)""",
+    re.VERBOSE,
+)
+_MAX_STARTED: Final = 8
+
+
+def judge_started(call: Call, code: str) -> None:
+    """Commands that stand as literals in code which starts them: a rule that denies must see these too."""
+    for match in islice(_STARTS.finditer(code), _MAX_STARTED):
+        literals = [m[1] if m[1] is not None else m[2] for m in _LITERAL.finditer(match["words"])]
+        if HOLE in match["words"] or not literals or not literals[0]:
+            continue
+        if match["list"] or (len(literals) > 1 and " " not in literals[0]):
+            call.judge.inner(call, [Word(text, text) for text in literals])
+        else:
+            call.judge.script(call, literals[0].replace('\\"', '"').replace("\\'", "'"))
+
+
 _AWK_ACTS: Final = re.compile(
     r"\bsystem\s*\(|\|\s*&?\s*getline|getline\s*\w*\s*<|\|&|\bprintf?\b[^;}\n]*\|\s*[\"\w$(]|@load|@include|ENVIRON|\bfflush\s*\(\s*\""
 )
@@ -74,11 +101,12 @@ _AWK_WRITES: Final = re.compile(r"\bprintf?\b[^;}\n]*?>>?\s*(\"[^\"]*\"|[A-Za-z$
 def judge_awk(call: Call, program: str) -> bool:
     """An awk program; returns whether it only reads."""
     if program.startswith(HOLE):
-        call.ask("awk runs a program that is not known before it runs")
+        call.decides(None, "awk runs a program that is not known before it runs")
         return False
     acts = _AWK_ACTS.search(program)
     if acts:
-        call.ask(f"the awk program runs or reads something: {acts[0]!r}")
+        call.decides(Word(program, program), f"the awk program runs or reads something: {acts[0]!r}")
+        judge_started(call, program)
         return False
     if "/inet/" in program:
         call.found.connect("", "the awk program opens a network connection")
@@ -97,7 +125,7 @@ def judge_sed(call: Call, script: str) -> bool:
     reads = True
     for what, name in _sed_acts(script):
         if what == "e":
-            call.ask("the sed script runs a command (e)")
+            call.decides(Word(script, script), "the sed script runs a command (e)")
             reads = False
         elif what == "w":
             call.found.write(name, call.cwd)

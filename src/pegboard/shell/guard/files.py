@@ -12,7 +12,7 @@ from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.options import Program, names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.searches import awk, fd, find, sed
-from pegboard.shell.guard.segments import writes_forever
+from pegboard.shell.guard.segments import huge, writes_forever
 from pegboard.shell.guard.tables import PROGRAMS
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import operands_of
@@ -44,8 +44,8 @@ def copy(call: Call) -> bool:
         return False
     if any(o.flag == "-m" and o.value and _gives_rights(o.value.text) for o in options):
         call.ask("install gives set-user or set-group rights")
-    if any(o.flag == "--strip-program" for o in options):
-        call.ask("install --strip-program runs a program")
+    for strip in (o for o in options if o.flag == "--strip-program"):
+        call.decides(strip.value, "install --strip-program runs a program")
     sources, targets = (operands, into) if into else (operands[:-1], operands[-1:])
     if call.name == "ln" and len(operands) == 1:
         sources, targets = operands, []
@@ -121,6 +121,13 @@ def dd(call: Call) -> bool:
     return False
 
 
+def sized(call: Call) -> bool:
+    """`truncate -s`, `fallocate -l`: a size that no disk of ours has."""
+    if any(huge(word.text) for word in call.args):
+        call.ask(f"{call.name} makes a file that fills the disk")
+    return by_table(call, PROGRAMS[call.name])
+
+
 def tee(call: Call) -> bool:
     if call.stdin is not None and writes_forever(call.stdin.argv):
         call.ask("tee writes until nothing more fits")
@@ -149,12 +156,12 @@ def tree_writer(call: Call) -> bool:
         return False
     for word in call.args:
         if re.fullmatch(r"-\w*T\w*|--test", word.text) and call.has("-TT", "--unzip-command"):
-            call.ask("zip -TT runs a program")
+            call.decides(None, "zip -TT runs a program")
     options, operands = call.options(PROGRAMS["zip"])
     if any(o.flag in ("-TT", "--unzip-command") for o in options) or any(
         "TT" in w.text for w in call.args if w.text[:1] == "-"
     ):
-        call.ask("zip --unzip-command runs a program")
+        call.decides(None, "zip --unzip-command runs a program")
     for word in operands[:1]:
         call.write(word)
     for word in operands[1:]:
@@ -181,10 +188,11 @@ def editor(call: Call) -> bool:
             "-Es",
             "-E",
         ):
-            call.ask(f"{call.name} {text} runs editor commands")
+            given = call.args[at + 1] if text[0] == "-" and at + 1 < len(call.args) else word
+            call.decides(given, f"{call.name} {text} runs editor commands")
             return False
         if re.match(r"-(?:c|S|u)\S|--cmd", text):
-            call.ask(f"{call.name} {text} runs editor commands")
+            call.decides(word, f"{call.name} {text} runs editor commands")
         if not text.startswith(("-", "+")) and at >= 0:
             call.write(word)
     return False
@@ -193,7 +201,7 @@ def editor(call: Call) -> bool:
 def less(call: Call) -> bool:
     for word in call.args:
         if word.text.startswith("+") and not re.fullmatch(r"\+\+?(?:\d+|G|F|/[^!|]*)", word.text):
-            call.ask(f"{call.name} {word.text} runs pager commands")
+            call.decides(word, f"{call.name} {word.text} runs pager commands")
             return False
     operands = [w for w in call.args if not w.text.startswith("+")]
     return by_table(call.named(call.name, operands), PROGRAMS.get(call.name, PROGRAMS["less"]))
@@ -206,28 +214,30 @@ def make(call: Call) -> bool:
     options, operands = call.options(program)
     for option in options:
         if option.flag == "--eval" or (option.flag == "-E" and call.name in ("make", "gmake")):
-            call.ask("make --eval runs its argument")
+            call.decides(option.value, "make --eval runs its argument")
         if option.value and option.flag in ("-f", "--file", "--makefile", "-C", "--directory", "-I"):
             if (
                 not option.value.known
                 or option.value.text in ("-", "/dev/stdin")
                 or option.value.text.startswith("/dev/fd")
             ):
-                call.ask(f"{call.name} {option.flag} takes rules that are not known before it runs")
+                call.decides(None, f"{call.name} {option.flag} takes rules that are not known before it runs")
             call.read(option.value)
             if call.found.places.at(option.value.text, call.cwd).kind not in (
                 Kind.INSIDE,
                 Kind.WORKSPACE,
                 Kind.PUBLIC,
             ):
-                call.ask(f"{call.name} {option.flag} takes rules from outside the workspace")
+                call.decides(
+                    option.value, f"{call.name} {option.flag} takes rules from outside the workspace"
+                )
     for word in operands:
         name, equals, value = word.text.partition("=")
         if equals and (
             name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE")
             or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)
         ):
-            call.ask(f"make {name}= decides what runs")
+            call.decides(word, f"make {name}= decides what runs")
     return False
 
 
@@ -235,9 +245,9 @@ def sqlite3(call: Call) -> bool:
     texts = [w for w in call.args if not w.text.startswith("-")]
     sql = " ".join(w.text for w in texts[1:]) + " " + (call.stdin.text or "" if call.stdin else "")
     if call.stdin is not None and call.stdin.text is None:
-        call.ask("sqlite3 runs statements that another program writes")
+        call.decides(None, "sqlite3 runs statements that another program writes")
     if HOLE in sql:
-        call.ask("sqlite3 runs a statement that is not known before it runs")
+        call.decides(None, "sqlite3 runs a statement that is not known before it runs")
     acts = re.search(
         r"(?:^|[\s\n])\.(?:shell|system|load|import|output|once|open|save|backup|clone|restore|read|excel|log|cd|archive|ar)\b"
         r"|\b(?:load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\battach\b|\bdrop\s+(?:table|database|schema|view)\b"
@@ -245,10 +255,12 @@ def sqlite3(call: Call) -> bool:
         sql,
         re.IGNORECASE,
     )
-    if acts:
+    if acts and re.search(r"\.(?:shell|system|load|read)|load_ext|edit", acts[0], re.IGNORECASE):
+        call.decides(None, f"the statement holds {acts[0].strip()!r}, which runs something else")
+    elif acts:
         call.ask(f"the statement holds {acts[0].strip()!r}")
     if call.has("-cmd", "-init"):
-        call.ask("sqlite3 -cmd and -init run statements")
+        call.decides(None, "sqlite3 -cmd and -init run statements")
     for word in texts[:1]:
         call.write(word)
     return False
@@ -259,7 +271,7 @@ def rename(call: Call) -> bool:
     operands = operands_of(call, "")
     if operands and re.match(r"[sy][^\w\s]|tr\W", operands[0].text):
         if re.search(r"\W[a-z]*e[a-z]*$", operands[0].text):
-            call.ask("rename runs code on each name (the flag e)")
+            call.decides(operands[0], "rename runs code on each name (the flag e)")
         judge_code(call, operands[0].text, "perl")
         operands = operands[1:]
     for word in operands:
@@ -288,7 +300,7 @@ RULES: Final[dict[str, Rule]] = {
     "rename": rename, "prename": rename, "perl-rename": rename, "cmake": cmake,
     "rm": rm, "rmdir": lambda c: _deletes(c), "unlink": lambda c: _deletes(c), "trash": lambda c: _deletes(c), "srm": rm, "grm": rm,
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
-    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "shred": shred, "wipe": shred,
+    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "truncate": sized, "fallocate": sized, "shred": shred, "wipe": shred,
     "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
     "tar": tar, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
     "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,

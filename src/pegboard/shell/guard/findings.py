@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
-from pegboard.shell.guard.places import HOLE, Kind, Place, Places
+from pegboard.shell.guard.places import HOLE, Kind, Place, Places, fits_protected
 
 _MAX_EFFECTS: Final = 400
 _RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+UNKNOWN: Final = "?"
+"""Marks an effect whose meaning the words alone do not tell; `judge` binds it to the whole command."""
 
 
 class TooMuch(Exception):
@@ -27,6 +31,17 @@ class Findings:
     verdict: Verdict = "allow"
     why: str = ""
     wrote: bool = False
+    decisive: tuple[str, ...] = ()
+
+    def fresh(self) -> tuple[Verdict, str, bool, tuple[str, ...]]:
+        """Open a segment; returns what was known of the one at hand, for `resume`."""
+        kept = self.verdict, self.why, self.wrote, self.decisive
+        self.verdict, self.why, self.wrote, self.decisive = "allow", "", False, ()
+        return kept
+
+    def resume(self, kept: tuple[Verdict, str, bool, tuple[str, ...]]) -> None:
+        """Go on with the segment that `fresh` left."""
+        self.verdict, self.why, self.wrote, self.decisive = kept
 
     def ask(self, reason: str) -> None:
         """The segment at hand needs a person's yes."""
@@ -45,11 +60,20 @@ class Findings:
         if _RANK[verdict] > _RANK[self.decision]:
             self.decision, self.reason = verdict, reason
 
-    def executed(self, text: str, argv: tuple[str, ...] | None, *, read_only: bool) -> None:
-        """Close the segment at hand as one `exec` effect."""
+    def decides(self, word: str, reason: str) -> None:
+        """The segment needs a yes, for `word` makes it run something else than its program's name says."""
+        self.ask(reason)
+        if word not in self.decisive:
+            self.decisive = (*self.decisive, word)
+
+    def executed(
+        self, text: str, argv: tuple[str, ...] | None, *, read_only: bool, known: bool = True
+    ) -> None:
+        """Close the segment at hand as one `exec` effect; `known`: its words have no value yet to come."""
         self._add(
             Effect("exec", text, argv=argv, read_only=read_only and self.verdict == "allow",
-                   at_least=self.verdict, reason=self.why)
+                   at_least=self.verdict, reason=self.why, decisive=self.decisive,
+                   bound="" if known and argv is not None else UNKNOWN)
         )  # fmt: skip
 
     def _add(self, effect: Effect) -> None:
@@ -60,7 +84,13 @@ class Findings:
             raise TooMuch
 
     def _path(self, kind: EffectKind, place: Place, verdict: Verdict, reason: str) -> None:
-        effect = Effect(kind, place.target, at_least=verdict, reason=reason if verdict != "allow" else "")
+        effect = Effect(
+            kind,
+            place.target,
+            at_least=verdict,
+            reason=reason if verdict != "allow" else "",
+            bound=UNKNOWN if "…" in place.target else "",
+        )
         if effect not in self.effects:
             self._add(effect)
         self._decide(verdict, reason)
@@ -82,7 +112,7 @@ class Findings:
     def write(self, text: str, cwd: str | None, *, glob: bool = False) -> None:
         """A file is created or changed."""
         place = self.places.at(text, cwd, glob=glob)
-        kind = place.kind
+        kind = _changed(place, glob)
         if kind is Kind.HARMLESS:
             return
         self.wrote = True
@@ -108,7 +138,7 @@ class Findings:
     def delete(self, text: str, cwd: str | None, *, glob: bool = False, recursive: bool = False) -> None:
         """A file, or with `recursive` a whole tree, is removed."""
         place = self.places.at(text, cwd, glob=glob, follow=text.endswith("/"))
-        kind = place.kind
+        kind = _changed(place, glob)
         self.wrote = True
         if kind in _DELETE_DENIES or (kind is Kind.SECRET and place.target.startswith("/")):
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
@@ -123,7 +153,9 @@ class Findings:
         """A host is reached; the sandbox has no network unless that was allowed (decisions 24)."""
         shown = host.replace(HOLE, "…") or "unknown host"
         why = reason or f"connects to {shown}"
-        effect = Effect("connect", shown, at_least=verdict, reason=why)
+        effect = Effect(
+            "connect", shown, at_least=verdict, reason=why, bound=UNKNOWN if HOLE in host or not host else ""
+        )
         if effect not in self.effects:
             self._add(effect)
         self._decide(verdict, why)
@@ -134,6 +166,12 @@ class Findings:
             return ""
         rest = path[len(home) :]
         return "read when a shell or program starts" if rest.startswith(".") else ""
+
+
+def _changed(place: Place, glob: bool) -> Kind:
+    """The kind of a place that is changed: of a pattern for `.env` and `.git` alike, the protected one."""
+    inside = place.kind is Kind.SECRET and not place.target.startswith("/")
+    return Kind.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
 
 
 _READ_ASKS: Final = frozenset({Kind.ABOVE, Kind.SYSTEM, Kind.DEVICE, Kind.HOME, Kind.OUTSIDE})

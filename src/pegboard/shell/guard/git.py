@@ -59,14 +59,14 @@ def git(call: Call) -> bool:
     command, args = rest[0].text, rest[1:]
     call = call.named("git", args)
     if HOLE in command:
-        call.ask("git runs a subcommand that is not known before it runs")
+        call.decides(None, "git runs a subcommand that is not known before it runs")
         return False
     if command in _NETWORK:
         _network(call, command)
     elif command in _ASKS:
-        call.ask(f"git {command} runs programs or hands out credentials")
+        call.decides(rest[0], f"git {command} runs programs or hands out credentials")
     elif command not in READ_ONLY and command not in _LOCAL:
-        call.ask(f"git {command} may be an alias or a program of that name")
+        call.decides(rest[0], f"git {command} may be an alias or a program of that name")
     _options(call, command)
     special = _SPECIAL.get(command)
     reads = special(call) if special else command in READ_ONLY
@@ -83,6 +83,9 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
         follow = Word(value, text) if equals else (args[at + 1] if at + 1 < len(args) else Word("", ""))
         if text == "-C":
             folder = follow.text
+            if folder.startswith("~") and follow.known:
+                target = call.found.places.at(folder, call.cwd).target
+                folder = target if target.startswith("/") else posixpath.join(call.found.places.root, target)
             known = follow.known and (call.cwd is not None or folder.startswith("/"))
             call = call.within(posixpath.normpath(posixpath.join(call.cwd or "/", folder)) if known else None)
             kind = call.found.places.at(folder, call.cwd if not known else "/").kind if not known else None
@@ -104,7 +107,7 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
                 call.ask(f"git works with {follow.text}, outside the workspace")
             at += 1 if equals else 2
         elif name in ("--exec-path", "--config-env") and (equals or name == "--config-env"):
-            call.ask(f"git {name} decides what runs")
+            call.decides(Word(text, text) if equals else follow, f"git {name} decides what runs")
             at += 1 if equals else 2
         elif text == "-p" or text == "--paginate":
             at += 1
@@ -119,7 +122,7 @@ _FINE: Final = (Kind.INSIDE, Kind.WORKSPACE, Kind.TEMPORARY)
 def _key(call: Call, key: str, value: str) -> None:
     """A configuration key that is set."""
     if HOLE in key:
-        call.ask("git sets a key that is not known before it runs")
+        call.decides(None, "git sets a key that is not known before it runs")
     elif (
         HARMLESS_KEYS.match(key)
         or HARMLESS_KEYS.match(f"{key}={value}")
@@ -142,7 +145,11 @@ def _key(call: Call, key: str, value: str) -> None:
     ):
         return
     else:
-        call.ask(f"git sets {key}, which can decide what runs or where it connects")
+        pair = f"{key}={value}"
+        call.decides(
+            Word(pair if any(w.text.endswith(pair) for w in call.args) else key, key),
+            f"git sets {key}, which can decide what runs or where it connects",
+        )
 
 
 def _options(call: Call, command: str) -> None:
@@ -165,9 +172,9 @@ def _options(call: Call, command: str) -> None:
                 or command in ("cat-file", "grep")
                 or name == "--textconv"
             ):
-                call.ask(f"git {command} {name} runs a program")
+                call.decides(word, f"git {command} {name} runs a program")
         elif (name == "-O" and command == "grep") or (command == "grep" and text.startswith("-O")):
-            call.ask("git grep -O runs a program")
+            call.decides(word, "git grep -O runs a program")
         elif stands_for(name, _WRITES) and name.startswith("--"):
             at = call.args.index(word)
             target = Word(value, text) if equals else (call.args[at + 1] if at + 1 < len(call.args) else word)
@@ -219,7 +226,7 @@ def _network(call: Call, command: str) -> None:
     if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(
         u.startswith("fd::") for u in urls
     ):
-        call.ask("git uses a transport that runs a program")
+        call.decides(None, "git uses a transport that runs a program")
     if urls:
         for url in urls:
             call.found.connect(host_of(url) if URL.match(url) else url.split("@", 1)[1].split(":", 1)[0])
@@ -236,7 +243,7 @@ def _network(call: Call, command: str) -> None:
     ):
         call.ask("git push overwrites or deletes on the remote")
     if call.has("-c", "--config", "-u") and command == "clone":
-        call.ask("git clone -c sets configuration")
+        call.decides(None, "git clone -c sets configuration")
     if command == "clone":
         plain = [w for w in call.args if not w.text.startswith("-")]
         if len(plain) > 1:

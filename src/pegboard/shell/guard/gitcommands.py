@@ -90,7 +90,7 @@ def _remote(call: Call) -> bool:
     if texts[:1] and texts[0] in ("update", "show", "prune", "set-head"):
         call.found.connect("git remote", f"git remote {texts[0]} reaches the remote")
     if any("ext::" in t for t in texts):
-        call.ask("git uses a transport that runs a program")
+        call.decides(None, "git uses a transport that runs a program")
     return not [t for t in texts if t not in ("-v", "--verbose", "get-url", "show")] or texts[:1] == [
         "get-url"
     ]

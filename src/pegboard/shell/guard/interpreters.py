@@ -58,7 +58,7 @@ def interpreter(call: Call) -> bool:
             if "data:" in text or (
                 not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")
             ):
-                call.ask(f"{call.name} {name} loads code from its argument")
+                call.decides(call.program, f"{call.name} {name} loads code from its argument")
             at += 1 if equals else 2
         elif text.startswith("--"):
             at += 1
@@ -113,7 +113,10 @@ def _short(
             if letter in "rMm" and (
                 REACHES.match(rest) or (not rest and at + 1 < len(args) and REACHES.match(args[at + 1].text))
             ):
-                call.ask(f"{call.name} -{letter} loads what reaches files, programs or other machines")
+                call.decides(
+                    call.program,
+                    f"{call.name} -{letter} loads what reaches files, programs or other machines",
+                )
             if letter in "rMm" and not _SAFE_LOADS.match(
                 rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
             ):
@@ -126,11 +129,11 @@ def _program_file(call: Call, operands: list[Word], language: str) -> None:
     if not operands or operands[0].text in ("-", "/dev/stdin") or operands[0].text.startswith("/dev/fd/"):
         if call.stdin is None:
             if operands and operands[0].text.startswith("/dev/fd/"):
-                call.ask(f"{call.name} runs what another program writes")
+                call.decides(None, f"{call.name} runs what another program writes")
             return
         text = call.stdin.text
         if text is None:
-            call.ask(f"{call.name} runs what another program writes")
+            call.decides(None, f"{call.name} runs what another program writes")
         else:
             judge_code(call, text, language)
         return
@@ -141,12 +144,14 @@ def _program_file(call: Call, operands: list[Word], language: str) -> None:
         judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
         return
     if not first.known or re.match(r"[a-z][a-z0-9+.-]*:", first.text):
-        call.ask(f"{call.name} runs a program that is not known before it runs")
+        call.decides(
+            first if first.known else None, f"{call.name} runs a program that is not known before it runs"
+        )
     else:
         place = call.found.places.at(first.text, call.cwd)
         if place.kind not in (Kind.INSIDE, Kind.PROTECTED, Kind.WORKSPACE, Kind.TEMPORARY, Kind.PUBLIC):
             call.read(first)
-            call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
+            call.decides(first, f"{call.name} runs {place.target}, which lies {place.kind.value}")
     for word in rest:
         call.doubtful(word)
 
@@ -154,7 +159,7 @@ def _program_file(call: Call, operands: list[Word], language: str) -> None:
 def _module(call: Call, name: str, rest: list[Word]) -> bool:
     """`python -m NAME`."""
     if HOLE in name:
-        call.ask(f"{call.name} -m runs a module that is not known before it runs")
+        call.decides(None, f"{call.name} -m runs a module that is not known before it runs")
     elif name in (
         "pip",
         "pipx",

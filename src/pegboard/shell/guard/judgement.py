@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from pegboard.ports.shell import Inspection
 from pegboard.shell.guard import runners, variables, wrappers
 from pegboard.shell.guard.calls import Call
 from pegboard.shell.guard.characters import refused
-from pegboard.shell.guard.findings import Findings, TooMuch
+from pegboard.shell.guard.findings import UNKNOWN, Findings, TooMuch
 from pegboard.shell.guard.intricacy import PLAIN_LENGTH, intricate
 from pegboard.shell.guard.places import HOLE, Kind, Places
 from pegboard.shell.guard.programs import judge_program, program_name
@@ -78,6 +79,7 @@ def judge(
     home_text = str(home) if home is not None else _own_home()
     places = Places(root, home_text)
     found = Findings(places)
+    given = command
     problem = refused(command)
     if problem:
         found.ask(f"the command {problem}")
@@ -98,8 +100,10 @@ def judge(
         except RecursionError:
             # The nesting limit counts our own frames; the caller may already stand deep in the stack.
             found.ask("the command is nested too deeply to be judged")
-            found.effects.append(Effect("exec", command[:200], at_least="ask", reason=found.reason))
-    effects = _with_verdict(found, command)
+            found.effects.append(
+                Effect("exec", command[:200], at_least="ask", reason=found.reason, bound=UNKNOWN)
+            )
+    effects = _bound(_with_verdict(found, command), given, cwd)
     writes = any(e.kind in ("write", "delete") for e in effects)
     read_only = (
         not writes and found.decision == "allow" and all(e.read_only for e in effects if e.kind == "exec")
@@ -116,8 +120,24 @@ def _with_verdict(found: Findings, command: str) -> tuple[Effect, ...]:
     carried = max((rank(e.at_least or "allow") for e in found.effects), default=0)
     if rank(found.decision) <= carried:
         return tuple(found.effects)
-    whole = Effect("exec", command[:200], at_least=found.decision, reason=found.reason)
+    whole = Effect("exec", command[:200], at_least=found.decision, reason=found.reason, bound=UNKNOWN)
     return (*found.effects, whole)
+
+
+def _bound(effects: tuple[Effect, ...], command: str, cwd: str) -> tuple[Effect, ...]:
+    """The effects, those whose words do not tell what is done bound to the command as a whole.
+
+    Else an `always` to one command that does not parse, or to one `rm "$x"`, would be one to every such.
+    """
+    if not any(effect.bound == UNKNOWN for effect in effects):
+        return effects
+    digest = hashlib.sha256(f"{cwd}\0{command}".encode("utf-8", "surrogatepass")).hexdigest()
+    mark = f"this command sha256:{digest}"
+    return tuple(replace(e, bound=mark) if e.bound == UNKNOWN else e for e in effects)
+
+
+def _known(words: list[Word]) -> bool:
+    return all(word.known for word in words)
 
 
 def inspection(judgement: Judgement) -> Inspection:
@@ -197,12 +217,12 @@ class _Judge:
         """Something about the text as a whole."""
         (self.found.deny if fatal else self.found.ask)(reason)
         self.found.executed(reason, None, read_only=False)
-        self.found.verdict, self.found.why = "allow", ""
+        self.found.fresh()
 
     def segment(self, segment: Segment) -> str | None:
         """Judge one simple command; returns the new folder where it is a `cd`."""
         found = self.found
-        found.verdict, found.why, found.wrote = "allow", "", False
+        found.fresh()
         call = Call(
             "",
             Word("", ""),
@@ -228,8 +248,7 @@ class _Judge:
         if not words:
             return
         found = self.found
-        kept = found.verdict, found.why, found.wrote
-        found.verdict, found.why, found.wrote = "allow", "", False
+        kept = found.fresh()
         inside = Call(
             "", Word("", ""), [], call.cwd, call.other_cwds, stdin or None, found, self, call.piped_on
         )
@@ -240,13 +259,12 @@ class _Judge:
             self.depth += 1
             self._run(inside, words, " ".join(word.shown for word in words))
             self.depth -= 1
-        found.verdict, found.why, found.wrote = kept
+        found.resume(kept)
 
     def script(self, call: Call, text: str, *, stdin: Source | None = None) -> None:
         """Judge a text that a shell inside this command runs."""
         found = self.found
-        kept = found.verdict, found.why, found.wrote
-        found.verdict, found.why = "allow", ""
+        kept = found.fresh()
         problem = refused(text.replace(HOLE, "")) if HOLE in text else ""
         if problem:
             found.ask(f"the inner command {problem}")
@@ -255,7 +273,7 @@ class _Judge:
         _Judge(found, self.depth + 1, nesting).text(
             text.replace(HOLE, "${_}"), call.cwd, call.other_cwds, stdin
         )
-        found.verdict, found.why, found.wrote = kept
+        found.resume(kept)
 
     def _redirects(self, call: Call, segment: Segment) -> None:
         for redirect in segment.redirects:
@@ -297,9 +315,14 @@ class _Judge:
                 break
             if peeled and wrappers.gives_rights(name):
                 # A rule such as `deny exec:sudo **` speaks of the outer command too.
-                found.executed(text, tuple(w.shown for w in words), read_only=False)
+                found.executed(text, tuple(w.shown for w in words), read_only=False, known=_known(words))
             if not peeled:
-                found.executed(text, tuple(w.shown for w in words), read_only=name not in PRIVILEGE)
+                found.executed(
+                    text,
+                    tuple(w.shown for w in words),
+                    read_only=name not in PRIVILEGE,
+                    known=_known(words),
+                )
                 return None
             words = peeled
         else:
@@ -309,10 +332,10 @@ class _Judge:
         argv = tuple(word.shown for word in words)
         if name == "cd" or name == "pushd":
             moved = self._cd(call)
-            found.executed(text, argv, read_only=True)
+            found.executed(text, argv, read_only=True, known=_known(words))
             return moved
         read_only = judge_program(call)
-        found.executed(text, argv, read_only=read_only and not found.wrote)
+        found.executed(text, argv, read_only=read_only and not found.wrote, known=_known(words))
         return None
 
     def _peel(self, call: Call) -> list[Word] | None:
@@ -336,6 +359,8 @@ class _Judge:
                     runners.script(call)
                     return []
         elif call.name in ("strace", "ltrace", "time"):
+            if call.name != "time" and any(re.match(r"-p|--attach", w.text) for w in call.args):
+                self.found.ask(f"{call.name} -p watches another process")
             for at, word in enumerate(call.args[: len(call.args) - len(inner)]):
                 if word.text in ("-o", "--output") and at + 1 < len(call.args):
                     call.write(call.args[at + 1])

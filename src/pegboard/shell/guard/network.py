@@ -84,11 +84,12 @@ def _reach(call: Call, words: list[Word]) -> None:
         if scheme and scheme[1].lower() not in ("http", "https", "ftp", "ftps", "ws", "wss"):
             call.ask(f"{call.name} speaks {scheme[1]}, which can carry any bytes to a service")
         host = host_of(word.text)
-        loopback = is_loopback(host) and word.known
+        # A path that is not known yet leads to the same machine.
+        loopback = is_loopback(host)
         call.found.connect(
             host, "" if not loopback else f"connects to {host}, this machine", "allow" if loopback else "ask"
         )
-        if not word.known:
+        if not word.known and not loopback:
             call.ask(f"{call.name} puts a value into the address that is not known before it runs")
         if re.search(r"(?:^|@)(?:169\.254\.|metadata\.)", host):
             call.deny(f"{host} hands out a cloud machine's credentials")
@@ -110,7 +111,7 @@ def wget(call: Call) -> bool:
     for option in options:
         flag, value = option.flag, option.value
         if flag in ("-e", "--execute", "--use-askpass", "--config", "-i", "--input-file"):
-            call.ask(f"wget {flag} decides what runs or where it connects")
+            call.decides(value, f"wget {flag} decides what runs or where it connects")
         if value is None:
             continue
         if flag in (
@@ -147,11 +148,11 @@ def ssh(call: Call) -> bool:
             r"(?:ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|RemoteCommand|PKCS11Provider|SecurityKeyProvider|ProxyUseFdpass)",
             option.value.text, re.IGNORECASE,
         ):  # fmt: skip
-            call.ask(f"{call.name} -o {option.value.text.split('=')[0]} runs a program")
+            call.decides(option.value, f"{call.name} -o {option.value.text.split('=')[0]} runs a program")
         if option.flag in ("-F", "-I", "-S", "-J", "-W", "-R", "-L", "-D") and call.name in ("ssh", "slogin"):
-            call.ask(f"{call.name} {option.flag} changes where it connects")
+            call.decides(option.value, f"{call.name} {option.flag} changes where it connects")
         if option.flag in ("-S", "-D") and call.name in ("scp", "sftp"):
-            call.ask(f"{call.name} {option.flag} runs a program")
+            call.decides(option.value, f"{call.name} {option.flag} runs a program")
         if option.flag == "-i" and option.value:
             call.read(option.value)
     host = operands[0].text.rpartition("@")[2] if operands else ""
@@ -184,7 +185,7 @@ def openssl(call: Call) -> bool:
         match word.text:
             case "-in" | "-inkey" | "-key" | "-CAfile" | "-cert" | "-pass" | "-rand" | "-config":
                 if word.text == "-config":
-                    call.ask("openssl -config loads what that file names")
+                    call.decides(follow, "openssl -config loads what that file names")
                 call.read(
                     Word(follow.text.removeprefix("file:"), follow.source),
                     plain=word.text in ("-in", "-inkey", "-key"),
@@ -192,7 +193,7 @@ def openssl(call: Call) -> bool:
             case "-out" | "-keyout" | "-writerand":
                 call.write(follow)
             case "-engine" | "-provider" | "-provider-path":
-                call.ask(f"openssl {word.text} loads code")
+                call.decides(follow, f"openssl {word.text} loads code")
             case "-connect" | "-proxy" | "-url" | "-host":
                 call.found.connect(host_of(follow.text))
             case _:
@@ -230,7 +231,7 @@ def http_client(call: Call) -> bool:
             "--sh-exec",
             "--lua-exec",
         ):
-            call.ask(f"{call.name} {text.split(':')[0]} runs a program")
+            call.decides(None, f"{call.name} {text.split(':')[0]} runs a program")
         if not text.startswith("-") and word not in hosts:
             call.doubtful(word)
     for word in hosts[:4] or [Word(HOLE, "")]:

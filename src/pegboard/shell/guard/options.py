@@ -35,6 +35,8 @@ class Program:
         read_only: nothing is changed as long as no `runs` or `writes` option stands there.
         single_dash: options are whole words after one dash (`-exec`), never bundles.
         verdict, reason: of any use at all.
+        decides: of a program that runs what its arguments or its input say: only a rule that names it
+            allows it.
     """
 
     takes: str = ""
@@ -47,6 +49,7 @@ class Program:
     single_dash: bool = False
     verdict: Verdict = "allow"
     reason: str = ""
+    decides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

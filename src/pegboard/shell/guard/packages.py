@@ -77,13 +77,15 @@ def manager(call: Call) -> bool:
         return False
     command, rest = call.args[at].text, call.args[at + 1 :]
     if HOLE in command:
-        call.ask(f"{name} runs a subcommand that is not known before it runs")
+        call.decides(None, f"{name} runs a subcommand that is not known before it runs")
         return False
     runner = _RUNNERS.get((name, command))
     if runner is not None:
         runner(call, rest)
         return False
-    if command in fetching.split():
+    starter = command in ("init", "innit") and name in ("npm", "pnpm", "yarn", "bun")
+    if command in fetching.split() or (starter and any(w.text[:1] != "-" for w in rest)):
+        # `npm init x` fetches and runs `create-x`.
         _fetch(call, name, command, host, rest)
     elif command in ("config", "c", "set", "pkg") and _reads_config(rest):
         return True
@@ -95,7 +97,7 @@ def manager(call: Call) -> bool:
         if re.match(
             r"--(?:script-shell|node-options|toolexec|exec|config|ignore-scripts=false)\b", word.text
         ) or re.match(r"-(?:exec|toolexec|overlay|vettool)(?:=|$)", word.text):
-            call.ask(f"{name} {word.text} decides what runs")
+            call.decides(word, f"{name} {word.text} decides what runs")
     if any(w.text == "--break-system-packages" for w in call.args):
         call.ask(f"{name} {command} --break-system-packages changes the system's own packages")
     if name == "go":
@@ -180,7 +182,10 @@ def _fetch(call: Call, name: str, command: str, host: str, rest: list[Word]) -> 
         return
     for text in texts:
         if _FOREIGN.match(text):
-            call.ask(f"{name} {command} {text.partition('=')[0]} takes packages or programs from elsewhere")
+            call.decides(
+                Word(text, text),
+                f"{name} {command} {text.partition('=')[0]} takes packages or programs from elsewhere",
+            )
         if re.match(
             r"(?:git\+|hg\+|svn\+|bzr\+|git@|git:|github:|gitlab:|bitbucket:|https?:|ftp:|file:|ssh:)", text
         ) or re.search(r"@\s*(?:git\+|https?:)", text):
@@ -375,7 +380,7 @@ def publishes(call: Call) -> bool:
         if word.text in ("-I", "--init-script", "-s", "--settings", "--exec") or word.text.startswith(
             ("-Dexec.executable", "--init-script=", "-Dmaven.ext.class.path")
         ):
-            call.ask(f"{call.name} {word.text} decides what runs")
+            call.decides(word, f"{call.name} {word.text} decides what runs")
         call.doubtful(word)
     return False
 

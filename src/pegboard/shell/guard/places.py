@@ -95,7 +95,10 @@ class Places:
                 return Place(Kind.WORKSPACE, target, True)
             if is_protected(target):
                 return Place(Kind.PROTECTED, target, glob)
-            return Place(Kind.SECRET if is_secret(target, glob) else Kind.INSIDE, target, glob)
+            if is_secret(target, glob):
+                return Place(Kind.SECRET, target, glob)
+            fits = glob and fits_protected(target)
+            return Place(Kind.PROTECTED if fits else Kind.INSIDE, target, glob)
         if self.root.startswith(real if real.endswith("/") else real + "/"):
             return Place(Kind.ABOVE, real, glob)
         return None
@@ -184,6 +187,17 @@ _PROTECTED: Final = re.compile(
 def is_protected(target: str) -> bool:
     """Whether a workspace file may only be changed after asking (security.md, decisions 1)."""
     return "." in target and _PROTECTED.search(target) is not None
+
+
+_PROTECTED_NAMES: Final = (".git", ".pegboard", ".envrc", ".vscode", ".mcp.json", ".husky", "pegboard.toml")
+
+
+def fits_protected(target: str) -> bool:
+    """Whether a pattern at the top names a protected file; bash's `*` leaves out names with a dot in front."""
+    head = target.partition("/")[0]
+    return head[:1] in (".", "p") and any(
+        fnmatch.fnmatchcase(name, head.replace("[^", "[!")) for name in _PROTECTED_NAMES
+    )
 
 
 _SECRET: Final = re.compile(

@@ -17,6 +17,8 @@ _ANSWERS: Final = {
     "snap": r"list|info|version", "flatpak": r"list|info", "dnf": r"list|info|repoquery|provides", "yum": r"list|info|provides",
     "terraform": r"fmt|validate|version|graph|providers", "tofu": r"fmt|validate|version|graph|providers", "helm": r"lint|template|version|create|package",
     "tmux": r"ls|list-sessions|list-windows|-V", "screen": r"-ls|-list|-v|--version", "vagrant": r"version|validate|global-status",
+    "direnv": r"status|version|--version|dotenv|export", "mise": r"ls|list|current|version|doctor|which|where|exec|x|run|r|task|tasks|env|en|activate",
+    "rtx": r"ls|list|current|version|which|where|env", "asdf": r"list|current|version|which|where|info|help",
     "notify-send": r"--version", "history": r"\d*",
     "pegboard": r"|--help|--version|-h|version|doctor|tools|models|policy|usage|check|replay", "ssh-keygen": r"-l|-lf|-lvf|-B",
 }  # fmt: skip

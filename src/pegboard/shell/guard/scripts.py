@@ -64,7 +64,9 @@ def _bound(effect: Effect, folders: Sequence[Path], workspace: Path) -> Effect:
         for folder in folders:
             marks = [m for name in names if (m := _mark(folder / name, workspace)) is not None]
             found.update(dict.fromkeys(marks[:1]))
-    return replace(effect, bound=" ".join(found)) if found else effect
+    if not found:
+        return effect
+    return replace(effect, bound=" ".join((*filter(None, (effect.bound,)), *found)))
 
 
 def _candidates(argv: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -62,7 +62,7 @@ def find(call: Call) -> bool:
                 call.read(args[at + 1])
             at += 1
         elif HOLE in text and args[at].source.startswith("$"):
-            call.ask("find has an expression that is not known before it runs")
+            call.decides(None, "find has an expression that is not known before it runs")
         at += 1
     return reads
 
@@ -73,6 +73,9 @@ def _find_runs(call: Call, words: list[Word], roots: list[Word], filtered: bool)
     for root in roots:
         base = root.text.rstrip("/") or "/"
         name = posixpath.join(base, "found") if filtered else posixpath.join(base, HOLE)
+        if words and "{}" in words[0].text:
+            # What is found is the program itself, and that may be any file.
+            name = HOLE
         inner = [Word(w.text.replace("{}", name), w.source, w.glob, w.secret) for w in words]
         if inner:
             run_for_each(call, inner)
@@ -89,6 +92,8 @@ def fd(call: Call) -> bool:
                 name = posixpath.join(
                     root.text, "found" if plain and plain[0].text not in (".", "") else HOLE
                 )
+                if at + 1 < len(args) and "{}" in args[at + 1].text:
+                    name = HOLE
                 inner = [
                     Word(w.text.replace("{}", name), w.source, w.glob)
                     for w in args[at + 1 :]
@@ -130,7 +135,7 @@ def sed(call: Call) -> bool:
         if known is not None:
             judge_sed(call, known)
         elif word.text in ("-", "/dev/stdin") or word.text.startswith("/dev/fd/"):
-            call.ask("sed runs a script that is not known before it runs")
+            call.decides(None, "sed runs a script that is not known before it runs")
     for word in operands:
         (call.write if in_place else call.read)(word)
     return reads and not files
@@ -148,7 +153,7 @@ def awk(call: Call) -> bool:
     files = [o.value for o in options if o.value and stands_for(o.flag, names("-f -E --file --exec"))]
     for option in options:
         if option.flag in ("-l", "--load"):
-            call.ask("awk loads a library")
+            call.decides(option.value, "awk loads a library")
         if option.flag in ("-i", "--include"):
             reads = False
             if option.value and option.value.text == "inplace":
@@ -163,7 +168,7 @@ def awk(call: Call) -> bool:
     for word in files:
         call.read(word)
         if not word.known:
-            call.ask("awk runs a program that is not known before it runs")
+            call.decides(None, "awk runs a program that is not known before it runs")
     for word in operands:
         if not re.match(r"[A-Za-z_]\w*=", word.text):
             call.read(word)

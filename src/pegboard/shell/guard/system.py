@@ -20,7 +20,7 @@ from pegboard.shell.guard.runners import (
 from pegboard.shell.guard.tables import (
     PROGRAMS,
 )
-from pegboard.shell.guard.variables import declare, env_printed, set_
+from pegboard.shell.guard.variables import declare, env_printed, judge_assignment, set_
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
 
@@ -42,9 +42,9 @@ def alias(call: Call) -> bool:
         name, equals, value = word.text.partition("=")
         if equals:
             if HOLE in value:
-                call.ask(f"the alias {name} is not known before it runs")
+                call.decides(None, f"the alias {name} is not known before it runs")
             if value.split()[:1] and value.split()[0] in _DESTROYERS and value.split()[0] != name:
-                call.ask(f"{name} would mean {value.split()[0]}")
+                call.decides(word, f"{name} would mean {value.split()[0]}")
             call.judge.script(call, value)
     return True
 
@@ -226,14 +226,33 @@ def journalctl(call: Call) -> bool:
 
 def tester(call: Call) -> bool:
     if any(re.search(r"\[[^\]]*(?:\$\(|`)", w.text) for w in call.args):
-        call.ask("a subscript in a test runs a command")
+        call.decides(None, "a subscript in a test runs a command")
     return True
 
 
 def arithmetic(call: Call) -> bool:
+    _sets(call)
     for word in call.args:
         if re.search(r"\$\(|`", word.text):
-            call.ask(f"{call.name} evaluates text that runs a command")
+            call.decides(None, f"{call.name} evaluates text that runs a command")
+    return True
+
+
+def _sets(call: Call) -> None:
+    """Variables that a builtin sets to what it reads or prints (`read PATH`, `printf -v PATH`)."""
+    named = call.args
+    if call.name == "printf":
+        named = [call.args[at + 1] for at, word in enumerate(call.args[:-1]) if word.text == "-v"]
+    elif call.name == "getopts":
+        named = call.args[1:2]
+    for word in named:
+        match = re.fullmatch(r"([A-Za-z_]\w*)(?:\[.*\])?(?:[-+*/%&|^]?=.*)?", word.text, re.DOTALL)
+        if match:
+            judge_assignment(call, match[1], Word(HOLE, word.source))
+
+
+def getopts(call: Call) -> bool:
+    _sets(call)
     return True
 
 
@@ -246,7 +265,7 @@ def mapfile(call: Call) -> bool:
 
 def hash_(call: Call) -> bool:
     if call.has("-p"):
-        call.ask("hash -p decides what a name runs")
+        call.decides(None, "hash -p decides what a name runs")
     return True
 
 
@@ -258,7 +277,7 @@ def dc(call: Call) -> bool:
     if any("!" in w.text or w.text.startswith(("-f", "--file")) for w in call.args) or (
         call.stdin and "!" in (call.stdin.text or "!")
     ):
-        call.ask("dc runs commands with !")
+        call.decides(None, "dc runs commands with !")
     return True
 
 
@@ -307,5 +326,5 @@ RULES: Final[dict[str, Rule]] = {
     "systemctl": systemctl, "service": service, "crontab": crontab, "script": script_program, "watch": watch, "flock": flock, "parallel": parallel, "sem": parallel,
     "rush": parallel, "entr": entr, "nodemon": nodemon, "watchexec": entr, "hyperfine": hyperfine, "ip": ip, "bridge": ip, "hostname": few, "mount": few, "domainname": few,
     "sysctl": few, "timedatectl": few, "hostnamectl": few, "localectl": few, "ifconfig": few, "route": few, "journalctl": journalctl, "test": tester, "[": tester,
-    "[[": tester, "let": arithmetic, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "dc": dc, "gpg2": gpg,
+    "[[": tester, "let": arithmetic, "getopts": getopts, "printf": printing, "read": arithmetic, "mapfile": mapfile, "readarray": mapfile, "hash": hash_, "gpg": gpg, "dc": dc, "gpg2": gpg,
 }  # fmt: skip

@@ -39,8 +39,8 @@ def _row(
     )
 
 
-def _asks(reason: str, verdict: Verdict = "ask") -> Program:
-    return Program(operands="doubtful", verdict=verdict, reason=reason)
+def _asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> Program:
+    return Program(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
 
 
 _READER: Final = _row()
@@ -143,7 +143,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     "whatis": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
     "locate": _asks("searches the whole machine"),
     "plocate": _asks("searches the whole machine"),
-    "pegboard": _asks("decides or runs what agents may do"),
+    "pegboard": _asks("decides or runs what agents may do", decides=True),
     "man": _row(
         "text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"
     ),
@@ -244,7 +244,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "runcon start-stop-daemon run-parts incrontab fcrontab update-desktop-database xdg-autostart "
             "supervisorctl"
         ),
-        _asks("starts something later or outside this command"),
+        _asks("starts something later or outside this command", decides=True),
     ),
     **dict.fromkeys(
         names(
@@ -255,7 +255,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl criu dtrace bpftrace perf "
             "vboxmanage stap sysdig eval-script autoexpect unbuffer-script gcore pstack"
         ),
-        _asks("runs what its arguments or input say, which cannot be judged"),
+        _asks("runs what its arguments or input say, which cannot be judged", decides=True),
     ),
     **dict.fromkeys(
         names(
@@ -288,7 +288,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     **dict.fromkeys(
         names(
             "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port "
-            "nix-env nix nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
+            "nix-env nix nix-shell nix-build nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
         ),
         _asks("installs or removes system packages"),
     ),
@@ -308,9 +308,10 @@ PROGRAMS: Final[dict[str, Program]] = {
     ),
     **dict.fromkeys(
         ["enable", "bind", "complete", "compgen", "compopt", "coproc"],
-        _asks("changes what the shell itself runs"),
+        _asks("changes what the shell itself runs", decides=True),
     ),
     "alembic": _row("doubtful", ro=False),
+    **dict.fromkeys(["direnv", "mise", "rtx", "asdf"], _asks("decides what runs in this folder from now on")),
 }
 
 NETWORK: Final = names(

@@ -77,7 +77,7 @@ def judge_assignment(call: Call, name: str, value: Word) -> None:
     ) or (upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text)):
         return
     else:
-        call.ask(f"{name}= decides what runs or where it connects")
+        call.decides(Word(f"{name}={text}", value.source), f"{name}= decides what runs or where it connects")
 
 
 def _stays_inside(call: Call, text: str) -> bool:
@@ -111,7 +111,7 @@ def declare(call: Call) -> bool:
         and any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", t) for t in texts)
         and "-p" not in texts
     ):
-        call.ask("a name reference stands for a variable that is not known before it runs")
+        call.decides(None, "a name reference stands for a variable that is not known before it runs")
     return True
 
 

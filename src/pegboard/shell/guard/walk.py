@@ -163,7 +163,15 @@ class Walk(Expander):
                 self.visit(body)
             self.stdin = before
         self.piped_on = was_piped
-        before, self.stdin = self.stdin, Source(None, self.last)
+        written = Source(None, self.last)
+        if (
+            stdin is not None
+            and stdin.text is not None
+            and [w.text for w in self.last] in (["cat"], ["cat", "-"])
+        ):
+            # `cat <<E | python3`: what is written is the document.
+            written = stdin
+        before, self.stdin = self.stdin, written
         for child in later:
             self.visit(child)
         self.stdin = before
@@ -283,6 +291,9 @@ class Walk(Expander):
 
     def loop(self, node: Node) -> None:
         """`for NAME in WORDS`: the words are visited, the values were collected before."""
+        name = node.child_by_field_name("variable")
+        if name is not None and not self.quiet:
+            self.emit(self.text(name), [], [(self.text(name), Word(HOLE, self.text(name)))], [], None)
         self.children(node)
 
     def endless(self, node: Node) -> None:
@@ -341,6 +352,7 @@ _HANDLERS: Final[dict[str, Callable[[Walk, Node], object]]] = {
     "variable_assignment": Walk.assignments,
     "variable_assignments": Walk.assignments,
     "test_command": Walk.test,
+    "for_statement": Walk.loop,
     "while_statement": Walk.endless,
     "c_style_for_statement": Walk.endless,
     "file_redirect": Walk.bare_redirect,

@@ -8,7 +8,7 @@ import shlex
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.options import Program, parse
+from pegboard.shell.guard.options import Program, names, parse
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.segments import Source
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
@@ -51,7 +51,7 @@ def peel_plain(call: Call) -> list[Word] | None:
         return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
     if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
         return None
-    if call.name == "hyperfine":
+    if call.name == "hyperfine" or (call.name == "direnv" and [w.text for w in call.args[:1]] != ["exec"]):
         return None
     return _after_options(call.args, row)
 
@@ -108,7 +108,11 @@ def env(call: Call) -> tuple[list[tuple[str, Word]], list[Word]]:
         if split:
             value, skip = (split[1], 1) if split[1] else (args[at + 1].text if at + 1 < len(args) else "", 2)
             try:
-                parts = [Word(p, word.source) for p in shlex.split(value.replace("\\_", " "))]
+                # env puts in the values of `${NAME}`, and of nothing else.
+                parts = [
+                    Word(re.sub(r"\$\{\w*\}", HOLE, part), word.source)
+                    for part in shlex.split(value.replace("\\_", " "))
+                ]
             except ValueError:
                 parts = [Word(HOLE, word.source)]
             args[at : at + skip] = parts
@@ -179,7 +183,7 @@ def run_for_each(call: Call, inner: list[Word]) -> None:
     if name in SHELLS or name in INTERPRETERS or name == "env":
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
-            call.ask(f"{call.name} runs {name} for each word that it is given")
+            call.decides(None, f"{call.name} runs {name} for each word that it is given")
 
 
 def fed_words(call: Call) -> list[Word]:
@@ -210,13 +214,42 @@ def fed_words(call: Call) -> list[Word]:
 
 
 def is_filtered(names: list[str]) -> bool:
-    """Whether a `find` singles out files rather than taking all of a tree."""
-    for at, name in enumerate(names[:-1]):
-        if name in ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex") and names[at + 1] not in (
-            "*", "*.*", "**", ".*", "?*", "./*",
-        ):  # fmt: skip
-            return True
-    return "-empty" in names or "-newer" in names or "-mtime" in names or "-mmin" in names or "-size" in names
+    """Whether a `find` singles out files rather than taking all of a tree.
+
+    Of `A -o B -delete` only B decides what is deleted; `! -name x` singles out nothing.
+    """
+    branches = [False]
+    acting: list[bool] = []
+    groups: list[tuple[list[bool], bool]] = []
+    negated = False
+    for at, name in enumerate(names):
+        value = names[at + 1] if at + 1 < len(names) else ""
+        if name in ("!", "-not"):
+            negated = not negated
+            continue
+        if name in ("(", "\\("):
+            groups.append((branches, negated))
+            branches = [False]
+        elif name in (")", "\\)") and groups:
+            inside = all(branches)
+            branches, outer = groups.pop()
+            branches[-1] = branches[-1] or (inside and not outer)
+        elif name in ("-o", "-or"):
+            branches.append(False)
+        elif name in _FIND_ACTS:
+            acting.append(branches[-1] if not groups else all(branches))
+        elif name in _FIND_NAMES:
+            branches[-1] = branches[-1] or (not negated and value not in _FIND_ALL)
+        elif name in _FIND_TESTS:
+            branches[-1] = True
+        negated = False
+    return all(acting) if acting else all(branches)
+
+
+_FIND_NAMES: Final = names("-name -iname -path -ipath -wholename -regex -iregex")
+_FIND_TESTS: Final = names("-empty -newer -mtime -mmin -size")
+_FIND_ALL: Final = ("*", "*.*", "**", ".*", "?*", "./*")
+_FIND_ACTS: Final = names("-delete -exec -execdir -ok -okdir -print -print0")
 
 
 def fed_text(source: Source) -> str | None:
@@ -249,7 +282,7 @@ def shell(call: Call) -> bool:
         if text[:1] not in "-+" or len(text) < 2:
             break
         if text in ("--rcfile", "--init-file") or text.startswith(("--rcfile=", "--init-file=")):
-            call.ask(f"{call.name} {text} runs a start-up file")
+            call.decides(None, f"{call.name} {text} runs a start-up file")
             at += 2 if "=" not in text else 1
             continue
         if text in ("-o", "+o", "-O", "+O"):
@@ -280,7 +313,7 @@ def _script_argument(call: Call, at: int) -> None:
     if not rest:
         return
     if not rest[0].known:
-        call.ask(f"{call.name} -c runs a script that is not known before it runs")
+        call.decides(None, f"{call.name} -c runs a script that is not known before it runs")
     call.judge.script(call, rest[0].text, stdin=call.stdin)
 
 
@@ -290,7 +323,7 @@ def script_on_stdin(call: Call) -> None:
         return
     text = fed_text(call.stdin)
     if text is None or HOLE in text:
-        call.ask(f"{call.name} runs what another program writes")
+        call.decides(None, f"{call.name} runs what another program writes")
     if text is not None:
         call.judge.script(call, text)
 
@@ -301,7 +334,7 @@ _MAX_SCRIPT: Final = 65_536
 def script_file(call: Call, word: Word) -> None:
     """A shell runs a file: its content is judged where it can be seen, else a person is asked."""
     if not word.known or word.glob:
-        call.ask(f"{call.name} runs a script that is not known before it runs")
+        call.decides(None, f"{call.name} runs a script that is not known before it runs")
         return
     if word.text.startswith("/dev/fd/") or word.text == "/dev/stdin":
         script_on_stdin(call)
@@ -309,12 +342,12 @@ def script_file(call: Call, word: Word) -> None:
     place = call.found.places.at(word.text, call.cwd)
     if place.kind not in (Kind.INSIDE, Kind.PROTECTED):
         call.read(word)
-        call.ask(f"{call.name} runs {place.target}, which lies {place.kind.value}")
+        call.decides(word, f"{call.name} runs {place.target}, which lies {place.kind.value}")
         return
     text = file_text(os.path.join(call.found.places.root, place.target))
     if text is None:
         if not re.search(r"(?:^|/)bin/activate$", word.text):
-            call.ask(f"{call.name} runs {place.target}, whose content is not there to be judged")
+            call.decides(word, f"{call.name} runs {place.target}, whose content is not there to be judged")
         return
     call.judge.script(call, text)
 
@@ -341,7 +374,7 @@ def script_words(call: Call, words: list[Word]) -> None:
     """Words that are joined and run by a shell (`eval`, `watch`, `ssh`, `parallel`)."""
     text = " ".join(word.text for word in words)
     if HOLE in text:
-        call.ask(f"{call.name} runs text that is not known before it runs")
+        call.decides(None, f"{call.name} runs text that is not known before it runs")
     call.judge.script(call, text)
 
 

@@ -230,8 +230,13 @@ class Bubblewrap:
             notes.append(f"protected links were put back: {', '.join(restored)}")
         fresh = workspace / ".git" / "config"
         through = fresh.parent.is_symlink() or fresh.is_symlink()
-        if ".git/config" in shield.absent and fresh.is_file() and not through:
-            notes += await gitconfig.clean_fresh(fresh)
+        if ".git/config" in shield.absent and fresh.exists() and not through:
+            if gitconfig.read_plain(fresh) is None:
+                # A second name, a pipe: what cannot be looked at is not left for git to read.
+                protect.quarantine([fresh], workspace, quarantine)
+                notes.append(f"moved to quarantine ({quarantine}): .git/config")
+            else:
+                notes += await gitconfig.clean_fresh(fresh)
         notes += await modules.clean(workspace, submodules, quarantine)
         notes += await gitlinks.clean(workspace, linked, quarantine)
         shutil.rmtree(scratch, ignore_errors=True)

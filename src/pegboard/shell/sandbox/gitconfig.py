@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from pegboard.process.child import run_small
+from pegboard.shell.sandbox.pinned import pinned
 
 # Keys that say where and how to fetch, never what to run. Everything else could start a program
 # (core.fsmonitor, core.sshCommand, core.hooksPath, alias.*, filter.*, include.*, remote.*.uploadpack …).
@@ -109,17 +112,37 @@ async def clean_fresh(
         allow: further entries that may stand there.
     """
     git = shutil.which("git")
-    if git is None or config.read_bytes() == before:
+    content = read_plain(config)
+    if git is None or content is None or content == before:
         return ()
-    base = config.with_name("config.pegboard-before")
     try:
-        entries = await _entries(git, config)
-        old = await _entries(git, _written(base, before)) if before else []
+        # git works on a copy, and nothing is reached by its path twice: another command may swap a link in.
+        with pinned(config.parent) as folder, tempfile.TemporaryDirectory(prefix="pegboard-") as scratch:
+            return await _clean_copy(git, Path(scratch), (folder, config.name), content, before, allow)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:
+            raise
+        return ()
+
+
+async def _clean_copy(
+    git: str,
+    scratch: Path,
+    place: tuple[int, str],
+    content: bytes,
+    before: bytes,
+    allow: Callable[[str, str], bool] | None,
+) -> tuple[str, ...]:
+    """Clean a copy and put it where the config stands: `place` is a folder's descriptor and a name in it."""
+    copy = _written(scratch / "config", content)
+    try:
+        entries = await _entries(git, copy)
+        old = await _entries(git, _written(scratch / "before", before)) if before else []
     except ValueError as problem:
-        config.unlink()
+        os.unlink(place[1], dir_fd=place[0])
         return (f"the new .git/config was removed: {problem}",)
-    finally:
-        base.unlink(missing_ok=True)
     unsafe: list[str] = []
     for key in dict.fromkeys(key for key, _ in [*entries, *old]):
         was = [value for name, value in old if name == key]
@@ -130,9 +153,10 @@ async def clean_fresh(
         if was == now or (safe and now):
             continue
         unsafe.append(key)
-        await _set(git, config, key, was)
+        await _set(git, copy, key, was)
     if not unsafe:
         return ()
+    _write_in_place(place[1], copy.read_bytes(), folder=place[0])
     return (
         f"removed from the new .git/config, because they can start programs: {', '.join(sorted(unsafe))}",
     )
@@ -159,8 +183,8 @@ def _written(file: Path, content: bytes) -> Path:
     return file
 
 
-def _write_in_place(file: Path, content: bytes) -> None:
-    fd = os.open(file, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _write_in_place(file: Path | str, content: bytes, *, folder: int | None = None) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.pwrite(fd, content, 0)
         os.ftruncate(fd, len(content))

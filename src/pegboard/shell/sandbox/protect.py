@@ -9,12 +9,13 @@ afterwards and moved to quarantine (decisions 23).
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from pegboard.shell.sandbox.pinned import move_out, pinned
 
 # Stand for themselves in `Shield.absent`, where the workspace is no repository: a `.git` that is
 # no folder, and a bare repository in the workspace itself.
@@ -137,14 +138,18 @@ def restore_links(links: Iterable[tuple[Path, str]], workspace: Path, folder: Pa
         in_the_way = path if through is None else through
         if os.path.lexists(in_the_way):
             quarantine([in_the_way], workspace, folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(target)
+        try:
+            with pinned(path.parent, make=True) as fd:
+                os.symlink(target, path.name, dir_fd=fd)
+        except (FileExistsError, NotADirectoryError):
+            # Another command put something there meanwhile; that one's own cleaning looks at it.
+            continue
         restored.append(path.relative_to(workspace).as_posix())
     return restored
 
 
 def quarantine(paths: Iterable[Path], workspace: Path, folder: Path) -> list[str]:
-    """Move paths out of the workspace; their workspace-relative names."""
+    """Move paths out of the workspace; their workspace-relative names. None is reached through a link."""
     moved: list[str] = []
     for path in paths:
         name = path.relative_to(workspace)
@@ -154,8 +159,8 @@ def quarantine(paths: Iterable[Path], workspace: Path, folder: Path) -> list[str
         while os.path.lexists(target):
             number += 1
             target = folder / f"{name}.{number}"
-        shutil.move(path, target)
-        moved.append(name.as_posix())
+        if move_out(path, target):
+            moved.append(name.as_posix())
     return moved
 
 
