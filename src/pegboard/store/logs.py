@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict
 from pegboard.core.collecting import uncollected
@@ -267,7 +268,7 @@ def _answered(events: Sequence[Event]) -> bool:
         elif isinstance(event, ModelReplied):
             if waits:
                 return False
-            waits = {c.id for c in event.message.calls}
+            waits = {part.id for part in event.message.content if isinstance(part, ToolCall)}
         elif waits and isinstance(event, UserSaid | RunStarted):
             return False
     return True
