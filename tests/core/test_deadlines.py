@@ -34,6 +34,21 @@ async def test_a_far_deadline_that_has_passed_cancels_its_task_at_the_next_sweep
     early.cancel()
 
 
+async def test_a_sweep_that_leaves_nothing_to_watch_is_the_last_until_the_next_call() -> None:
+    deadlines = Deadlines()
+    loop = asyncio.get_running_loop()
+    late = asyncio.ensure_future(forever())
+    passed = Watch()
+    deadlines.start(passed, late, NEAR_S * 2)
+    passed.at = loop.time() - 1
+
+    deadlines._sweep(loop)
+    await asyncio.sleep(0)
+
+    assert late.cancelled()
+    assert not deadlines._sweeping
+
+
 async def test_a_sweep_of_an_event_loop_that_is_gone_does_nothing() -> None:
     deadlines = Deadlines()
     task = asyncio.ensure_future(forever())

@@ -163,11 +163,11 @@ class _OwnArtifacts:
     def _session(self) -> Generator[None]:
         exchange = current_exchange()
         session = "mcp" if exchange is None else exchange.peer.session
-        token = enter(replace(self._door.context, session=session))
+        before = enter(replace(self._door.context, session=session))
         try:
             yield
         finally:
-            leave(token)
+            leave(before)
 
 
 def _workspace(door: Executor, files: Files, redact: Callable[[str], str]) -> WorkspaceResources:

@@ -37,6 +37,9 @@ from pegboard.core.transcript import (
     Usage,
     UserMessage,
 )
+from pegboard.core.values import blank, unguarded
+
+_CALL: Final = unguarded(ToolCall)
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -261,18 +264,21 @@ def message_from_dict(value: Mapping[str, Any]) -> Message:
     """
     match value["role"]:
         case "assistant":
-            return AssistantMessage(
-                content=tuple([_part_from_dict(p) for p in value["content"]]),
-                stop=value["stop"],
-                usage=Usage(**value["usage"]),
-                model=value["model"],
-            )
+            return _assistant(value)
         case "user":
             return UserMessage(tuple([block_from_dict(b) for b in value["content"]]))
         case "results":
             return ResultsMessage(tuple([result_from_dict(r) for r in value["results"]]))
         case other:
             raise ValueError(f"unknown message role {other!r}")
+
+
+def _assistant(value: Mapping[str, Any]) -> AssistantMessage:
+    # Field by field, here and below: a long history is made of these, at half the price of calling their classes.
+    message = blank(AssistantMessage)
+    message.content = tuple([_part_from_dict(p) for p in value["content"]])
+    message.stop, message.usage, message.model = value["stop"], Usage(**value["usage"]), value["model"]
+    return message
 
 
 def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
@@ -300,7 +306,12 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
     match value["type"]:
         case "call":
-            return ToolCall(value["id"], value["name"], value["arguments"], value["raw"])
+            call = blank(_CALL)
+            call.id, call.name, call.arguments, call.raw = (
+                value["id"], value["name"], value["arguments"], value["raw"],
+            )  # fmt: skip
+            call.__class__ = ToolCall
+            return call
         case "thinking":
             return Thinking(value["text"], value["signature"])
         case "opaque":
@@ -323,22 +334,19 @@ def result_to_dict(result: ToolResult) -> dict[str, Any]:
 
 def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
     """The result that `result_to_dict` wrote; its error is a plain ToolError of the same code."""
-    error, notes = value["error"], value["notes"]
-    return ToolResult(
-        content=tuple([block_from_dict(b) for b in value["content"]]),
-        data=value["data"],
-        error=None if error is None else error_from_dict(error),
-        notes=Notes(
-            duration_s=notes["duration_s"],
-            truncated=notes["truncated"],
-            spill=notes["spill"],
-            labels=tuple(notes["labels"]),
-            repairs=tuple(notes["repairs"]),
-            extra={} if len(notes) == 5 else {k: v for k, v in notes.items() if k not in _NOTES},
-        ),
-        call_id=value["call_id"],
-        tool=value["tool"],
+    error, found = value["error"], value["notes"]
+    notes = blank(Notes)
+    notes.duration_s, notes.truncated, notes.spill = found["duration_s"], found["truncated"], found["spill"]
+    notes.labels, notes.repairs = tuple(found["labels"]), tuple(found["repairs"])
+    notes.extra = {} if len(found) == 5 else {k: v for k, v in found.items() if k not in _NOTES}
+    made = blank(ToolResult)
+    made.content = tuple(
+        [Text(b["text"]) if b.get("type") == "text" else block_from_dict(b) for b in value["content"]]
     )
+    made.data, made.error = value["data"], None if error is None else error_from_dict(error)
+    made.notes, made.artifacts = notes, ()
+    made.call_id, made.tool = value["call_id"], value["tool"]
+    return made
 
 
 _NOTES: Final = frozenset({"duration_s", "truncated", "spill", "labels", "repairs"})

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 def uncollected() -> Generator[None]:
     """Keep the collector away, then let it be as it was.
 
-    It would look through a history again and again as it grows, and find nothing: a fifth more time.
+    It would look through a history again and again as it grows, and find nothing: a fifth more time. What was made
+    meanwhile counts as old at the end, or the next look would go through all of it once more.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -19,4 +20,8 @@ def uncollected() -> Generator[None]:
         yield
     finally:
         if collecting:
+            # A program that keeps objects from the collector (before it forks) has its own use of the same shelf.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -25,14 +25,14 @@ async def keep(line: Pipeline, value: Any, ready: Planned, context: Context) -> 
     result = ToolResult(artifacts=(value,)) if isinstance(value, NewArtifact) else cast(ToolResult, value)
     lines: list[Text] = []
     kept: list[dict[str, Any]] = []
-    token = enter(within(line, context, ready.call_id, ready.tool))
+    before = enter(within(line, context, ready.call_id, ready.tool))
     try:
         for made in result.artifacts:
             said, facts = await _keep_one(line, made, ready.tool.name)
             lines.append(Text(said))
             kept += facts
     finally:
-        leave(token)
+        leave(before)
     notes = replace(result.notes, extra={**result.notes.extra, "artifacts": kept})
     return replace(result, content=(*result.content, *lines), notes=notes, artifacts=())
 

@@ -56,9 +56,13 @@ def for_model(
             wants the answer to what was called.
     """
     given = tuple(results)
-    if len(given) == len(calls) and all(map(_as_it_stands, given, calls)):
-        # Nearly always; a long history is read back at each start.
-        return given
+    if len(given) == len(calls):
+        for result, call in zip(given, calls, strict=True):
+            if result.tool != call.name or result.call_id != call.id or result.notes.extra:
+                break
+        else:
+            # Nearly always; a long history is read back at each start.
+            return given
     names = {c.id: c.name for c in calls}
     out: list[ToolResult] = []
     for result in given:
@@ -74,10 +78,6 @@ def for_model(
             result = mark_untrusted(result, str(source), nonce=nonce)
         out.append(result)
     return tuple(out)
-
-
-def _as_it_stands(result: ToolResult, call: ToolCall) -> bool:
-    return result.tool == call.name and result.call_id == call.id and not result.notes.extra
 
 
 def escape_marks(text: str) -> str:

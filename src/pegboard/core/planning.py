@@ -58,13 +58,13 @@ async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
     if tool.plan is not None:
         inner = within(line, context, ready.call_id, tool)
         # Planning looks through the ports, and they know a session's state by the current context.
-        token = enter(inner)
+        before = enter(inner)
         try:
             made = tool.plan(ready.call, inner)
             if isinstance(made, Awaitable):
                 made = await made
         finally:
-            leave(token)
+            leave(before)
         if not isinstance(made, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(f"the plan of tool {tool.name!r} gave {made!r:.80}, which is no Plan")
         _check(tool, made.effects)

@@ -203,6 +203,9 @@ class Taints:
         """A private file in which a search over a tree found something; its result names it."""
         if not any(e.kind == "read" for e in plan.effects):
             return None
+        if ":" not in text and "-" not in text:
+            # One of them stands behind the file's name; most short results hold neither.
+            return None
         if not self.rules.private and not any(map(text.__contains__, _HINTS)):
             return None
         for match in _FOUND_IN.finditer(text):

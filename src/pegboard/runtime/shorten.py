@@ -72,7 +72,7 @@ def shorten_calls(message: AssistantMessage, most: int) -> Shortened:
     if not count:
         return message, 0
     # A dialect in text sends calls as they were written if any has its text: then none may have it.
-    content = [replace(p, raw="") if isinstance(p, ToolCall) else p for p in content]
+    content = [replace(p, raw="") if isinstance(p, ToolCall) and p.raw else p for p in content]
     return replace(message, content=tuple(content)), count
 
 
@@ -85,12 +85,12 @@ def shorten_call(call: ToolCall, most: int) -> ToolCall:
         try:
             value: Any = json.loads(arguments)
         except ValueError:
-            return replace(call, arguments=_json({_UNREADABLE: shorten_text(arguments, most)}), raw="")
+            return ToolCall(call.id, call.name, _json({_UNREADABLE: shorten_text(arguments, most)}))
         fresh = _leaves(value, most)
-        return call if fresh == value else replace(call, arguments=_json(fresh), raw="")
+        return call if fresh == value else ToolCall(call.id, call.name, _json(fresh))
     value = dict(arguments or {})
     fresh = _leaves(value, most)
-    return call if fresh == value else replace(call, arguments=fresh, raw="")
+    return call if fresh == value else ToolCall(call.id, call.name, fresh)
 
 
 def shorten_user(message: UserMessage, most: int) -> Shortened:

@@ -87,25 +87,22 @@ def _folded(events: Iterable[Event]) -> History:
     spent: list[Usage] = []
     waits: set[str | None] = set()
     """Calls of the last turn without a result so far."""
+    ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
         match event:
-            case ModelReplied(message):
+            case ModelReplied():
                 _close(history, calls)
+                message = event.message
                 calls = message.calls
-                ids = [c.id for c in calls]
-                waits = set(ids)
-                history.call_ids.update([i for i in ids if i])
+                waits = {c.id for c in calls}
+                ids.update(waits)
                 history.messages.append(message)
                 spent.append(message.usage)
                 history.turns += 1
-            case CallStarted():
-                if event.decision != "deny":
-                    history.started.add(event.call_id)
-                    # The answer came and it began: where the process ends now, nobody knows what it did.
-                    history.waiting.pop(event.call_id, None)
-            case CallFinished(result):
+            case CallFinished():
+                result = event.result
                 error = result.error
                 if error is not None and error.code == "suspended":
                     history.waiting[result.call_id] = result
@@ -122,6 +119,11 @@ def _folded(events: Iterable[Event]) -> History:
                 if calls and not waits:
                     _close(history, calls)
                     calls = ()
+            case CallStarted():
+                if event.decision != "deny":
+                    history.started.add(event.call_id)
+                    # The answer came and it began: where the process ends now, nobody knows what it did.
+                    history.waiting.pop(event.call_id, None)
             case UserSaid(message):
                 _close(history, calls)
                 calls = ()
@@ -151,6 +153,7 @@ def _folded(events: Iterable[Event]) -> History:
                     history.over = event.text.removesuffix(USED_UP)
             case _:
                 pass
+    history.call_ids = {i for i in ids if i}
     history.usage = Usage.total(spent)
     history.open_calls = tuple(c for c in calls if c.id not in history.done)
     if not history.open_calls:

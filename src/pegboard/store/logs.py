@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict
 from pegboard.core.collecting import uncollected
@@ -267,7 +268,7 @@ def _answered(events: Sequence[Event]) -> bool:
         elif isinstance(event, ModelReplied):
             if waits:
                 return False
-            waits = {c.id for c in event.message.calls}
+            waits = {part.id for part in event.message.content if isinstance(part, ToolCall)}
         elif waits and isinstance(event, UserSaid | RunStarted):
             return False
     return True
@@ -309,11 +310,10 @@ def read_back(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
 
 
 def _page(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
-    kept = [(seq, body) for seq, body in bodies if body is not None]
     try:
-        return [event_from_dict(v) for v in _values([body for _, body in kept])]
+        return [event_from_dict(v) for v in _values([body for _, body in bodies if body is not None])]
     except UNREADABLE:
-        return [_event(seq, body) for seq, body in kept]
+        return [_event(seq, body) for seq, body in bodies if body is not None]
 
 
 def _values(bodies: Sequence[bytes]) -> list[Any]:

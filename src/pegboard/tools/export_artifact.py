@@ -28,11 +28,11 @@ async def plan_export(call: ValidCall, context: Context) -> Plan:
     given = call.arguments
     ports = context.port(Artifacts), context.port(Files)
     # Which session's artifacts are meant is known from the context, which is entered only to run.
-    token = enter(context)
+    before = enter(context)
     try:
         return await _plan(*ports, given["id"], given["path"], given["version"])
     finally:
-        leave(token)
+        leave(before)
 
 
 @tool(plan=plan_export, hints=("save an artifact as a file", "export an artifact"))
