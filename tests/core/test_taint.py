@@ -262,6 +262,7 @@ def test_a_search_that_finds_something_in_a_private_file_is_private() -> None:
 
     assert taints.found(search, HERE, "src/a.py:3:x = 1\nconf/.env:1:TOKEN=…") == "conf/.env"
     assert taints.found(search, HERE, "conf/.env:\n  1: TOKEN=…") == "conf/.env"
+    assert taints.found(search, HERE, "keys/ID_RSA:1:x") == "keys/ID_RSA"
     assert taints.found(search, HERE, "docs/a.md:3:put it into .env:12 or so") is None
     assert taints.found(search, HERE, "src/a.py:3:x") is None
     assert taints.found(Plan((Effect("write", "x"),)), HERE, "conf/.env:1:x") is None

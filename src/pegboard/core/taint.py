@@ -206,7 +206,7 @@ class Taints:
         if ":" not in text and "-" not in text:
             # One of them stands behind the file's name; most short results hold neither.
             return None
-        if not self.rules.private and not any(map(text.__contains__, _HINTS)):
+        if not self.rules.private and not any(map(text.lower().__contains__, _HINTS)):
             return None
         for match in _FOUND_IN.finditer(text):
             path = match[1] or match[2]

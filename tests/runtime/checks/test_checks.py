@@ -163,7 +163,9 @@ async def test_a_tool_that_claims_to_be_repeatable_and_is_not_is_found() -> None
 async def test_a_wrong_schema_ends_the_checks_of_that_tool() -> None:
     broken = Tool(lambda a: a, name="broken", description="x", effects=PURE,
                   parameters={"type": "object", "properties": {"a": {"type": "strin"}}})  # fmt: skip
-    rootless = Tool(lambda: 1, name="rootless", description="x", effects=PURE, parameters={"type": "array"})
+    rootless = Tool(
+        lambda: 1, name="rootless", description="x", effects=PURE, parameters={"$ref": "#/$defs/gone"}
+    )
     silent = Tool(lambda a="": a, name="silent", effects=PURE, description="",
                   parameters={"type": "object", "additionalProperties": False,
                               "properties": {"a": {"type": "string"}}})  # fmt: skip
