@@ -24,7 +24,7 @@ from pegboard.dialects.text_marks import (
     THINKING_ENDS,
     before_orphans,
 )
-from pegboard.dialects.text_rare import read_rare
+from pegboard.dialects.text_rare import is_example, read_rare
 from pegboard.dialects.text_turns import (
     MINIMAX,
     Call,
@@ -52,7 +52,7 @@ _TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NO
 _JSON_AHEAD = re.compile(r"""\s*(?:```\w*\s*)?(?:\[\s*)?\{\s*["']""")
 _NAME_AHEAD = re.compile(rf"\s*[\w.:-]{{1,100}}\s*(?:{'|'.join(map(re.escape, BETWEEN))})")
 _DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
-_FENCE_LINE = re.compile(r"```(?:json|tool_call|tool_code|python)?[ \t]*\n")
+_FENCE_LINE = re.compile(r"```(?:json|tool(?:_(?:calls?|code|use))?|function_calls?|python)?[ \t]*\n")
 _CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
 _NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
@@ -309,7 +309,9 @@ def _bare(reading: Reading, tools: Tools) -> None:
         _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
         return
     start, rare = read_rare(stripped, tools)
-    if rare:
+    if rare and is_example(stripped[:start]):
+        reading.unread.append(" ".join(stripped[start : start + 60].split()))
+    elif rare:
         _answer(reading, stripped[:start], rare)
     elif shown := _ends_in_call(stripped, tools):
         reading.unread.append(shown)
