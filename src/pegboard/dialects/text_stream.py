@@ -211,6 +211,10 @@ class TextStream:
 
     def _start_holding(self, begin: int, end: int, out: list[Delta], closers: tuple[str, ...]) -> None:
         """Hold from a mark on, until one of these stands behind it; with none, to the end."""
+        before = self._buffer[:begin] or ("" if any(self._blank) else "".join(self._shown[-1:]))
+        if before.endswith("`"):
+            # Quoted perhaps, as only what comes behind it will tell.
+            closers = ()
         self._text(self._buffer[:begin], out)
         held, self._buffer = self._buffer[begin:], ""
         self._mark_length = end - begin
