@@ -62,7 +62,7 @@ def test_each_check_really_runs_on_the_server_and_finds_what_is_wrong(server: Pa
     assert "ended, and the next call answers" in good["timeout"]["message"]
     reached = server.read_text(encoding="utf-8")
     assert all(f"repeat {text}" in reached for text in UNICODE)
-    assert "10 run" in good["fuzz"]["message"]
+    assert int(good["fuzz"]["message"].split(" run")[0].rsplit(" ", 1)[1]) >= 10
     assert found["mcp_it_flaky", "idempotence"]["status"] == "fail"
     assert "was ended" not in found["mcp_it_flaky", "unicode"]["message"]
     assert found["mcp_it_flaky", "huge output"]["status"] == "skip"

@@ -229,6 +229,13 @@ def test_the_start_up_of_the_document() -> None:
     assert agents[2].toolkit is None
 
 
+@owes("A-01", "A-28")
+def test_the_four_artifact_tools_of_the_document_are_made() -> None:
+    made = {t.name for t in create_artifact_tools()}
+
+    assert made == {"create_artifact", "update_artifact", "rewrite_artifact", "read_artifact"}
+
+
 @owes("A-28", "A-49", "A-51")
 async def test_artifact_tools_take_a_manager() -> None:
     from pegboard.artifacts.versions import StoredArtifacts

@@ -12,7 +12,7 @@ from pegboard.core.errors import InvalidArguments
 from pegboard.core.signature import Signature
 from pegboard.dialects import dialect
 from pegboard.dialects.literals import Unreadable, read_call, read_json
-from pegboard.dialects.protocol import CallDelta
+from pegboard.dialects.protocol import CallDelta, TextDelta
 from tests.dialects.kit import FakeKit, tool
 from tests.ledger import owes
 
@@ -217,3 +217,52 @@ def test_doubled_arguments_are_one_text_in_history() -> None:
 
     assert call == ToolCall(None, "add", '{"a":1,"a":2}', call.raw)
     assert json.loads(call.arguments) == {"a": 2}  # type: ignore[arg-type]
+
+
+QUOTED = [
+    (f"Write `<tool_call>{CALL}</tool_call>` to call it.", "malformed"),
+    ('`<tool_call>{"name": "x", "arguments": {}}</tool_call>` is the form', "end"),
+    ("The form `<tool_call><name>x</name></tool_call>` is old.\nMore.", "end"),
+    ("<get_weather> is the name of a tag", "end"),
+    ("Use <add> or <get_weather>, not <sub>.", "end"),
+    ("<tool_call>\nname: add\na: 1\n</tool_call>", "malformed"),
+    ("Let me see.\n<tool_call>\nadd 1 to 2\n</tool_call>\n", "malformed"),
+    ("The tag `<tool_call>` starts a call and `</tool_call>` ends it.", "end"),
+    ("Use <tool_call> here\nand </tool_call>\nthere.", "end"),
+]
+
+
+@owes("xml-10", "xml-12")
+@pytest.mark.parametrize("name", ["text", "xml"])
+@pytest.mark.parametrize(("reply", "stop"), QUOTED)
+def test_a_quoted_call_is_none_and_a_block_that_is_none_is_told(reply: str, stop: str, name: str) -> None:
+    message = dialect(name).decode_message(reply, KIT)
+
+    assert message.calls == () and message.text == reply and message.stop == stop
+    for size in (1, 5, 1000):
+        stream = dialect(name).stream(KIT)
+        live = [d for at in range(0, len(reply), size) for d in stream.feed(reply[at : at + size])]
+        shown = "".join(d.text for d in [*live, *stream.flush()] if isinstance(d, TextDelta))
+        assert shown.strip() == reply.strip()
+
+
+@pytest.mark.parametrize(
+    "reply", [f"`<tool_call>{CALL}</tool_call>`", f"```<tool_call>{CALL}</tool_call>```"]
+)
+def test_backticks_alone_are_no_quotation(reply: str) -> None:
+    assert read(reply) == ROME
+
+
+@owes("xml-10")
+@pytest.mark.parametrize(
+    ("reply", "calls"),
+    [
+        ('<get_weather city="Rome"/>', ROME),
+        ("<get_weather city='Rome' days='3' />", [("get_weather", {"city": "Rome", "days": 3})]),
+        ('<get_weather city="R&amp;D"></get_weather>', [("get_weather", {"city": "R&D"})]),
+        ('<get_weather class="x"/>', []), ('<get_weather city="Rome">Rome</get_weather>', []),
+    ],
+)  # fmt: skip
+def test_arguments_may_stand_in_the_tag_itself(reply: str, calls: list[tuple[str, Any]]) -> None:
+    assert [(c.name, c.params) for c in dialect("xml").decode(reply, KIT)] == calls
+    assert read(reply) == calls

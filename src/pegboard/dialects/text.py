@@ -102,8 +102,10 @@ class TextDialect:
 
     def stream(self, toolkit: ToolkitView | None = None) -> TextStream:
         """A reader for pieces of text."""
-        tags = self._schemas(toolkit) if self.tags and toolkit is not None else ()
-        return TextStream(lambda text: self.read(text, toolkit), message_of, tags)
+        names = self._schemas(toolkit) if toolkit is not None else ()
+        return TextStream(
+            lambda text: self.read(text, toolkit), message_of, names if self.tags else (), names
+        )
 
     def read(self, reply: Any, toolkit: ToolkitView | None = None) -> Reading:
         """What a text says, with cut-off, repairs and refusals."""

@@ -75,6 +75,10 @@ class Tools:
         """Whether a tool of this name is surely there."""
         return self.schemas is not None and name in self.schemas
 
+    def names(self, tool: str) -> set[str]:
+        """The parameters of a tool that is known."""
+        return set(record((self.schemas or {}).get(tool, {}).get("properties")))
+
     def value(self, tool: str, parameter: str, text: str) -> Any:
         """A bare text typed by the tool's schema; by its looks where there is none."""
         schema = None if self.schemas is None else self.schemas.get(tool)

@@ -166,7 +166,7 @@ FIXED: Final = (*CALLS, *RESULTS, *THINKING, *THINKING.values(), *THINKING_ENDS,
 """All marks that are fixed strings."""
 
 _ORPHAN = re.compile(
-    r"</(?:parameter|param|invoke|function|function_calls?|tool_calls?|params|name|arg_value)>\Z"
+    r"</(parameter|param|invoke|function|function_calls?|tool_calls?|params|name|arg_value)>\Z"
 )
 _MOST_ORPHANS: Final = 50
 
@@ -179,5 +179,10 @@ def before_orphans(text: str) -> int:
         tag = _ORPHAN.search(window)
         if tag is None:
             break
-        begin = end = max(0, end - 64) + tag.start()
+        start = max(0, end - 64) + tag.start()
+        opened = sum(text.count(f"<{tag[1]}{after}", 0, start) for after in "> =")
+        if opened > text.count(tag[0], 0, start):
+            # It closes an element of the answer itself.
+            break
+        begin = end = start
     return begin

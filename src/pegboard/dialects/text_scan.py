@@ -24,7 +24,7 @@ from pegboard.dialects.text_marks import (
     THINKING_ENDS,
     before_orphans,
 )
-from pegboard.dialects.text_rare import read_rare
+from pegboard.dialects.text_rare import is_example, read_rare
 from pegboard.dialects.text_turns import (
     MINIMAX,
     Call,
@@ -50,9 +50,10 @@ _ENDS = frozenset([*THINKING.values(), *THINKING_ENDS])
 _WRAPPERS = ("<tool_call>", "<seed:tool_call>", "<minimax:tool_call>", "<function_calls>", "<tool_calls>")
 _TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NOISE]) + r")")
 _JSON_AHEAD = re.compile(r"""\s*(?:```\w*\s*)?(?:\[\s*)?\{\s*["']""")
+_ON_LINES = re.compile(r"[ \t]*\n[^<]{1,4000}\n[ \t]*</tool_call>[ \t]*(?:\n|\Z)")
 _NAME_AHEAD = re.compile(rf"\s*[\w.:-]{{1,100}}\s*(?:{'|'.join(map(re.escape, BETWEEN))})")
 _DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
-_FENCE_LINE = re.compile(r"```(?:json|tool_call|tool_code|python)?[ \t]*\n")
+_FENCE_LINE = re.compile(r"```(?:json|tool(?:_(?:calls?|code|use))?|function_calls?|python)?[ \t]*\n")
 _CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
 _NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
@@ -166,6 +167,11 @@ class Scan:
             calls, end = loosely
         if not calls:
             return max(body, begin + 1)
+        if self._is_quoted(begin, end):
+            if any(self.tools.knows(call.name) for call in calls):
+                self.doubts.append((body, self._shown(begin)))
+            del self.tools.work.repairs[repairs:]
+            return end
         if _DOCTYPE.search(text, self.plain, begin):
             self.refused.append("a document type or entity declaration stood before the call")
             self.plain = end
@@ -198,9 +204,26 @@ class Scan:
         """Whether what could not be read is more than a mark in prose: it must not be lost without a word."""
         if begin == body and (tag := TAG_OPEN.match(self.text, begin)) is not None:
             return self.tools.knows(tag_name(tag))
+        if _ON_LINES.match(self.text, body) and (begin == 0 or self.text[begin - 1] == "\n"):
+            return True
         return (
             _JSON_AHEAD.match(self.text, body) is not None or _NAME_AHEAD.match(self.text, body) is not None
         )
+
+    def _is_quoted(self, begin: int, end: int) -> bool:
+        """Whether a call stands in backticks within a sentence, as an example does."""
+        text = self.text
+        if (
+            begin == 0
+            or text[begin - 1] != "`"
+            or not text.startswith("`", end)
+            or text.startswith("```", end)
+        ):
+            return False
+        line = text.rfind("\n", 0, begin) + 1
+        ends = text.find("\n", end)
+        around = text[line : begin - 1] + text[end + 1 : ends if ends >= 0 else len(text)]
+        return any(char.isalnum() for char in around)
 
     def _shown(self, begin: int) -> str:
         return " ".join(self.text[begin : begin + 60].split())
@@ -249,7 +272,9 @@ class Scan:
     def _looks_like_call(self, mark: re.Match[str]) -> bool:
         """Whether text that ended behind a mark was a call: not where prose merely names the mark."""
         behind = self.text[mark.end() :].lstrip()
-        return mark.re is OPEN or not behind or mark["word"] is None or behind[0] in "{["
+        if mark.re is OPEN:
+            return not behind or behind[0] == "<"
+        return not behind or mark["word"] is None or behind[0] in "{["
 
     def _thinking(self, mark: re.Match[str], word: str) -> int:
         text, close = self.text, THINKING[word]
@@ -309,7 +334,9 @@ def _bare(reading: Reading, tools: Tools) -> None:
         _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
         return
     start, rare = read_rare(stripped, tools)
-    if rare:
+    if rare and is_example(stripped[:start]):
+        reading.unread.append(" ".join(stripped[start : start + 60].split()))
+    elif rare:
         _answer(reading, stripped[:start], rare)
     elif shown := _ends_in_call(stripped, tools):
         reading.unread.append(shown)

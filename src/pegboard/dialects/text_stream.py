@@ -9,12 +9,13 @@ from typing import Final
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta
 from pegboard.dialects.text_marks import CLOSERS, FIXED, MARK, NOISE, THINKING, THINKING_ENDS, before_orphans
+from pegboard.dialects.text_rare import ahead
 from pegboard.dialects.text_turns import MINIMAX, Call, Reading, Thought
 from pegboard.dialects.wire import arguments_text
 from pegboard.dialects.xml_elements import OPEN
 
 _TURNS: Final = ("<|channel|>", "<|start|>", "<|message|>", "<|open|>", "<|close|>", MINIMAX)
-_WORDS: Final = ("functools[", "Action:", ">>>")
+_WORDS: Final = ("functools[", "Action:", "Tool", "Function", ">>>")
 _STARTS: Final = frozenset(
     word[:n] for word in (*FIXED, *CLOSERS, *_TURNS, *_WORDS, "```") for n in range(1, len(word) + 1)
 )
@@ -23,7 +24,7 @@ _SOON: Final = 100
 """So many characters behind a mark, or its closing mark, show whether it announced a call."""
 
 _UNFINISHED = re.compile(r"<[^<>]{0,400}\Z")
-_FENCE = r"```\w*[ \t]*\n?\s*(?:\Z|[{\[])"
+_FENCE = r"```\w*[ \t]*\n?\s*[{\[]"
 _ANY = re.compile(f"{MARK.pattern}|(?P<turn>{'|'.join(map(re.escape, _TURNS))}|{_FENCE})")
 _BARE = re.compile(r"\s*(?:[{\[]|to=|assistant\b|all\n|[\w.-]{1,80}(?:\n\s*\{|\())")
 _MAY_BE_BARE = re.compile(r"[\w.=-]{1,80}(?:\n\s*)?\Z")
@@ -38,6 +39,7 @@ class TextStream:
         read: reads a whole text.
         message_of: the message that a reading amounts to.
         tags: names of tools that are calls when they stand as a tag.
+        names: of all tools, where calls without a mark are read.
 
     What `feed` gives as text is the beginning of the message's text; what follows a call's mark is
     held until the call is whole. `flush` gives the rest. `finish` reads the whole text once more, so
@@ -50,9 +52,11 @@ class TextStream:
         read: Callable[[str], Reading],
         message_of: Callable[[Reading], AssistantMessage],
         tags: Container[str] = frozenset(),
+        names: Container[str] = frozenset(),
     ) -> None:
         self._read = read
         self._tags = tags
+        self._names = names
         self._message_of = message_of
         self._pieces: list[str] = []
         self._buffer = ""
@@ -117,10 +121,15 @@ class TextStream:
         mark = _ANY.search(self._buffer)
         for tag in OPEN.finditer(self._buffer, 0, mark.start() if mark else len(self._buffer)):
             if tag[1] in self._tags:
-                self._start_holding(tag, out, (f"</{tag[1]}>",))
+                self._start_holding(tag.start(), tag.end(), out, (f"</{tag[1]}>",))
                 return self._held is None
-        if mark is None:
-            safe = self._safe()
+        begin, surely = ahead(self._buffer, self._names, mark.start() if mark else len(self._buffer))
+        if surely:
+            # What is no mark is a call only at the end of the answer, so that it can be known only there.
+            self._start_holding(begin, begin, out, ())
+            return False
+        if mark is None or begin < mark.start():
+            safe = min(begin, self._safe())
             self._text(self._buffer[:safe], out)
             self._buffer = self._buffer[safe:]
             return False
@@ -133,7 +142,7 @@ class TextStream:
             return False
         self._began = True
         if _ANY.match(text) is None and (bare := _BARE.match(self._buffer)) is not None:
-            self._start_holding(bare, [], ())
+            self._start_holding(bare.start(), bare.end(), [], ())
         return True
 
     def _mark(self, mark: re.Match[str], out: list[Delta]) -> bool:
@@ -154,7 +163,7 @@ class TextStream:
             self._opened.add(self._close)
             self._buffer = rest
             return True
-        self._start_holding(mark, out, () if mark["turn"] else CLOSERS)
+        self._start_holding(begin, mark.end(), out, () if mark["turn"] else CLOSERS)
         return self._held is None
 
     def _thought(self, out: list[Delta]) -> bool:
@@ -200,11 +209,15 @@ class TextStream:
             safe = min(safe, unfinished.start())
         return min(safe, before_orphans(buffer[:safe]), before_orphans(buffer))
 
-    def _start_holding(self, mark: re.Match[str], out: list[Delta], closers: tuple[str, ...]) -> None:
+    def _start_holding(self, begin: int, end: int, out: list[Delta], closers: tuple[str, ...]) -> None:
         """Hold from a mark on, until one of these stands behind it; with none, to the end."""
-        self._text(self._buffer[: mark.start()], out)
-        held, self._buffer = self._buffer[mark.start() :], ""
-        self._mark_length = mark.end() - mark.start()
+        before = self._buffer[:begin] or ("" if any(self._blank) else "".join(self._shown[-1:]))
+        if before.endswith("`"):
+            # Quoted perhaps, as only what comes behind it will tell.
+            closers = ()
+        self._text(self._buffer[:begin], out)
+        held, self._buffer = self._buffer[begin:], ""
+        self._mark_length = end - begin
         self._held, self._held_length, self._tried = [], 0, _SOON
         self._closers, self._tail = closers, ""
         self._hold(held, out)

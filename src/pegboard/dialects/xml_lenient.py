@@ -20,6 +20,7 @@ _NAME = re.compile(
 )
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
 _PARAMS = re.compile(r"<(/?)(params|parameters|arguments)(?:\s[^<>]{0,200}?)?(/?)>")
+_ATTRIBUTE = re.compile(r"([\w:-]++)\s*+=\s*+(?:\"([^\"<]*+)\"|'([^'<]*+)')")
 _UNFINISHED = re.compile(r"(?:<(?:name|tool_name)>\s*)?(?:<[^<>]*)?\Z")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
 
@@ -37,12 +38,14 @@ def read_xml_call(text: str, pos: int, tools: Tools) -> tuple[Named, int]:
 
 
 def read_tool_tag(text: str, opened: re.Match[str], tools: Tools) -> tuple[Named, int]:
-    """`<read><path>…</path></read>`: a known tool's name as the element itself.
+    """`<read><path>…</path></read>`, `<read path="…"/>`: a known tool's name as the element itself.
 
     Raises:
         CutOff: the text ends inside the call.
         Unreadable: the element holds anything but elements.
     """
+    if given := _ATTRIBUTE.findall(opened[2]):
+        return _in_attributes(text, opened, given, tools)
     element, pos = read_element(text, opened, tools.work)
     inside = element.children
     if len(inside) == 1 and inside[0].tag in ("params", "parameters") and inside[0].children:
@@ -53,6 +56,23 @@ def read_tool_tag(text: str, opened: re.Match[str], tools: Tools) -> tuple[Named
     reader = _Reader(text, tools)
     reader.name, reader.elements = element.tag, inside
     return Named(element.tag, reader.values()), pos
+
+
+def _in_attributes(
+    text: str, opened: re.Match[str], given: list[tuple[str, str, str]], tools: Tools
+) -> tuple[Named, int]:
+    """The arguments as attributes of an empty element."""
+    name, pos = opened[1], opened.end()
+    if not opened[3]:
+        close = f"</{name}>"
+        pos = skip_space(text, pos)
+        if not text.startswith(close, pos):
+            raise Unreadable(pos)
+        pos += len(close)
+    if not tools.names(name) >= {key for key, _, _ in given}:
+        raise Unreadable(pos)
+    tools.work.repairs.append(f"the arguments of {name} stood in its tag")
+    return Named(name, {key: tools.value(name, key, unescape(a or b)) for key, a, b in given}), pos
 
 
 class _Reader:

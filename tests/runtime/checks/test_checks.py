@@ -61,6 +61,40 @@ async def test_our_own_tools_pass(name: str, tmp_path: Path) -> None:
     assert report.ok, str(report)
 
 
+def first(text: str) -> str:
+    """Break on nothing but an empty text.
+
+    Args:
+        text: What to look at.
+    """
+    return text[0]
+
+
+@owes("G-19")
+async def test_what_only_odd_arguments_break_is_found_by_trying_some() -> None:
+    report = await report_of(Tool(first, effects=PURE, idempotent=True))
+
+    (fault,) = [f for f in report.findings if f.status == "fail"]
+    assert fault.check == "fuzz" and "IndexError" in fault.message and "''" in fault.message.replace('"', "'")
+
+
+@owes("G-19")
+def test_every_check_that_is_promised_is_there() -> None:
+    # The ledger's list; the schema is checked before all of these.
+    promised = {
+        "dialects",
+        "error path",
+        "timeout",
+        "cancellation",
+        "huge output",
+        "unicode",
+        "idempotence",
+        "fuzz",
+    }
+
+    assert promised <= set(CHECKS)
+
+
 class Lossy:
     """OpenAI's dialect, but what comes back has lost an argument, or is not the tool that was called."""
 

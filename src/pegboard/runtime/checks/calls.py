@@ -18,6 +18,9 @@ from pegboard.runtime.checks.subject import Outcome, Subject
 
 FUZZ: Final = 60
 """Random argument objects of one tool."""
+FUZZ_RUNS: Final = 20
+"""How many of those that are accepted are run."""
+_SIMPLE: Final[tuple[Any, ...]] = ("", 0, -1, 1.5, True, None, [], {}, "\u202e")
 
 _LONG_ENOUGH: Final = 200
 """Characters of an answer that can be cut: less is shorter than the words that say so."""
@@ -165,22 +168,25 @@ async def repeated(subject: Subject) -> Outcome:
 
 
 async def fuzz(subject: Subject) -> Outcome:
-    """Random arguments are either refused with words or run to a result that is no internal error."""
+    """Odd and random arguments are either refused with words or run to a result that is no internal error."""
     ran = refused = 0
-    for _ in range(FUZZ):
-        given = _mutated(arguments(subject.tool, subject.rng, share=0.5), subject.rng)
+    tried: set[str] = set()
+    tries = _tries(subject)
+    for given in tries:
         try:
             subject.tool.signature.decode(given)
         except InvalidArguments:
             refused += 1
             continue
-        if not (subject.runs and await _permitted(subject, given)) or ran >= 10:
+        key = _shown(given)
+        if not subject.runs or ran >= FUZZ_RUNS or key in tried or not await _permitted(subject, given):
             continue
+        tried.add(key)
         ran += 1
         result = await subject.door.call(subject.tool.name, given)
         if result.error is not None and result.error.code == "internal_error":
             return "fail", f"with {_shown(given)}: {result.error.message}"
-    return "pass", f"{FUZZ} argument objects, {refused} refused, {ran} run"
+    return "pass", f"{len(tries)} argument objects, {refused} refused, {ran} run"
 
 
 async def _permitted(subject: Subject, given: Mapping[str, Any]) -> bool:
@@ -190,6 +196,16 @@ async def _permitted(subject: Subject, given: Mapping[str, Any]) -> bool:
         return False
     agreed = subject.consent and subject.effects.issuperset(map(str, preview.effects))
     return preview.decision == "allow" or (agreed and preview.decision == "ask")
+
+
+def _tries(subject: Subject) -> list[dict[str, Any]]:
+    """Each parameter of a call that fits with each simple oddity alone, in any order; then random ones."""
+    fits = arguments(subject.tool, subject.rng, share=1.0)
+    alone = [{**fits, name: odd} for name in fits for odd in _SIMPLE]
+    subject.rng.shuffle(alone)
+    return alone + [
+        _mutated(arguments(subject.tool, subject.rng, share=0.5), subject.rng) for _ in range(FUZZ)
+    ]
 
 
 def _mutated(given: dict[str, Any], rng: random.Random) -> dict[str, Any]:
