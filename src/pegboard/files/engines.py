@@ -262,7 +262,7 @@ def _one_child(search: Search, report: Report, note: int, after: str | None) -> 
         status = child.wait()
     finally:
         end_child(child)
-    if not finished and status != -signal.SIGALRM:
+    if not finished and status != -signal.SIGPROF:
         raise EngineFailed(complaints.decode("utf-8", "replace"))
     return finished
 
