@@ -151,6 +151,24 @@ def test_nothing_alike_is_no_hint() -> None:
     assert closest.closest("abc", "\n\n", "f") is None
 
 
+@owes("N-41")
+@pytest.mark.parametrize(
+    ("there", "old"),
+    [
+        ("helo", "hello"),
+        ("MAX_SIZE = 10", "max_size = 10"),
+        ("Hello World", "hello world"),
+        ("值 = 3", "值 = 4"),
+        ("x=1", "x=2"),
+    ],
+)
+def test_a_short_or_differently_written_line_has_its_closest_too(there: str, old: str) -> None:
+    found = closest.closest(f"first\n{there}\nlast\n", old, "f")
+
+    assert found is not None
+    assert (found.line, found.text) == (2, there)
+
+
 def test_a_word_with_a_slip_is_found_by_its_pieces() -> None:
     found = closest.closest("one\nreturnvalue\nthree", "retrunvalue", "f")
 

@@ -28,6 +28,7 @@ _MAX_PLACES: Final = 8
 _MAX_EXACT: Final = 4_000
 _MAX_ALIGNED: Final = 16_000
 _MAX_DIFF_LINES: Final = 60
+_SHINGLES: Final = (4, 2)
 _WORD: Final = re.compile(r"\w{3,}")
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 
@@ -80,8 +81,10 @@ def rank(text: str, old: str) -> Ranking:
     counted = [(text.count(a), a, line) for a, line in anchors]
     found = [entry for entry in counted if entry[0]]
     work = len(text) * len(anchors)
-    if not found:
-        shingles = _shingles(old, allowed)
+    for size in _SHINGLES:
+        if found:
+            break
+        shingles = _shingles(old, allowed, size)
         found = [entry for entry in ((text.count(a), a, line) for a, line in shingles) if entry[0]]
         work += len(text) * len(shingles)
     found.sort(key=lambda entry: entry[0])
@@ -165,13 +168,13 @@ def _spread(items: Sequence[tuple[str, int]], count: int) -> Iterable[tuple[str,
     return [items[k * len(items) // count] for k in range(count)]
 
 
-def _shingles(old: str, allowed: int) -> list[tuple[str, int]]:
-    """Four characters at a time, for a text of which no whole word is found."""
+def _shingles(old: str, allowed: int, size: int) -> list[tuple[str, int]]:
+    """So many characters at a time, for a text of which no whole word is found."""
     pieces = [
-        (line[k : k + 4], index)
+        (line[k : k + size], index)
         for index, line in enumerate(old.split("\n"))
-        for k in range(0, len(line) - 3, 2)
-        if line[k : k + 4].strip() == line[k : k + 4]
+        for k in range(0, len(line) - size + 1, size // 2)
+        if len(line[k : k + size].strip()) > size - 2
     ]
     return list(dict(_spread(pieces, allowed)).items())
 
