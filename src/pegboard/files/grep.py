@@ -20,7 +20,7 @@ from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
 from pegboard.files.ignore import scope_of
-from pegboard.files.regex import Expression, literal_expression, parse_expression
+from pegboard.files.regex import Expression, literal_expression, parse_expression, whole_words
 from pegboard.files.ripgrep import Ripgrep
 from pegboard.files.scan import Hit
 from pegboard.files.walk import Walk, open_beneath, open_folder
@@ -137,16 +137,16 @@ class _Job:
     def answer(self) -> Found:
         query = self.query
         if query.fixed_strings and query.pattern:
-            expression = literal_expression(query.pattern, ignore_case=query.ignore_case)
+            expression = self.literally()
         else:
             expression = parse_expression(
                 query.pattern, ignore_case=query.ignore_case, multiline=query.multiline
             )
+            expression = whole_words(expression) if query.whole_words else expression
         found, report = self.gather(expression)
         note = ""
         if not found.amount and not found.binary and _maybe_literal(query, expression):
-            literal = literal_expression(query.pattern, ignore_case=query.ignore_case)
-            again, told = self.gather(literal)
+            again, told = self.gather(self.literally())
             if again.amount:
                 found, report = again, told
                 note = (
@@ -156,6 +156,11 @@ class _Job:
         if not found.amount and not note:
             note = _other_reading(query)
         return self.page(found, report, note)
+
+    def literally(self) -> Expression:
+        """The pattern as plain text."""
+        literal = literal_expression(self.query.pattern, ignore_case=self.query.ignore_case)
+        return whole_words(literal) if self.query.whole_words else literal
 
     @property
     def needed(self) -> int:
