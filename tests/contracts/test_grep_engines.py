@@ -427,3 +427,22 @@ def test_whole_words_are_those_of_grep(pattern: str, rg: Path | Literal[False], 
     wanted = [int(line.split(b":")[0]) for line in told.stdout.splitlines()]
     assert wanted
     assert [match.line for match in found.matches] == wanted
+
+
+@both
+@owes("search-11", "search-14", "K-42")
+@pytest.mark.parametrize(
+    "pattern", ["f(*args)", "*args", "a[0", "print(", "(?P<x", "a**b", "x{3,1}", "\\p{L}", "[z-a]"]
+)
+def test_code_that_is_no_regular_expression_is_found_as_text(
+    pattern: str, rg: Path | Literal[False], tmp_path: Path
+) -> None:
+    build(tmp_path, {"a.txt": f"one\nhere {pattern} stands\n", "b.txt": "f(args) a0 print x\n"})
+
+    found = search(tmp_path, SearchQuery(pattern=pattern), rg=rg)
+
+    assert [(match.path, match.line) for match in found.matches] == [("a.txt", 2)]
+    assert found.note.startswith("The pattern is no regular expression; these lines hold it as literal text")
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(InvalidArguments):
+        search(tmp_path, SearchQuery(pattern=pattern), rg=rg)

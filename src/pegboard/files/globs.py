@@ -34,8 +34,8 @@ def glob_files(
 ) -> Listing:
     """Files below `rel` whose path fits `pattern`, newest modification first, at most `limit`.
 
-    Names such as `app/[id]/page.tsx` are common: where brackets as classes find nothing they are taken as they
-    stand, and the answer says so.
+    Names such as `app/[id]/page.tsx` and `{{name}}/setup.py` are common: where brackets as classes, or braces without
+    a comma, find nothing they are taken as they stand, and the answer says so.
 
     Args:
         root: the workspace's real path.
@@ -59,12 +59,16 @@ def glob_files(
     )  # fmt: skip
     find = partial(_find, root, rel, options)
     found = find(pattern)
-    if found.entries or "[" not in pattern or "\\" in pattern:
+    # Of one thing there is no choice: shells leave braces without a comma alone.
+    signs = "[]" if "," in pattern else "[]{}"
+    if found.entries or "\\" in pattern or not any(sign in pattern for sign in signs):
         return found
-    literal = find(re.sub(r"[][]", r"\\\g<0>", pattern))
+    literal = find("".join("\\" + char if char in signs else char for char in pattern))
     if not literal.entries:
         return found
-    note = "brackets taken as they stand: as a class of characters the pattern matches nothing"
+    what = "brackets" if "[" in pattern else "braces"
+    meaning = "a class of characters" if "[" in pattern else "a choice"
+    note = f"{what} taken as they stand: as {meaning} the pattern matches nothing"
     return replace(literal, skipped=(note, *literal.skipped))
 
 
