@@ -118,6 +118,9 @@ async def test_a_mode_that_means_nothing_and_a_list_that_is_no_globs_are_refused
     [
         ("grep", {"pattern": "x", "case_sensitive": True, "ignore_case": True}),
         ("glob", {"pattern": "x", "case_sensitive": True, "ignore_case": True}),
+        # A list of no places would be a search that no rule sees.
+        ("grep", {"pattern": "x", "path": []}),
+        ("glob", {"pattern": "x", "path": []}),
         # How many lines, or which one?
         ("read_file", {"path": "a.py", "lines": 5}),
         ("read_file", {"path": "a.py", "lines": "5"}),

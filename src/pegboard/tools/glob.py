@@ -47,7 +47,12 @@ async def glob(
     pattern: Annotated[
         str, BeforeValidator(_one), Alias("glob", "query", "name", "glob_pattern", "file_pattern", "patterns")
     ],
-    path: Annotated[str | list[str], _FOLDER, WithJsonSchema({"type": "string"}), Alias("paths")] = ".",
+    path: Annotated[
+        str | Annotated[list[str], Field(min_length=1)],
+        _FOLDER,
+        WithJsonSchema({"type": "string"}),
+        Alias("paths"),
+    ] = ".",
     limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "maxResults", "head_limit")] = 100,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
     no_ignore: Annotated[bool, Alias("include_ignored")] = False,
@@ -93,7 +98,7 @@ async def glob(
         if ignore_case and case_sensitive:
             raise InvalidArguments("ignore_case and case_sensitive are both true", hint="Send one of them.")
         ignore_case = not case_sensitive
-    folders = (list(dict.fromkeys(path)) or ["."]) if isinstance(path, list) else [path]
+    folders = list(dict.fromkeys(path)) if isinstance(path, list) else [path]
     entries: dict[str, Entry] = {}
     skipped: dict[str, None] = {}
     truncated = False

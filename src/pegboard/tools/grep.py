@@ -67,7 +67,12 @@ def _limit(given: Any) -> Any:
 )
 async def grep(
     pattern: Annotated[str, Alias("query", "regex", "search", "search_pattern", "search_term", "regexp")],
-    path: Annotated[str | list[str], _PLACE, WithJsonSchema({"type": "string"}), Alias("paths")] = ".",
+    path: Annotated[
+        str | Annotated[list[str], Field(min_length=1)],
+        _PLACE,
+        WithJsonSchema({"type": "string"}),
+        Alias("paths"),
+    ] = ".",
     glob: Annotated[
         str | None,
         BeforeValidator(_globs),
@@ -183,8 +188,8 @@ async def grep(
         limit=limit, hidden=hidden, no_ignore=no_ignore, before=before, after=after, whole_words=word,
     )  # fmt: skip
     paths = list(dict.fromkeys(path)) if isinstance(path, list) else [path]
-    found = await _in_each(paths or ["."], query, files, spills)
-    shown = _text(found, pattern, ", ".join(paths) or ".", mode, offset, limit, line_numbers)
+    found = await _in_each(paths, query, files, spills)
+    shown = _text(found, pattern, ", ".join(paths), mode, offset, limit, line_numbers)
     return ToolResult.from_text("\n".join(shown), data=_data(found))
 
 
