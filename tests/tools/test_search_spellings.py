@@ -177,3 +177,15 @@ async def test_a_denied_place_in_a_list_is_no_way_around_the_rule(root: Path, tm
     assert not found.ok
     assert not named.ok
     assert "s.txt" not in str(found) + str(named)
+
+
+@owes("X-55", "N-33")
+@pytest.mark.parametrize("name", ["grep", "glob"])
+async def test_a_rule_about_one_place_of_a_list_holds(name: str, root: Path) -> None:
+    async with Executor(builtin(name), workspace=root, policy=["deny read:sub"]) as door:
+        alone = await door.call(name, {"pattern": "one", "path": ["."]})
+        both = await door.call(name, {"pattern": "one", "path": [".", "sub"]})
+
+    assert alone.ok
+    assert both.error is not None
+    assert both.error.code == "permission_denied"
