@@ -239,3 +239,20 @@ async def test_brackets_in_names_and_doubled_stars_find_what_is_meant(tmp_path: 
     assert await globbed(tmp_path, "**/[id]/**/page.tsx") == ["app/[id]/page.tsx"]
     assert await globbed(tmp_path, "app/[id]/*.ts") == ["app/i/x.ts"]
     assert await globbed(tmp_path, "**/**/x.rb") == ["lib/a/x.rb", "x.rb"]
+
+
+@owes("search-15", "X-55")
+async def test_braces_without_a_choice_are_part_of_the_name_where_they_find_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """As in a shell: `echo {a}` says {a}."""
+    write_tree(
+        tmp_path, {"{{name}}/setup.py": "", "other/x.py": "", "q/{id}.ts": "", "q/[{k}].ts": "", "a,{b}": ""}
+    )
+
+    assert await globbed(tmp_path, "{{name}}/*.py") == ["{{name}}/setup.py"]
+    assert await globbed(tmp_path, "**/{id}.ts") == ["q/{id}.ts"]
+    assert await globbed(tmp_path, "q/[{k}].*") == ["q/[{k}].ts"]
+    # A choice stays one, also of one name, where that finds something.
+    assert await globbed(tmp_path, "{other}/*.py") == ["other/x.py"]
+    assert await globbed(tmp_path, "q/{id,k}.ts") == []

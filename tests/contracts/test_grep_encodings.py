@@ -48,6 +48,7 @@ FILES: dict[str, bytes] = {
     "image.bin": b"\x89PNG\r\n\x1a\n\0\0" + bytes(range(256)),
     "progress.log": "10 %\r20 %\rfür alle\nGröße 3\n".encode(),
     "ascii.txt": b"plain line\nneedle\n",
+    "replaced.utf8": "Gr\ufffd\ufffde in a file that lost it\nGröße\r\n".encode(),
     "folder/deep.latin1": GERMAN.encode("latin-1"),
 }  # fmt: skip
 
@@ -63,7 +64,7 @@ QUERIES: list[dict[str, Any]] = [
     {"pattern": "Größe", "context": 1}, {"pattern": "Größe", "mode": "files"}, {"pattern": ".", "mode": "count"}, {"pattern": "e", "mode": "count"},
     {"pattern": "Größe", "mode": "files", "limit": 2, "offset": 1}, {"pattern": "ü", "limit": 3}, {"pattern": "Größe", "glob": "*.latin1"},
     {"pattern": "Größe", "path": "folder"}, {"pattern": "Größe", "path": "german.latin1"}, {"pattern": "line", "path": "german.mac"},
-    {"pattern": "\uefc3"}, {"pattern": "Stra.e und"}, {"pattern": "Größe."}, {"pattern": "(a|e|ü)+(ß|r|ck)+e"}, {"pattern": "Gr(ö|o)(ß|s)e(?! )"},
+    {"pattern": "\ufffd+e"}, {"pattern": "Gr.+e", "path": "replaced.utf8"}, {"pattern": "\uefc3"}, {"pattern": "Stra.e und"}, {"pattern": "Größe."}, {"pattern": "(a|e|ü)+(ß|r|ck)+e"}, {"pattern": "Gr(ö|o)(ß|s)e(?! )"},
     {"pattern": "Straße und Brücke fur"}, {"pattern": "für(alle)"}, {"pattern": "10 %.20"}, {"pattern": "alle$", "path": "progress.log"},
 ]  # fmt: skip
 

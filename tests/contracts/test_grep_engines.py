@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -82,6 +83,8 @@ QUERIES: list[dict[str, Any]] = [
     {"pattern": "needle", "limit": 3, "offset": 2}, {"pattern": "needle", "limit": 2, "offset": 100}, {"pattern": "needle", "mode": "files", "limit": 2},
     {"pattern": "page.data)", "fixed_strings": True}, {"pattern": "NEEDLE", "fixed_strings": True, "ignore_case": True},
     {"pattern": "here\nother", "fixed_strings": True},
+    {"pattern": "needle", "whole_words": True}, {"pattern": "(?i)NEED|here", "whole_words": True}, {"pattern": "x|y", "whole_words": True},
+    {"pattern": ".", "whole_words": True}, {"pattern": "nee", "fixed_strings": True, "whole_words": True},
     {"pattern": "emit_row(r)"}, {"pattern": "def close(self):"}, {"pattern": "int | None"}, {"pattern": "render(page.data)"},
 ]  # fmt: skip
 
@@ -401,3 +404,45 @@ def test_lines_in_a_file_too_large_to_hold_are_shown_and_clipped_alike(
     assert "needle" in found.matches[1].text
     assert len(found.matches[1].text) < 400
     assert found.matches[2].text == "needle end"
+
+
+@both
+@owes("X-55", "D-28")
+@pytest.mark.parametrize(
+    "pattern", ["foo", "fo*", "o", "foo|bar", "(a|ab)c?", "é", "x-y", "f.o", "-", "foo$", "^foo"]
+)
+def test_whole_words_are_those_of_grep(pattern: str, rg: Path | Literal[False], tmp_path: Path) -> None:
+    """GNU grep -w, which asks for no word character on either side."""
+    lines = "foo\nfood\n_foo\nfoo_\n a-foo-b\nfoo bar\nafoo foo\nabc\nab\né\nés\nx-y\nxx-yy\nf o\n9foo\n- a\nfooé foo\n"
+    (tmp_path / "f.txt").write_text(lines)
+    told = subprocess.run(
+        ["grep", "-nwE", pattern, "f.txt"],
+        cwd=tmp_path,
+        env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
+        capture_output=True,
+    )
+
+    found = search(tmp_path, SearchQuery(pattern=pattern, whole_words=True), rg=rg)
+
+    wanted = [int(line.split(b":")[0]) for line in told.stdout.splitlines()]
+    assert wanted
+    assert [match.line for match in found.matches] == wanted
+
+
+@both
+@owes("search-11", "search-14", "K-42")
+@pytest.mark.parametrize(
+    "pattern", ["f(*args)", "*args", "a[0", "print(", "(?P<x", "a**b", "x{3,1}", "\\p{L}", "[z-a]"]
+)
+def test_code_that_is_no_regular_expression_is_found_as_text(
+    pattern: str, rg: Path | Literal[False], tmp_path: Path
+) -> None:
+    build(tmp_path, {"a.txt": f"one\nhere {pattern} stands\n", "b.txt": "f(args) a0 print x\n"})
+
+    found = search(tmp_path, SearchQuery(pattern=pattern), rg=rg)
+
+    assert [(match.path, match.line) for match in found.matches] == [("a.txt", 2)]
+    assert found.note.startswith("The pattern is no regular expression; these lines hold it as literal text")
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(InvalidArguments):
+        search(tmp_path, SearchQuery(pattern=pattern), rg=rg)

@@ -13,7 +13,7 @@ import pytest
 from pegboard.core.annotations import MISSING
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError, InvalidArguments
-from pegboard.core.params import Alias, Inject
+from pegboard.core.params import Alias, Inject, Unadvertised
 from pegboard.core.signature import Signature
 from tests.core import signatures as given
 from tests.ledger import SHARED, owes
@@ -579,3 +579,23 @@ def test_a_default_that_json_cannot_say_is_not_shown_and_still_taken(default: fl
         "b": {"default": 1.5, "type": "number"},
     }
     assert str(signature.decode({}).arguments["a"]) == str(default)
+
+
+@owes("X-11")
+def test_an_unadvertised_parameter_is_decoded_as_any_other_and_no_model_is_told_of_it() -> None:
+    def search(pattern: str, whole: Annotated[bool, Unadvertised(), Alias("-w")] = False) -> str:
+        """Search.
+
+        Args:
+            pattern: What to look for.
+            whole: Only whole words.
+        """
+        return f"{pattern} {whole}"
+
+    signature = Signature.of(search)
+
+    assert list(signature.schema["properties"]) == ["pattern"]
+    assert "whole" not in json.dumps(signature.schema)
+    assert signature.decode({"pattern": "x", "whole": True}).arguments == {"pattern": "x", "whole": True}
+    assert signature.decode({"pattern": "x", "-w": "true"}).arguments == {"pattern": "x", "whole": True}
+    assert signature.decode({"pattern": "x"}).arguments == {"pattern": "x", "whole": False}

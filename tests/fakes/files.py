@@ -109,6 +109,8 @@ class MemoryFiles:
         limit: int = 100,
         hidden: bool = False,
         no_ignore: bool = False,
+        ignore_case: bool = False,
+        exclude: str | None = None,
     ) -> Listing:
         base = "" if (target := self._at(path)) == "." else target + "/"
         names = [name[len(base) :] for name in self.data if name.startswith(base)]

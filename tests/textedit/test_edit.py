@@ -550,3 +550,89 @@ def test_a_byte_order_mark_stays_one_whoever_sends_it_along(codec: str, old: str
     (edited,) = apply_edits("abc\nx\n".encode(codec), [Edit(old=old, new=new)], path="f")
 
     assert edited.data == "abd\nx\n".encode(codec)
+
+
+LISTED = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
+
+
+@owes("edit-32", "K-38")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # cat -n and nl, grep -n, bat, compilers, editors: a number, a sign, at most a space.
+        ("5: def b():\n6:     return 2", "5: def b():\n6:     return 3"),
+        ("5:def b():\n6:    return 2", "5:def b():\n6:    return 3"),
+        ("  5| def b():\n  6|     return 2", "  5| def b():\n  6|     return 3"),
+        ("5 | def b():\n6 |     return 2", "def b():\n    return 3"),
+        ("5|def b():\n6|    return 2", "def b():\n    return 3"),
+        ("5→def b():\n6→    return 2", "5→def b():\n6→    return 3"),
+        ("5→ def b():\n6→     return 2", "5→ def b():\n6→     return 3"),
+        ("3:\n4:\n5: def b():\n6:     return 2\n", "3:\n4:\n5: def b():\n6:     return 3\n"),
+        ("6:     return 2", "6:     return 3"),
+        ("6:    return 2", "    return 3"),
+        # The file grew above since it was listed: two lines in this order are proof enough.
+        ("9: def b():\n10:     return 2", "9: def b():\n10:     return 3"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_lines_copied_from_a_listing_are_found_without_their_numbers(old: str, new: str, end: str) -> None:
+    done = edit(LISTED.replace("\n", end), old, new)
+
+    assert done.data.decode() == LISTED.replace("return 2", "return 3").replace("\n", end)
+    assert done.strategy == "numbered"
+
+
+@owes("edit-32", "edit-17")
+@pytest.mark.parametrize(
+    ("before", "old", "new", "error"),
+    [
+        # Not this line, not all lines numbered, a number left out, in two places, part of a line.
+        (LISTED, "6:     return 1", "    return 3", NotFound),
+        (LISTED, "5: def b():\n    return 2", "x", NotFound),
+        (LISTED, "5: def b():\n7:     return 2", "x", NotFound),
+        ("a\nb\na\nb\n", "7: a\n8: b", "c", NotUnique),
+        ("a = 1\nb = 2\n", "1: a = 1\n2: b", "c", NotFound),
+        ("aa\nb\n", "1: a\n2: b", "c", NotFound),
+        # What is to be written is no guess: some of its lines are numbered and some are not.
+        (LISTED, "5: def b():\n6:     return 2", "5: def b():\n    return 3", InvalidArguments),
+    ],
+    ids=repr,
+)
+def test_what_only_looks_like_a_listing_changes_nothing(
+    before: str, old: str, new: str, error: type[ToolError]
+) -> None:
+    with pytest.raises(error):
+        edit(before, old, new)
+
+
+@owes("edit-32")
+def test_numbers_that_are_the_files_own_stay() -> None:
+    assert after("1: a\n2: b\n", "1: a\n2: b", "1: c\n2: b") == "1: c\n2: b\n"
+    assert after("  1: a\n  2: b\n", "1: a\n2: b", "1: c\n2: b") == "  1: c\n  2: b\n"
+
+
+@owes("edit-13", "K-38")
+@pytest.mark.parametrize(
+    ("before", "old", "new", "wanted"),
+    [
+        ("wait...\nx = 1\n", "wait…\nx = 1", "wait…\nx = 2", "wait...\nx = 2\n"),
+        ("wait…\nx = 1\n", "wait...\nx = 1", "wait...\nx = 2", "wait…\nx = 2\n"),
+        ("a ... b ... c\n", "a … b … c", "a … b … d", "a ... b ... d\n"),
+        ("  f(*args, ...)\n", "f(*args, …)", "g(*args, …)", "  g(*args, ...)\n"),
+        # U+2026 that is new is written as it was sent.
+        ("a\nb...\n", "a\nb…", "…\nb…", "…\nb...\n"),
+    ],
+    ids=repr,
+)
+def test_an_ellipsis_is_found_as_three_dots_and_stays_as_the_file_has_it(
+    before: str, old: str, new: str, wanted: str
+) -> None:
+    done = edit(before, old, new)
+
+    assert (done.data.decode(), done.strategy) == (wanted, "normalized")
+
+
+def test_an_ellipsis_that_fits_in_two_places_is_refused() -> None:
+    with pytest.raises(NotUnique, match="lines 1, 2"):
+        edit("f(...)\nf(...)\n", "f(…)", "g(…)")

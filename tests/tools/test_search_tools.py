@@ -170,7 +170,7 @@ async def test_grep_searches_a_spilled_result(files: Workspace) -> None:
         str(await grep("two(", "spill:x", fixed_strings=True, files=files, spills=spills)) == "spill:x:2:two("
     )
     with pytest.raises(InvalidArguments, match="regular expression"):
-        await grep("two(", "spill:x", files=files, spills=spills)
+        await grep("four(", "spill:x", files=files, spills=spills)
     with pytest.raises(Unavailable):
         await grep("x", "spill:x", files=files)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, ForwardRef, Union, cast, get_args, get
 
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError
-from pegboard.core.params import Alias, EffectMarker, Example, InjectMarker, Verbatim
+from pegboard.core.params import Alias, EffectMarker, Example, InjectMarker, Unadvertised, Verbatim
 from pegboard.core.values import record
 
 
@@ -58,6 +58,7 @@ class Facts:
         aliases: aliases given by `Alias(...)`.
         examples: values given by `Example(...)`.
         verbatim: marked with `Verbatim()`.
+        unadvertised: marked with `Unadvertised()`.
     """
 
     inject: Any = MISSING
@@ -66,6 +67,7 @@ class Facts:
     aliases: tuple[str, ...] = ()
     examples: tuple[object, ...] = ()
     verbatim: bool = False
+    unadvertised: bool = False
 
 
 _PLAIN: Final = Facts()
@@ -289,6 +291,7 @@ def _read_facts(annotation: Any) -> Facts:
         aliases=aliases,
         examples=examples,
         verbatim=verbatim,
+        unadvertised=any(isinstance(item, Unadvertised) for item in metadata),
     )
 
 

@@ -23,6 +23,7 @@ class Parameter:
         aliases: further spellings that are accepted, not advertised.
         examples: example values for the schema.
         verbatim: see `Verbatim`.
+        unadvertised: see `Unadvertised`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Parameter:
     aliases: tuple[str, ...] = ()
     examples: tuple[object, ...] = ()
     verbatim: bool = False
+    unadvertised: bool = False
 
     @property
     def required(self) -> bool:

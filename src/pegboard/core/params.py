@@ -41,6 +41,12 @@ class Alias:
 
 
 @record
+class Unadvertised:
+    """In `Annotated[...]`: the parameter is accepted and no model is told of it: another program's way to say
+    what the parameters that are shown say."""
+
+
+@record
 class Verbatim:
     """In `Annotated[...]`: the text is kept as it stands, in a file for example.
 

@@ -112,7 +112,16 @@ class Signature:
             marker, aliases = facts.marker, facts.aliases
             with_aliases = with_aliases or bool(aliases) or (marker is not None and bool(marker.aliases))
             parameters.append(
-                Parameter(parameter, resolved, default, marker, aliases, facts.examples, facts.verbatim)
+                Parameter(
+                    parameter,
+                    resolved,
+                    default,
+                    marker,
+                    aliases,
+                    facts.examples,
+                    facts.verbatim,
+                    facts.unadvertised,
+                )
             )
         self.parameters = tuple(parameters)
         self.inject = inject or _NO_NAMES
@@ -208,7 +217,8 @@ class Signature:
 
     @property
     def shape(self) -> Mapping[str, Any]:
-        """The schema without what the docstring says of each parameter; all that decoding needs.
+        """The schema without what the docstring says of each parameter, and with those that are not shown; all that
+        decoding needs.
 
         Apart from `schema`, because a call needs no words and reading a docstring costs more than a call.
         """

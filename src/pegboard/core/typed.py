@@ -84,9 +84,12 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
 def described(
     shape: Mapping[str, Any], parameters: tuple[Parameter, ...], documented: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The schema with a description and examples for each parameter; `shape` stays as it is."""
-    properties = dict(shape["properties"])
+    """The schema with a description and examples for each parameter that is shown; `shape` stays as it is."""
+    hidden = {p.name for p in parameters if p.unadvertised}
+    properties = {name: schema for name, schema in shape["properties"].items() if name not in hidden}
     for parameter in parameters:
+        if parameter.name in hidden:
+            continue
         properties[parameter.name] = _described(properties[parameter.name], parameter, documented)
     return {**shape, "properties": properties}
 

@@ -102,10 +102,7 @@ class NameFilter:
         return wanted or self._type_globs()
 
     def _globs(self) -> list[str]:
-        if not self.glob:
-            return []
-        parts = [g.strip() for g in re.split(r",(?![^{]*\})", self.glob)]
-        return [g for g in parts if g and g != "!"]
+        return [g for g in divided(self.glob or "") if g != "!"]
 
     def _type_globs(self) -> tuple[str, ...]:
         if not self.type:
@@ -120,6 +117,17 @@ class NameFilter:
                 hint=f"Types: {', '.join(FILE_TYPES)}. For anything else use glob, for example glob='*.{name}'.",
             )
         return FILE_TYPES[name]
+
+
+def divided(globs: str) -> list[str]:
+    """The globs of a list divided by commas; one within braces divides nothing."""
+    parts = [glob.strip() for glob in re.split(r",(?![^{]*\})", globs)]
+    return [glob for glob in parts if glob]
+
+
+def leaving_out(globs: str) -> NameFilter:
+    """The filter that leaves out what some globs, divided by commas, name; a `!` before one adds nothing."""
+    return NameFilter(",".join(f"!{glob.lstrip('!')}" for glob in divided(globs)))
 
 
 def _matcher(glob: str) -> Callable[[str], bool]:

@@ -7,11 +7,12 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
+from pegboard.files.filters import leaving_out
 from pegboard.files.patterns import glob_regex
 from pegboard.files.walk import MAX_DEPTH, Skipped, Walk, open_folder, scope_below
 from pegboard.ports.files import Entry, Listing
@@ -28,11 +29,13 @@ def glob_files(
     hidden: bool = False,
     no_ignore: bool = False,
     denied: Callable[[str], bool] | None = None,
+    ignore_case: bool = False,
+    exclude: str | None = None,
 ) -> Listing:
     """Files below `rel` whose path fits `pattern`, newest modification first, at most `limit`.
 
-    Names such as `app/[id]/page.tsx` are common: where brackets as classes find nothing they are taken as they
-    stand, and the answer says so.
+    Names such as `app/[id]/page.tsx` and `{{name}}/setup.py` are common: where brackets as classes, or braces without
+    a comma, find nothing they are taken as they stand, and the answer says so.
 
     Args:
         root: the workspace's real path.
@@ -40,6 +43,8 @@ def glob_files(
         pattern: over the whole relative path: `*.py` is this folder only, `**/*.py` any depth.
             A component that starts with a dot finds hidden names without `hidden`.
         denied: told paths below `root`; True leaves one out, with all below it.
+        ignore_case: `*.md` finds `README.MD`.
+        exclude: globs below `rel` to leave out, divided by commas: `*.min.js` at any depth, `dist/**` from `rel`.
 
     Returns:
         Entries of kind file; `truncated` where more matched; `skipped` says what was left out.
@@ -48,32 +53,56 @@ def glob_files(
         InvalidArguments: an empty, absolute or malformed pattern.
         NotFound, Unsupported, Unavailable, OutsideWorkspace: about `rel`.
     """
-    find = partial(_find, root, rel, limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied)
+    options = _Options(
+        limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied, ignore_case=ignore_case,
+        kept=leaving_out(exclude).accept() if exclude else None,
+    )  # fmt: skip
+    find = partial(_find, root, rel, options)
     found = find(pattern)
-    if found.entries or "[" not in pattern or "\\" in pattern:
+    # Of one thing there is no choice: shells leave braces without a comma alone.
+    signs = "[]" if "," in pattern else "[]{}"
+    if found.entries or "\\" in pattern or not any(sign in pattern for sign in signs):
         return found
-    literal = find(re.sub(r"[][]", r"\\\g<0>", pattern))
+    literal = find("".join("\\" + char if char in signs else char for char in pattern))
     if not literal.entries:
         return found
-    note = "brackets taken as they stand: as a class of characters the pattern matches nothing"
+    what = "brackets" if "[" in pattern else "braces"
+    meaning = "a class of characters" if "[" in pattern else "a choice"
+    note = f"{what} taken as they stand: as {meaning} the pattern matches nothing"
     return replace(literal, skipped=(note, *literal.skipped))
 
 
-def _find(
-    root: Path,
-    rel: str,
-    pattern: str,
-    *,
-    limit: int,
-    hidden: bool,
-    no_ignore: bool,
-    denied: Callable[[str], bool] | None,
-) -> Listing:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What glob_files was asked for; `kept` is told paths below `rel`."""
+
+    limit: int
+    hidden: bool
+    no_ignore: bool
+    denied: Callable[[str], bool] | None
+    ignore_case: bool
+    kept: Callable[[str], bool] | None
+
+    def leaves_out(self, where: str, base: str) -> Callable[[str], bool] | None:
+        """What the walk below `where`, which is `base` below `rel`, leaves out; None for nothing."""
+        denied, kept = self.denied, self.kept
+        prefix, below = ("" if where == "." else where + "/"), (base + "/" if base else "")
+        if denied is None and kept is None:
+            return None
+        return lambda path: (
+            (denied is not None and denied(prefix + path)) or (kept is not None and not kept(below + path))
+        )
+
+
+def _find(root: Path, rel: str, options: _Options, pattern: str) -> Listing:
     base, rest = _split(pattern)
+    if options.ignore_case:
+        # The folders' names are found as any other, as they may be written otherwise.
+        base, rest = "", f"{base}/{rest}" if base else rest
     where = _join(rel, base)
     parts = rest.split("/")
     dotted = any(_starts_dotted(part) for part in parts)
-    regex = glob_regex(rest)
+    regex = glob_regex(rest, ignore_case=options.ignore_case)
     try:
         top = open_folder(root, where)
     except NotFound:
@@ -84,16 +113,17 @@ def _find(
     prefix = "" if where == "." else where + "/"
     walk = Walk(
         top=top,
-        scope=None if no_ignore else scope_below(root, where),
-        hidden=hidden or dotted,
+        scope=None if options.no_ignore else scope_below(root, where),
+        hidden=options.hidden or dotted,
         git=".git" in base.split("/") or any(".git" in _choices(part) for part in parts),
         depth=MAX_DEPTH if "**" in rest or "{" in rest else len(parts),
-        denied=None if denied is None else lambda path: denied(prefix + path),
+        denied=options.leaves_out(where, base),
     )
     try:
         found, links = _matches(walk, regex, root, prefix)
     finally:
         os.close(top)
+    limit = options.limit
     newest = heapq.nsmallest(limit, found) if limit < len(found) else sorted(found)
     shown = f"{base}/" if base else ""
     entries = tuple(

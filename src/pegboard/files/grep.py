@@ -20,7 +20,7 @@ from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
 from pegboard.files.ignore import scope_of
-from pegboard.files.regex import Expression, literal_expression, parse_expression
+from pegboard.files.regex import Expression, literal_expression, parse_expression, whole_words
 from pegboard.files.ripgrep import Ripgrep
 from pegboard.files.scan import Hit
 from pegboard.files.walk import Walk, open_beneath, open_folder
@@ -35,6 +35,7 @@ _UNORDERED_EXCESS: Final = 3
 """How many times the wanted hits an unordered ripgrep may give before an ordered one takes over."""
 
 _ACCOUNT_ENTRIES: Final = 2000
+_AS_TEXT: Final = "these lines hold it as literal text (fixed_strings=true)."
 
 
 def search(
@@ -50,7 +51,7 @@ def search(
     A line is what read_file shows as one; `^` and `$` mean its ends. Files in other encodings than
     UTF-8 are searched as read_file shows them, too. Binary files (a NUL in the
     first 64 KiB) are searched and named, not shown. A pattern that finds nothing as a regular
-    expression is tried once more as literal text, and the answer says so. The search stops as
+    expression, or is none, is tried once more as literal text, and the answer says so. The search stops as
     soon as one hit more than the page needs is known: `total` is then that number and
     `truncated` is True.
 
@@ -62,7 +63,7 @@ def search(
         deadline_s: seconds until the search is ended.
 
     Raises:
-        InvalidArguments: an empty or malformed pattern, glob or type.
+        InvalidArguments: an empty or malformed pattern (that no line holds as text), glob or type.
         NotFound, Unsupported, Unavailable, OutsideWorkspace: about `query.path`.
         TimedOut: the deadline passed.
     """
@@ -136,26 +137,46 @@ class _Job:
 
     def answer(self) -> Found:
         query = self.query
-        if query.fixed_strings and query.pattern:
-            expression = literal_expression(query.pattern, ignore_case=query.ignore_case)
-        else:
-            expression = parse_expression(
-                query.pattern, ignore_case=query.ignore_case, multiline=query.multiline
-            )
+        try:
+            expression = self.expression()
+        except InvalidArguments as error:
+            return self.as_text_or(error)
         found, report = self.gather(expression)
         note = ""
         if not found.amount and not found.binary and _maybe_literal(query, expression):
-            literal = literal_expression(query.pattern, ignore_case=query.ignore_case)
-            again, told = self.gather(literal)
+            again, told = self.gather(self.literally())
             if again.amount:
                 found, report = again, told
-                note = (
-                    "As a regular expression the pattern matches nothing; these lines hold it as "
-                    "literal text (fixed_strings=true)."
-                )
+                note = f"As a regular expression the pattern matches nothing; {_AS_TEXT}"
         if not found.amount and not note:
             note = _other_reading(query)
         return self.page(found, report, note)
+
+    def expression(self) -> Expression:
+        """What the pattern says.
+
+        Raises:
+            InvalidArguments: it is empty or malformed.
+        """
+        query = self.query
+        if query.fixed_strings and query.pattern:
+            return self.literally()
+        expression = parse_expression(query.pattern, ignore_case=query.ignore_case, multiline=query.multiline)
+        return whole_words(expression) if query.whole_words else expression
+
+    def as_text_or(self, error: InvalidArguments) -> Found:
+        """What holds a malformed pattern as plain text, such as `f(*args)`; the error where nothing does."""
+        if not self.query.pattern or self.query.multiline:
+            raise error
+        found, report = self.gather(self.literally())
+        if not found.amount:
+            raise error
+        return self.page(found, report, f"The pattern is no regular expression; {_AS_TEXT}")
+
+    def literally(self) -> Expression:
+        """The pattern as plain text."""
+        literal = literal_expression(self.query.pattern, ignore_case=self.query.ignore_case)
+        return whole_words(literal) if self.query.whole_words else literal
 
     @property
     def needed(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments
@@ -18,6 +18,7 @@ _META: Final = frozenset("\\.+*?()|[]{}^$")
 _QUANTIFIER: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _MANY_WAYS: Final = 64
 """Ways to match at one place, counted roughly, from which on a backtracking engine may take too long."""
+_GLOBAL_FLAGS: Final = re.compile(r"\(\?[a-zA-Z]+\)")
 _GROUP_PYTHON: Final = ("?=", "?!", "?<=", "?<!", "?>", "?(", "?P=", "?P>")
 
 
@@ -68,6 +69,23 @@ def literal_expression(text: str, *, ignore_case: bool) -> Expression:
         ignore_case=ignore_case,
         multiline="\n" in text,
         ascii_only=text.isascii() and "\r" not in text,
+    )
+
+
+def whole_words(expression: Expression) -> Expression:
+    """The same where no character of a word stands before or behind it, as `grep -w` has it.
+
+    Python's engine only: ripgrep's own `-w` and its half boundaries differ from version to version.
+    """
+    flags = _GLOBAL_FLAGS.match(expression.source)
+    opening = flags[0] if flags else ""
+    return replace(
+        expression,
+        source=f"{opening}(?<!\\w)(?:{expression.source[len(opening) :]})(?!\\w)",
+        literal=None,
+        python_only=True,
+        # What stands beside it may be any character.
+        ascii_only=False,
     )
 
 

@@ -35,7 +35,10 @@ class Ripgrep:
         self._program = program
 
     def not_plain(self, search: Search) -> list[str]:
-        """Files with a line that is no UTF-8, or with a CR inside a line; those with a NUL at once are left out.
+        """Files that are no UTF-8 or hold U+FFFD, or with a CR inside a line; those with a NUL are left out.
+
+        ripgrep is made to decode UTF-8, for which it puts U+FFFD where there is none, and to look for that: looking for
+        lines that are UTF-8 would have its engine step through every byte (decision 0450).
 
         Raises:
             EngineFailed, TimedOut: as `run`.
@@ -108,7 +111,7 @@ def _rg_arguments(search: Search, ordered: bool, *, plain: bool = False) -> list
         "never",
     ]
     if plain:
-        arguments += ["--files-with-matches", "--invert-match", "--line-regexp", "--no-messages"]
+        arguments += ["--files-with-matches", "--encoding", "utf-8", "--no-messages"]
     else:
         arguments += ["--text", "--stats", "--with-filename", "--no-heading"]
         arguments += ["--count"] if search.count else ["--line-number", "--column", "--max-columns", "1"]
@@ -128,7 +131,7 @@ def _rg_arguments(search: Search, ordered: bool, *, plain: bool = False) -> list
         arguments += ["--glob", "!.git"]
     arguments += [
         "--regexp",
-        "[^\\r\\n]*\\r?" if plain else expression.rust,
+        "\\x{FFFD}|\\r[^\\n]" if plain else expression.rust,
         "--",
         "./" + (search.file or ""),
     ]

@@ -209,6 +209,8 @@ class Workspace:
         limit: int = 100,
         hidden: bool = False,
         no_ignore: bool = False,
+        ignore_case: bool = False,
+        exclude: str | None = None,
     ) -> Listing:
         """See Files."""
         from pegboard.files.globs import glob_files
@@ -216,7 +218,15 @@ class Workspace:
         root, relative, denied = self._place(path)
         found = await _in_thread(
             lambda: glob_files(
-                root, relative, pattern, limit=limit, hidden=hidden, no_ignore=no_ignore, denied=denied
+                root,
+                relative,
+                pattern,
+                limit=limit,
+                hidden=hidden,
+                no_ignore=no_ignore,
+                denied=denied,
+                ignore_case=ignore_case,
+                exclude=exclude,
             )
         )
         return _as_text(found)

@@ -102,6 +102,7 @@ class SearchQuery:
         text: searched instead of any file; `path` then is only its name, and opens nothing.
         before: lines to show before a match, None = as many as `context`.
         after: lines to show after a match, None = as many as `context`.
+        whole_words: only where no character of a word stands beside what is found.
     """
 
     pattern: str
@@ -120,6 +121,7 @@ class SearchQuery:
     text: str | None = None
     before: int | None = None
     after: int | None = None
+    whole_words: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,8 +213,10 @@ class Files(Protocol):
         limit: int = 100,
         hidden: bool = False,
         no_ignore: bool = False,
+        ignore_case: bool = False,
+        exclude: str | None = None,
     ) -> Listing:
-        """Files that match, newest first (ledger D-25..D-27)."""
+        """Files that match, newest first (ledger D-25..D-27); `exclude`: globs to leave out, divided by commas."""
         ...
 
     async def search(self, query: SearchQuery) -> Found:

@@ -22,7 +22,6 @@ from pegboard.textedit.match import (
     newline_in,
     search,
     without_numbers,
-    without_prefixes,
 )  # fmt: skip
 from pegboard.textedit.merge import merge_lines, transfer
 from pegboard.textedit.miss import place_or_error
@@ -275,8 +274,14 @@ def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
     text = data[skip:].decode("utf-8")
     source = Source(text)
     found = search(source, edit.old) or place_or_error(source, edit, path)
-    if found.strategy == "numbered":
-        edit = replace(edit, new=without_prefixes(edit.new))
+    if found.listing is not None:
+        new = found.listing.new(edit.new, edit.old)
+        if new is None:
+            raise InvalidArguments(
+                "some lines of new_string begin with a line number of old_string, and some do not",
+                hint="Remove the line-number prefixes; they are no part of the file.",
+            )
+        edit = replace(edit, new=new)
     by_start = {span.start: span for span in found.spans}
     lines = {start: text.count("\n", 0, start) + 1 for start in by_start}
     chosen = [by_start[start] for start in _choose(list(by_start), list(lines.values()), edit, path)]

@@ -20,7 +20,7 @@ EXPLAINED: Final[dict[Strategy, str]] = {
     "hidden": "matched around hidden text, which was kept",
     "numbered": "matched after removing the line numbers pasted into old_string",
     "trimmed": "matched ignoring indentation and trailing spaces; the new text was re-indented",
-    "normalized": "matched ignoring quote style, kinds of spaces and dashes, and indentation",
+    "normalized": "matched ignoring quote style, kinds of spaces, dashes and ellipses, and indentation",
     "fuzzy": "matched approximately; lines that you did not change were kept as the file has them",
 }
 
@@ -68,6 +68,7 @@ class Spans:
     spans: tuple[Span, ...]
     old: str
     whole_lines: bool = False
+    listing: Listing | None = None
 
 
 class Source:
@@ -148,38 +149,100 @@ def _hidden(source: Source, old: str) -> Spans | None:
     return Spans(strategy="hidden", spans=spans, old=old)
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How the lines of a listing begin.
+
+    Attributes:
+        prefix: the number and what divides it from the line.
+        loose: lines of a file may well begin so, too: `12: text`, `12| text`. Such a listing shows whole lines.
+    """
+
+    prefix: re.Pattern[str]
+    loose: bool
+
+    def without(self, text: str) -> tuple[str, int] | None:
+        """The text without the prefixes, and the first number; None where a line has none or a number is missing."""
+        lines = text.removesuffix("\n").split("\n")
+        prefixes = [self.prefix.match(line) for line in lines]
+        numbers = [int(p.group(1)) for p in prefixes if p is not None]
+        if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+            return None
+        plain = "\n".join(line[p.end() :] for line, p in zip(lines, prefixes, strict=True) if p is not None)
+        return plain + ("\n" if text.endswith("\n") else ""), numbers[0]
+
+    def find(self, text: str, plain: str, first: int) -> list[Span]:
+        """Where the text without prefixes stands; at its own number, where it does so there."""
+        body = r"\r?\n".join(map(re.escape, plain.split("\n")))
+        found = _whole_lines(text, plain, body) if self.loose else list(re.finditer(body, text))
+        spans = [Span(*m.span()) for m in found]
+        # The number says which of several it is; a number that fits none leaves the choice open.
+        named = [s for s in spans if text.count("\n", 0, s.start) + 1 == first]
+        # One line in a loose form may be text that only looks like it: its number must be right.
+        alone = self.loose and "\n" not in plain.removesuffix("\n")
+        return named if alone else named or spans
+
+    def new(self, text: str, old: str) -> str | None:
+        """A new text without the prefixes that came with the old one; None where that cannot be told.
+
+        Those with an arrow go wherever they stand. A number and a tab may be the file's own, and go only where every
+        line has them; in a loose form no line or every line must have one.
+        """
+        lines = text.split("\n")
+        found = [self.prefix.match(line) for line in lines]
+        full = [number for number, line in zip(found, lines, strict=True) if line.strip()]
+        every = all(full)
+        if self.loose and not every:
+            sent = {m[1] for line in old.split("\n") if (m := self.prefix.match(line))}
+            return None if any(one is not None and one[1] in sent for one in full) else text
+        return "\n".join(
+            line[one.end() :] if one and (every or "→" in one[0]) else line
+            for line, one in zip(lines, found, strict=True)
+        )
+
+
+def _whole_lines(text: str, plain: str, body: str) -> list[re.Match[str]]:
+    """Where lines begin that fit; the search is for the text alone, which is fast, and then looks around it."""
+    pattern = re.compile(body if plain.endswith("\n") else rf"{body}(?=\r?\n|\r?\Z)")
+    found: list[re.Match[str]] = []
+    one = pattern.search(text)
+    while one is not None:
+        whole = one.start() == 0 or text[one.start() - 1] == "\n"
+        found += [one] if whole else []
+        one = pattern.search(text, one.end() if whole else one.start() + 1)
+    return found
+
+
+_LISTINGS: Final = (
+    Listing(NUMBERED, loose=False),
+    # With the space that divides them, then without: `12: text` of a listing, `12:text` of a search.
+    *(
+        Listing(re.compile(rf" *(\d+){sign}{gap}"), loose=True)
+        for sign in (":", r" ?\|")
+        for gap in ("(?: |$)", "")
+    ),
+    Listing(re.compile(r" *(\d+)→ "), loose=True),
+)  # fmt: skip
+
+
 def without_numbers(text: str) -> tuple[str, int] | None:
-    """The text without line-number prefixes, and the first number; None where a line has none."""
-    lines = text.removesuffix("\n").split("\n")
-    prefixes = [NUMBERED.match(line) for line in lines]
-    numbers = [int(p.group(1)) for p in prefixes if p is not None]
-    if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
-        return None
-    plain = "\n".join(line[p.end() :] for line, p in zip(lines, prefixes, strict=True) if p is not None)
-    return plain + ("\n" if text.endswith("\n") else ""), numbers[0]
+    """The text without the line-number prefixes of a reading, and the first number; None where a line has none."""
+    return _LISTINGS[0].without(text)
 
 
-def without_prefixes(text: str) -> str:
-    """A new text without the line numbers that came with the old one: those with the arrow, or where
-    every line has one (a number and a tab may be the file's own)."""
-    lines = text.split("\n")
-    all_of_them = all(NUMBERED.match(line) for line in lines if line.strip())
-    return "\n".join(
-        line[found.end() :] if (found := NUMBERED.match(line)) and (all_of_them or "→" in found[0]) else line
-        for line in lines
-    )
+def looks_numbered(text: str) -> bool:
+    """Whether every line begins with a number as in some listing."""
+    return any(listing.without(text) for listing in _LISTINGS)
 
 
 def _numbered(source: Source, old: str) -> Spans | None:
-    stripped = without_numbers(old)
-    if stripped is None or not stripped[0].strip():
-        return None
-    plain, first = stripped
-    pattern = re.compile(r"\r?\n".join(map(re.escape, plain.split("\n"))))
-    found = [Span(*m.span()) for m in pattern.finditer(source.text)]
-    # The number says which of several it is; a number that fits none leaves the choice open.
-    named = [s for s in found if source.text.count("\n", 0, s.start) + 1 == first]
-    return Spans(strategy="numbered", spans=tuple(named or found), old=plain)
+    for listing in _LISTINGS:
+        stripped = listing.without(old)
+        if stripped is None or not stripped[0].strip():
+            continue
+        if spans := listing.find(source.text, *stripped):
+            return Spans(strategy="numbered", spans=tuple(spans), old=stripped[0], listing=listing)
+    return None
 
 
 def _trimmed(source: Source, old: str) -> Spans:

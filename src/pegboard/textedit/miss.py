@@ -13,7 +13,16 @@ from pegboard.textedit import view
 from pegboard.textedit.closest import Ranking, closest, overlap, rank
 from pegboard.textedit.distance import edits, least_edits, similarity
 from pegboard.textedit.marks import marks_in
-from pegboard.textedit.match import NUMBERED, Edit, Source, Span, Spans, lines_to_spans, newline_in
+from pegboard.textedit.match import (
+    NUMBERED,
+    Edit,
+    Source,
+    Span,
+    Spans,
+    lines_to_spans,
+    looks_numbered,
+    newline_in,
+)
 from pegboard.textedit.merge import merge_lines
 
 _FUZZY_SIMILARITY: Final = 0.9
@@ -54,7 +63,8 @@ def place_or_error(source: Source, edit: Edit, path: str) -> Spans:
         advice = escaped or "Read the file and copy the text exactly."
         raise NotFound(f"Text not found in {path}: {start}", hint=advice)
     note = f"\n{hint.note}" if hint.note else ""
-    number = " Remove the line-number prefix." if NUMBERED.match(edit.old) else ""
+    numbered = NUMBERED.match(edit.old) or looks_numbered(edit.old)
+    number = " Remove the line-number prefix." if numbered else ""
     raise NotFound(
         f"Text not found in {path}: {start}\n"
         f"The closest text begins at line {hint.line} ({hint.similarity:.0%} similar):\n{hint.diff}{note}\n",

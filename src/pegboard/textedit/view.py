@@ -25,6 +25,7 @@ _QUOTES: Final = {
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
     **dict.fromkeys("\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
     **dict.fromkeys("\ufe0e\ufe0f", ""),
+    "\u2026": "...",
 }  # fmt: skip
 
 SPACES: Final = {ord(c): " " for c, plain in _QUOTES.items() if plain == " "}
@@ -133,7 +134,7 @@ def shown_plain(text: str) -> Folded:
 
 
 def loose(text: str) -> Folded:
-    """As `shown_plain`, with plain quotes, dashes and spaces, and composed accents (NFC)."""
+    """As `shown_plain`, with plain quotes, dashes, spaces and ellipses, and composed accents (NFC)."""
     return _fold(text, _LOOSE, _loose_piece)
 
 

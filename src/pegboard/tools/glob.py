@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from pegboard.core.params import Alias, EffectMarker, Inject
+from pegboard.core.errors import InvalidArguments
+from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
 from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
-from pegboard.ports.files import Files
+from pegboard.ports.files import Entry, Files
 
 _FOLDER: Final = EffectMarker(
     "read", "Folder to look in, relative to the workspace.", (
@@ -29,6 +30,14 @@ def _one(given: Any) -> Any:
     return globs[0] if len(globs) == 1 else "{" + ",".join(globs) + "}"
 
 
+def _several(given: Any) -> Any:
+    """A list of globs as one text, divided by commas."""
+    if not isinstance(given, list):
+        return given
+    globs = cast("list[Any]", given)
+    return ",".join(globs) if all(isinstance(one, str) for one in globs) else globs
+
+
 @tool(
     idempotent=True,
     hints=("find files by name", "which files match", "find", "查找文件"),
@@ -38,10 +47,38 @@ async def glob(
     pattern: Annotated[
         str, BeforeValidator(_one), Alias("glob", "query", "name", "glob_pattern", "file_pattern", "patterns")
     ],
-    path: Annotated[str, _FOLDER] = ".",
+    path: Annotated[
+        str | Annotated[list[str], Field(min_length=1)],
+        _FOLDER,
+        WithJsonSchema({"type": "string"}),
+        Alias("paths"),
+    ] = ".",
     limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "maxResults", "head_limit")] = 100,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
     no_ignore: Annotated[bool, Alias("include_ignored")] = False,
+    exclude: Annotated[
+        str | None,
+        Unadvertised(),
+        BeforeValidator(_several),
+        Alias(
+            "exclude_pattern",
+            "excludePattern",
+            "excludes",
+            "exclude_glob",
+            "exclude_globs",
+            "exclude_patterns",
+            "exclude_dir",
+            "exclude_dirs",
+            "ignore",
+            "ignore_patterns",
+        ),
+    ] = None,
+    ignore_case: Annotated[
+        bool, Unadvertised(), Alias("i", "-i", "case_insensitive", "caseInsensitive", "ignoreCase", "nocase")
+    ] = False,
+    case_sensitive: Annotated[
+        bool | None, Unadvertised(), Alias("caseSensitive", "match_case", "matchCase")
+    ] = None,
     *,
     files: Inject[Files],
 ) -> ToolResult:
@@ -57,20 +94,41 @@ async def glob(
         hidden: Find hidden files too.
         no_ignore: Find what .gitignore and .ignore leave out too.
     """
-    found = await files.glob(pattern, path, limit=limit, hidden=hidden, no_ignore=no_ignore)
-    shown = "" if path in ("", ".") else path.removesuffix("/") + "/"
-    paths = [shown + entry.path for entry in found.entries]
-    lines = [visible(one) for one in paths] or [f"No file matches {pattern!r} in {path}"]
-    if found.truncated:
+    if case_sensitive is not None:
+        if ignore_case and case_sensitive:
+            raise InvalidArguments("ignore_case and case_sensitive are both true", hint="Send one of them.")
+        ignore_case = not case_sensitive
+    folders = list(dict.fromkeys(path)) if isinstance(path, list) else [path]
+    entries: dict[str, Entry] = {}
+    skipped: dict[str, None] = {}
+    truncated = False
+    for folder in folders:
+        found = await files.glob(
+            pattern,
+            folder,
+            limit=limit,
+            hidden=hidden,
+            no_ignore=no_ignore,
+            ignore_case=ignore_case,
+            exclude=exclude,
+        )
+        prefix = "" if folder in ("", ".") else folder.removesuffix("/") + "/"
+        entries |= {prefix + entry.path: entry for entry in found.entries}
+        skipped |= dict.fromkeys(found.skipped)
+        truncated |= found.truncated
+    paths = list(entries)
+    if len(folders) > 1:
+        paths.sort(key=lambda one: (-entries[one].mtime_ns, one))
+        truncated |= len(paths) > limit
+        paths = paths[:limit]
+    lines = [visible(one) for one in paths] or [f"No file matches {pattern!r} in {', '.join(folders)}"]
+    if truncated:
         lines = [*lines, f"[only the {limit} newest; raise limit or narrow the pattern]"]
-    lines = [*lines, *(f"[{visible(sentence)}]" for sentence in found.skipped)]
+    lines = [*lines, *(f"[{visible(sentence)}]" for sentence in skipped)]
     data = {
         "paths": paths,
-        "entries": [
-            {"path": p, "size": e.size, "mtime_ns": e.mtime_ns}
-            for p, e in zip(paths, found.entries, strict=True)
-        ],
-        "truncated": found.truncated,
-        "skipped": list(found.skipped),
+        "entries": [{"path": p, "size": entries[p].size, "mtime_ns": entries[p].mtime_ns} for p in paths],
+        "truncated": truncated,
+        "skipped": list(skipped),
     }
     return ToolResult.from_text("\n".join(lines), data=data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from pegboard.core.errors import Unavailable
-from pegboard.core.params import Alias, EffectMarker, Inject
+from pegboard.core.errors import InvalidArguments, Unavailable
+from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
 from pegboard.core.sanitise import visible
 from pegboard.core.shaping import Spills
@@ -45,6 +47,14 @@ def _globs(given: Any) -> Any:
     return ",".join(globs) if all(isinstance(one, str) for one in globs) else globs
 
 
+def _without(glob: str | None, exclude: str | None) -> str | None:
+    """`glob` with the globs to leave out behind it, each with the `!` that says so."""
+    if not exclude:
+        return glob
+    unwanted = (one.strip().lstrip("!") for one in re.split(r",(?![^{]*\})", exclude))
+    return ",".join(filter(None, (glob, *(f"!{one}" for one in unwanted if one)))) or None
+
+
 def _limit(given: Any) -> Any:
     """0 is how others say that there is no limit."""
     return _MOST if str(given) == "0" else given
@@ -57,7 +67,12 @@ def _limit(given: Any) -> Any:
 )
 async def grep(
     pattern: Annotated[str, Alias("query", "regex", "search", "search_pattern", "search_term", "regexp")],
-    path: Annotated[str, _PLACE] = ".",
+    path: Annotated[
+        str | Annotated[list[str], Field(min_length=1)],
+        _PLACE,
+        WithJsonSchema({"type": "string"}),
+        Alias("paths"),
+    ] = ".",
     glob: Annotated[
         str | None,
         BeforeValidator(_globs),
@@ -110,6 +125,32 @@ async def grep(
     offset: Annotated[int, Field(ge=0)] = 0,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
     no_ignore: Annotated[bool, Alias("include_ignored")] = False,
+    exclude: Annotated[
+        str | None,
+        Unadvertised(),
+        BeforeValidator(_globs),
+        Alias(
+            "exclude_pattern",
+            "excludePattern",
+            "excludes",
+            "exclude_glob",
+            "exclude_globs",
+            "exclude_patterns",
+            "exclude_dir",
+            "exclude_dirs",
+            "exclude-dir",
+        ),
+    ] = None,
+    word: Annotated[
+        bool,
+        Unadvertised(),
+        Alias(
+            "w", "-w", "words", "whole_word", "whole_words", "wholeWord", "word_regexp", "match_whole_word"
+        ),
+    ] = False,
+    case_sensitive: Annotated[
+        bool | None, Unadvertised(), Alias("caseSensitive", "match_case", "matchCase")
+    ] = None,
     *,
     files: Inject[Files],
     spills: Inject[Spills | None] = None,
@@ -137,22 +178,58 @@ async def grep(
         hidden: Search hidden files too.
         no_ignore: Search what .gitignore and .ignore leave out too.
     """
-    text = None
-    if path.startswith("spill:"):
-        if spills is None:
-            raise Unavailable(
-                "no spilled results are kept here", hint="Run the call again with a narrower question."
-            )
-        text = spills.read(path)
+    if case_sensitive is not None:
+        if ignore_case and case_sensitive:
+            raise InvalidArguments("ignore_case and case_sensitive are both true", hint="Send one of them.")
+        ignore_case = not case_sensitive
     query = SearchQuery(
-        pattern=pattern, path=path, glob=glob, type=type, fixed_strings=fixed_strings,
+        pattern=pattern, glob=_without(glob, exclude), type=type, fixed_strings=fixed_strings,
         ignore_case=ignore_case, multiline=multiline, context=context, mode=mode, offset=offset,
-        limit=limit, hidden=hidden, no_ignore=no_ignore, text=text, before=before, after=after,
+        limit=limit, hidden=hidden, no_ignore=no_ignore, before=before, after=after, whole_words=word,
     )  # fmt: skip
-    found = await files.search(query)
-    return ToolResult.from_text(
-        "\n".join(_text(found, pattern, path, mode, offset, limit, line_numbers)), data=_data(found)
+    paths = list(dict.fromkeys(path)) if isinstance(path, list) else [path]
+    found = await _in_each(paths, query, files, spills)
+    shown = _text(found, pattern, ", ".join(paths), mode, offset, limit, line_numbers)
+    return ToolResult.from_text("\n".join(shown), data=_data(found))
+
+
+async def _in_each(paths: list[str], query: SearchQuery, files: Files, spills: Spills | None) -> Found:
+    """What is found in one place after the other, on the page that the query asks for of all of it."""
+    offset, limit = query.offset, query.limit
+    parts: list[Found] = []
+    for path in paths:
+        # Of what lies behind a full page only one is looked for: that there is more.
+        there = replace(query, path=path, text=_spilled(path, spills), offset=offset, limit=max(1, limit))
+        found = await files.search(there)
+        full = limit <= 0
+        if full:
+            found = replace(found, matches=(), counts=(), truncated=found.total > 0)
+        parts.append(found)
+        if found.truncated:
+            break
+        limit -= max(0, found.total - offset)
+        offset = max(0, offset - found.total)
+    if len(parts) == 1:
+        return parts[0]
+    return Found(
+        matches=tuple(match for part in parts for match in part.matches),
+        counts=tuple(count for part in parts for count in part.counts),
+        total=sum(part.total for part in parts),
+        truncated=parts[-1].truncated,
+        skipped=tuple(dict.fromkeys(sentence for part in parts for sentence in part.skipped)),
+        searched=sum(part.searched for part in parts),
+        note=" ".join(dict.fromkeys(part.note for part in parts if part.note)),
     )
+
+
+def _spilled(path: str, spills: Spills | None) -> str | None:
+    if not path.startswith("spill:"):
+        return None
+    if spills is None:
+        raise Unavailable(
+            "no spilled results are kept here", hint="Run the call again with a narrower question."
+        )
+    return spills.read(path)
 
 
 def _text(

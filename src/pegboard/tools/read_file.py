@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pegboard.core.content import Text
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
 from pegboard.core.lines import Lines, page, slice_text
-from pegboard.core.params import Alias, Inject, ReadPath
+from pegboard.core.params import Alias, Inject, ReadPath, Unadvertised
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
@@ -21,8 +22,16 @@ from pegboard.textedit.encoding import NotText, decode
 #: Kinds whose files are text too: lines are what an edit needs, Markdown is what a reader needs.
 _ALSO_TEXT: Final = ("html", "csv", "notebook")
 
+_RANGE: Final = re.compile(r"[Ll]?(\d{1,9})\s*(?:-|:|,|\.\.|–)\s*[Ll]?(-1|\d{1,9})?")
 _PAGE_CHARS: Final = 9_500
 _LONG_PAGE_CHARS: Final = 40_000
+
+
+def _first_and_last(given: Any) -> Any:
+    """`[10, 20]`, `10-20`, `10:20`, `L10-L20`, `10-` (to the end, as -1) as a pair."""
+    if isinstance(given, str) and (found := _RANGE.fullmatch(given.strip())):
+        return [int(found[1]), int(found[2] or -1)]
+    return given
 
 
 @tool(
@@ -61,6 +70,12 @@ async def read_file(
     encoding: str | None = None,
     format: Literal["auto", "text", "markdown"] = "auto",
     force: bool = False,
+    lines: Annotated[
+        Annotated[list[int], Field(min_length=2, max_length=2)] | None,
+        Unadvertised(),
+        BeforeValidator(_first_and_last),
+        Alias("view_range", "viewRange", "line_range", "lineRange", "range"),
+    ] = None,
     *,
     files: Inject[Files],
     documents: Inject[Documents | None] = None,
@@ -83,6 +98,12 @@ async def read_file(
         format: `text` shows the source of HTML, CSV and notebooks with line numbers, as an edit needs it.
         force: Show the lines again although they were shown before and have not changed.
     """
+    if lines is not None:
+        if (offset, limit, end_line) != (None, None, None):
+            raise InvalidArguments(
+                "lines is given beside offset, limit or end_line", hint="Send offset and end_line alone."
+            )
+        offset, end_line = lines[0], None if lines[1] == -1 else lines[1]
     start, count = _range(offset, limit, end_line)
     most = _PAGE_CHARS if limit is None and end_line is None else _LONG_PAGE_CHARS
     if path.startswith("spill:"):
@@ -114,8 +135,8 @@ async def read_file(
             "force=true shows them again.]"
         )
         return ToolResult.from_text(note, data={"path": path, "unchanged": True, **facts})
-    lines = Lines(found.text, found.first, found.last, found.total, found.cut)
-    return _noted(_lines(path, lines, numbered, most, facts, start), found.notes)
+    there = Lines(found.text, found.first, found.last, found.total, found.cut)
+    return _noted(_lines(path, there, numbered, most, facts, start), found.notes)
 
 
 def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple[int, int | None]:
