@@ -232,8 +232,8 @@ def history(
 
 
 _FOLDED: Final = (
-    "run.started", "run.resumed", "message.user", "model.replied", "call.finished", "notice",
-    "context.compacted", "run.finished",
+    "run.started", "run.resumed", "message.user", "message.told", "model.replied", "call.finished",
+    "notice", "context.compacted", "run.finished",
 )  # fmt: skip
 """Types of events that a fold uses of turns which have all their results."""
 
