@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,8 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
         if isinstance(opened, ScriptedModel):
             opened.skip(fold(events).turns)
         log = app.log(row.stream, run=row.id)
-        show = print_event if options.json else Progress(redact=app.redactor.redact).show
+        redact = app.redactor.redact
+        show = partial(print_event, redact=redact) if options.json else Progress(redact=redact).show
         status = 0
         try:
             stream = agent.resume(
