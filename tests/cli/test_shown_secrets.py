@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from pegboard.core.effects import Change, Effect
 from pegboard.core.redact import Redactor
 from tests.cli.conftest import Run
 from tests.cli.test_approve import Typed
-from tests.ledger import owes
+from tests.ledger import SHARED, owes
 
+ROWS = [json.loads(line) for line in (SHARED / "security" / "secrets.jsonl").read_text().splitlines()]
+CONFIGURED = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
 # An invented token in GitHub's form.
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
@@ -92,3 +95,73 @@ def test_an_approval_of_a_call_with_a_secret_is_void_since_its_record_holds_none
     files = [p for p in home.rglob("history.sqlite*") if p.is_file()]
     kept = b"".join(p.read_bytes() for p in files)
     assert TOKEN.encode() not in kept and b"[redacted:" in kept
+
+
+def named(name: str, **arguments: object) -> dict[str, object]:
+    return {"name": name, "arguments": arguments}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [r for r in ROWS if r["expect"] == "redact"], ids=lambda r: r["id"])
+@owes("G-01", "G-21", "K-25", "K-87")
+def test_nothing_that_leaves_holds_a_secret_of_the_corpus(
+    row: dict[str, str],
+    pegboard: Run,
+    workspace: Path,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Said by a person and by a model, given to tools, answered by them, and in the place of a tool's name."""
+    text, secret = (base64.b64decode(row[field]).decode() for field in ("input_b64", "secret_b64"))
+    monkeypatch.setenv("CONFIGURED", CONFIGURED)
+    settings = home / ".config" / "pegboard" / "pegboard.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[secrets.one]\nfrom = "env:CONFIGURED"\nhosts = ["x.example"]\n')
+    (workspace / "s.txt").write_text(text + "\n")
+    turns = [
+        {
+            "text": f"I see {text}",
+            "calls": [
+                named("read_file", path="s.txt"), named("grep", pattern=text), named("grep", pattern=f"({text}"),
+                named("read_file", path=text), named("list_dir", path={"x": text}), named("read_file", **{text: 1}),
+                named(text),
+            ],
+        },
+        {"calls": [named("write_file", path="n.txt", content=text)]},
+        {"text": f"the end {text}"},
+    ]  # fmt: skip
+    script = tmp_path / "script.jsonl"
+    script.write_text("\n".join(map(json.dumps, turns)))
+    told = ("run", "--model", f"scripted:{script}", "--on-ask", "suspend")
+
+    shown = {
+        "ask": pegboard(*told, "--mode", "ask", "--", text),
+        "full": pegboard(*told, "--mode", "full", "--", text),
+    }
+    shown["json"] = pegboard(*told, "--mode", "full", "--json", "--", text)
+    for words in ("runs", "runs --json", "approvals list", "approvals list --json", "usage", "usage --json"):
+        shown[words] = pegboard(*words.split())
+    waiting = json.loads(shown["approvals list --json"].out.splitlines()[0])
+    for run in [json.loads(line)["run"] for line in shown["runs --json"].out.splitlines()]:
+        for words in (
+            "runs show",
+            "runs show --json",
+            "runs export",
+            "runs export --pytest",
+            "replay",
+            "replay --json",
+        ):
+            shown[f"{words} {run}"] = pegboard(*words.split(), run)
+            assert shown[f"{words} {run}"].status == 0, shown[f"{words} {run}"]
+    pegboard("approvals", "deny", waiting["approval"], text)
+    shown["denied"] = pegboard("approvals", "list", "--json")
+    shown["resumed"] = pegboard("runs", "resume", waiting["run"], "--mode", "ask", "--json")
+
+    held = {secret, json.dumps(secret)[1:-1], secret.replace("\n", "")}
+    assert len(shown) == 9 + 3 * 6 + 2
+    for words, done in shown.items():
+        assert not [s for s in held if s in done.out + done.err], (words, done)
+    for file in (p for p in home.rglob("*") if p.is_file() and "blobs" not in p.parts):
+        # What undo puts back is kept as it was, for its owner alone.
+        assert not [s for s in held if s.encode() in file.read_bytes()], file

@@ -33,6 +33,7 @@ from pegboard.core.events import (
     TextPiece,
     ThinkingPiece,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, Usage, UserMessage
@@ -121,6 +122,7 @@ many_effects, many_changes = (
 events = st.one_of(
     st.builds(RunStarted, run=words, session=words, agent=words, model=words, task=words, detail=tables),
     st.builds(UserSaid, users),
+    st.builds(UserTold, users),
     st.builds(ModelReplied, assistants),
     st.builds(TextPiece, words),
     st.builds(ThinkingPiece, words),

@@ -288,3 +288,65 @@ def test_the_shortest_secret_of_all_is_found_too() -> None:
 
     assert (text[:4], text[-1], found) == ("://:", "@", True)
     assert MARK.search(text)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "{0}\n     2→{1}",
+        "{0}\r\n+{1}",
+        "{0}\\n{1}",
+        "{0}\\\\r\\\\n{1}",
+        "{0}\\x0a{1}",
+        "{0}\n> {1}",
+        "{0}\n12:{1}",
+        "{0}\n 7\t{1}",
+    ],
+)
+def test_a_value_over_two_lines_is_found_where_they_are_numbered_compared_or_escaped(wrapped: str) -> None:
+    shown = Redactor({"a": KNOWN}).redact(f"value {wrapped.format(KNOWN[:15], KNOWN[15:])} end")
+
+    assert shown == (f"value {mark(KNOWN)} end", True)
+
+
+def test_of_several_values_over_two_lines_each_has_its_own_mark() -> None:
+    other = "1234:zyxwvutsrqponmlk"
+    redactor = Redactor({"a": KNOWN, "b": other})
+
+    shown, _ = redactor.redact(f"{KNOWN[:9]}\n{KNOWN[9:]} {other[:5]}\n{other[5:]} \n{other}")
+
+    assert shown == f"{mark(KNOWN)} {mark(other)} \n{mark(other)}"
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"client_secret": "%s"}',
+        '{"password":"%s"}',
+        'DB_PASSWORD="%s"',
+        '{"Authorization": "Bearer %s"}',
+        '{"x-api-key": "%s"}',
+    ],
+)
+def test_a_text_quoted_in_another_keeps_its_secret_no_better(text: str, depth: int) -> None:
+    value = "aB3dE5gH7jK9mN1pQ2rS4tU6"
+    text = text % value
+    for _ in range(depth):
+        text = json.dumps(text)
+
+    shown, found = Redactor().redact(text)
+
+    assert found
+    assert shown == text.replace(value, mark(value))
+
+
+def test_an_address_that_was_taken_for_a_path_shows_no_password() -> None:
+    assert Redactor().redact("read https:/user:hunter2pass@host/x") == (
+        f"read https:/user:{mark('hunter2pass')}@host/x",
+        True,
+    )
+    assert Redactor().redact("see C:/Users/me and mail a@b.example") == (
+        "see C:/Users/me and mail a@b.example",
+        False,
+    )

@@ -4,8 +4,9 @@ For each of COUNT kill points: a child process runs a scripted agent over the SQ
 killed with SIGKILL; further children take the run up, killed again, until one ends it. Prints one JSON
 line for each: what the world and the stream say.
 
-Kinds: `anywhere` is killed after a random time; `compaction` and `approval` kill themselves at, or some
-microseconds behind, a moment when the conversation is shortened or somebody is asked and answers.
+Kinds: `anywhere` is killed after a random time; `compaction`, `approval` and `told` kill themselves at, or
+some microseconds behind, a moment when the conversation is shortened, somebody is asked and answers, or
+somebody says something to the run that goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,11 @@ from pegboard.ports.model import Replied
 from pegboard.store.logs import SessionLog, decode
 from pegboard.store.sqlite import SqliteStore
 
-TURNS = {"anywhere": 6, "compaction": 24, "approval": 6}
+TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6}
 MOMENTS = {
     "compaction": ("context.compacted", "model.replied", "call.finished"),
     "approval": ("permission.request", "call.started", "call.finished", "run.finished"),
+    "told": ("message.told", "message.user", "call.finished", "model.replied"),
 }
 """Types of events at which a child ends itself."""
 SESSION = "killed"
@@ -114,7 +116,7 @@ class Trap(SessionLog):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kit(world: Path, filler: str = "") -> Toolkit:
+def kit(world: Path, filler: str = "", say: Callable[[str], Awaitable[None]] | None = None) -> Toolkit:
     def put(line: str) -> None:
         with open(world, "a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -124,6 +126,8 @@ def kit(world: Path, filler: str = "") -> Toolkit:
     async def note(text: str) -> str:
         """Write a line."""
         put(text)
+        if say is not None:
+            await say(f"mind {text}")
         await asyncio.sleep(0.001)
         return f"noted {text} {filler}"
 
@@ -147,8 +151,17 @@ async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int,
     log = Trap(store, SESSION, key=KEY, heads=folder / "head.json", run=run or "")
     log.moment = moment
     limits = Limits(turns=99, context_tokens=1500 if kind == "compaction" else None)
+
+    async def say(text: str) -> None:
+        assert agent.tell(text, session=SESSION)
+        await log.flush()
+        # What is here was safe before.
+        with open(folder / "told.txt", "a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    filler = "and so on " * (60 if kind == "compaction" else 0)
     agent = Agent(
-        tools=kit(folder / "world.txt", "and so on " * (60 if kind == "compaction" else 0)),
+        tools=kit(folder / "world.txt", filler, say if kind == "told" else None),
         model=Counting(TURNS[kind]), mode="ask" if kind == "approval" else "full", limits=limits, approver=Ann(),
     )  # fmt: skip
     if run is None:

@@ -22,6 +22,8 @@ from pegboard.core.events import (
     PermissionRequested,
     RunFinished,
     RunStarted,
+    UserSaid,
+    UserTold,
 )
 from pegboard.core.result import ToolResult
 from pegboard.dialects import dialect
@@ -68,6 +70,9 @@ def check(folder: Path, line: dict[str, Any]) -> list[Event]:
     world = Counter(world_file.read_text().split()) if world_file.exists() else Counter[str]()
     assert [w for w, n in world.items() if n > 1] == [], f"done twice: {world}, {line}"
     settle(events, world, line)
+    if (safe := folder / "told.txt").exists():
+        kept = {e.message.text for e in events if isinstance(e, UserTold)}
+        assert set(safe.read_text().splitlines()) <= kept, "what had been kept is lost"
     transcript = [m for message in fold(events).messages for m in dialect("openai-chat").encode(message)]
     assert_valid_transcript(transcript)
     return events
@@ -94,6 +99,18 @@ def settle(events: list[Event], world: Counter[str], line: dict[str, Any]) -> No
                 assert "unknown" in result.error.message
     assert isinstance(events[-1], RunFinished)
     assert events[-1].answer == "all done"
+
+
+def around_words(folder: Path, count: int) -> None:
+    for events in sweep(folder, count, random.randrange(10**6), "told"):
+        read = [e.message.text for e in events if isinstance(e, UserSaid)]
+        told = [e.message.text for e in events if isinstance(e, UserTold)]
+        assert told, "nothing was said, so nothing is proved"
+        assert read == ["go", *told]
+        assert fold(events).told == []
+        assert asyncio.run(
+            replay(events, next(e.run for e in events if isinstance(e, RunStarted)))
+        ).events == len(events)
 
 
 def waits(result: ToolResult) -> bool:
@@ -142,6 +159,19 @@ def test_a_run_killed_around_a_compaction_resumes_and_replays(tmp_path: Path) ->
 @owes("G-10", "G-17", "K-25")
 def test_a_run_killed_around_an_approval_does_nothing_unasked_and_nothing_twice(tmp_path: Path) -> None:
     around_approval(tmp_path, 8)
+
+
+@pytest.mark.slow
+@owes("G-10", "K-52")
+def test_a_run_killed_around_what_it_was_told_has_read_each_word_once(tmp_path: Path) -> None:
+    around_words(tmp_path, 8)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@owes("G-10", "K-52")
+def test_a_hundred_kills_around_what_a_run_was_told(tmp_path: Path) -> None:
+    around_words(tmp_path, 100)
 
 
 @pytest.mark.full

@@ -21,11 +21,15 @@ from pegboard.core.events import (
     Notice,
     RunFinished,
     RunResumed,
+    RunStarted,
+    UserSaid,
+    UserTold,
 )
-from pegboard.core.transcript import AssistantMessage
+from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Entry
 from pegboard.runtime.replay import replay
+from pegboard.runtime.transcripts import fold, heard
 from pegboard.store.logs import active_s
 from tests.ledger import owes
 
@@ -338,3 +342,129 @@ async def test_a_run_with_fallbacks_stopped_answers_and_parallel_calls_is_taken_
             assert result.ok or call_id in refused or unknown, (cut, call_id, result.text)
         kept = [event_from_dict(event_to_dict(e)) for e in whole]
         assert (await replay(kept, run)).events == len(kept), cut
+
+
+# -- what was said to a run that its process left ---------------------------------------------
+
+
+def said(events: list[Event]) -> list[str]:
+    return [e.message.text for e in events if isinstance(e, UserSaid)]
+
+
+async def told_meanwhile(turns: list[Any], **options: Any) -> list[Event]:
+    """A run to which somebody says something while its second call runs."""
+    agent: Agent
+
+    @tool(name="write", effects=[Effect("write", "log.txt")])
+    async def writes(n: int) -> str:
+        """Write."""
+        assert agent.tell("and be quick", session="s")
+        return f"wrote {n}"
+
+    agent = Agent(tools=[look, writes], model=ScriptedModel(turns), mode="full", **options)
+    await agent.run("go", session="s")
+    return agent.session("s")
+
+
+@owes("G-10", "K-52")
+async def test_what_a_killed_run_was_told_and_had_not_read_is_read_when_it_is_taken_up() -> None:
+    whole = await told_meanwhile([calls(1, name="write"), {"text": "done"}])
+    cut = until(whole, UserTold)
+    assert said(cut) == ["go"]
+    assert not any(isinstance(e, CallFinished) for e in cut)
+
+    asked: list[list[str]] = []
+
+    def last(request: Any) -> dict[str, Any]:
+        asked.append([type(m).__name__ for m in request.messages])
+        return {"text": "done"}
+
+    later = await go_on([last], cut, Limits())
+
+    # The call's end first: what was said in between does not part it from its answer.
+    assert asked == [["UserMessage", "AssistantMessage", "ResultsMessage", "UserMessage"]]
+    finished = [e.result for e in later if isinstance(e, CallFinished)]
+    assert [r.error.code for r in finished if r.error] == ["interrupted"]
+    assert said(later) == ["and be quick"]
+
+
+@owes("G-10", "K-52")
+async def test_what_was_read_before_the_kill_is_not_read_again() -> None:
+    whole = await told_meanwhile([calls(1, name="write"), {"text": "done"}])
+    cut = until(whole, UserSaid, 2)
+
+    later = await go_on([{"text": "done"}], cut, Limits())
+
+    assert said(later) == []
+
+
+@owes("G-10", "K-52")
+async def test_what_was_told_behind_the_last_word_of_a_killed_run_gets_a_turn() -> None:
+    whole = await told_meanwhile([{"text": "done"}])
+    cut = [*until(whole, ModelReplied), UserTold(UserMessage.of("one more thing"))]
+
+    later = await go_on([{"text": "that too"}], cut, Limits())
+
+    assert said(later) == ["one more thing"]
+    assert ended(later).answer == "that too"
+
+
+@owes("G-10", "K-52", "K-25")
+async def test_what_a_run_is_told_while_a_call_waits_does_not_end_the_wait() -> None:
+    agent: Agent
+
+    @tool(effects=PURE)
+    async def chat() -> str:
+        """Chat."""
+        assert agent.tell("and be quick", session="s")
+        return "ok"
+
+    turn = {"calls": [{"name": "chat", "arguments": {}}, {"name": "write", "arguments": {"n": 1}}]}
+    agent = Agent(
+        tools=[chat, write], model=ScriptedModel([turn, {"text": "done"}]), mode="ask", approver=SuspendAll()
+    )
+    answer = await agent.run("go", session="s")
+    assert answer.status == "suspended"
+    assert said(agent.session("s")) == ["go"]
+
+    answers = {answer.pending[0]["pending"]: Approved()}
+    later = [e async for e in agent.resume(answer.run_id, agent.session("s"), answers=answers)]
+
+    assert [e.result.text for e in later if isinstance(e, CallFinished)] == ["wrote 1"]
+    assert said(later) == ["and be quick"]
+    assert ended(later).answer == "done"
+    await replay(agent.session("s"), answer.run_id)
+
+
+@owes("G-10", "K-52")
+async def test_a_session_that_goes_on_without_a_killed_run_begins_with_what_that_was_told() -> None:
+    whole = await told_meanwhile([calls(1, name="write"), {"text": "done"}])
+    cut = until(whole, UserTold)
+    asked: list[list[str]] = []
+
+    def answers(request: Any) -> dict[str, Any]:
+        asked.append([m.text for m in request.messages if isinstance(m, UserMessage)])
+        return {"text": "ok"}
+
+    agent = Agent(tools=[look, write], model=ScriptedModel([answers, answers]), mode="full")
+    agent.remember("s", cut)
+    one = await agent.run("something else", session="s")
+    await agent.run("and more", session="s")
+
+    assert asked == [
+        ["go", "and be quick", "something else"],
+        ["go", "and be quick", "something else", "and more"],
+    ]
+    kept = [event_from_dict(event_to_dict(e)) for e in agent.session("s")]
+    assert [m.text for m in fold(kept).messages if isinstance(m, UserMessage)] == asked[1]
+    await replay(kept, one.run_id)
+
+
+def test_what_an_imported_run_was_told_is_nobodys_word() -> None:
+    def started(run: str, **detail: Any) -> RunStarted:
+        return RunStarted(run=run, session="s", agent="a", model="m", task="t", detail=detail)
+
+    word = UserTold(UserMessage.of("http://example.com/"))
+
+    assert [e.message.text for e in heard([started("r"), word])] == ["http://example.com/"]
+    assert list(heard([started("r", imported="x.json"), word])) == []

@@ -26,6 +26,7 @@ from pegboard.core.events import (
     RunFinished,
     RunStarted,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.given import text
 from pegboard.core.limits import Limits
@@ -84,7 +85,7 @@ class Agent:
         self._calls_in = calls_in
         self._opened = False
         self._talks: dict[str, list[Event]] = {}
-        self._busy: dict[str, Any] = {}
+        self._busy: dict[str, Callable[[str], None]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._spent_s: dict[str, float] = {}
 
@@ -205,10 +206,10 @@ class Agent:
 
         Returns False where no run of that session is going on.
         """
-        state = self._busy.get(session)
-        if state is None:
+        told = self._busy.get(session)
+        if told is None:
             return False
-        state.inbox.append(UserMessage.of(text))
+        told(text)
         return True
 
     async def aclose(self) -> None:
@@ -312,12 +313,15 @@ class Agent:
         tee.listen(listener)
         if traced is not None:
             tee.listen(traced.heard)
-        if session is not None:
-            self._busy[session] = state
 
         def told(text: str) -> None:
-            state.inbox.append(UserMessage.of(text))
+            message = UserMessage.of(text)
+            # Kept before it is read: the process may be killed in between.
+            tee.record(UserTold(message))
+            state.inbox.append(message)
 
+        if session is not None:
+            self._busy[session] = told
         listeners = self.executor.wiring.listeners
         listeners.append(told)
         begun = loop.clock.monotonic()

@@ -111,8 +111,9 @@ def _usage() -> type[Exception]:
 def _shorten(error: Any) -> None:
     """What typer tells of a wrong option or command holds it whole."""
     from pegboard.cli.show import brief
+    from pegboard.core.redact import Redactor
 
-    error.message = brief(error.message)
+    error.message = brief(Redactor().redact(error.message)[0])
     if getattr(error, "option_name", None):
         error.option_name = brief(error.option_name)
 
@@ -173,8 +174,10 @@ def _say(text: str) -> None:
 
 def _line(text: str) -> None:
     from pegboard.cli.show import brief, note
+    from pegboard.core.redact import Redactor
 
-    note(brief(text))
+    # An error says what was given; what looks like a key is no part of a message that goes into a log.
+    note(brief(Redactor().redact(text)[0]))
 
 
 def complete_streams() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import signal
@@ -253,7 +254,7 @@ class Chat:
             self._desk.busy(False)
 
     async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
-        show = print_event
+        show = functools.partial(print_event, redact=self._app.redactor.redact)
         if not self._options.json:
             partial = self._desk.partial if self._desk.live else None
             show = Progress(partial, redact=self._app.redactor.redact).show

@@ -39,9 +39,11 @@ def policy(
 
 
 async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
+    from pegboard.store.encoding import without_secrets
+
     async with app.executor(recorded=False) as door:
         door.tell = note_of
-        shown = await door.explain(tool, arguments)
+        shown = without_secrets(await door.explain(tool, arguments), app.redactor.redact)
     if options.json:
         print_json(shown)
         return 0 if "error" not in shown else 2

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from pegboard.app.redacted import Redact, shown_event
-from pegboard.cli.show import effects_line, paint, print_changes, safe, say
+from pegboard.cli.show import effects_line, is_terminal, paint, print_changes, safe, say
 from pegboard.cli.status import LINE
 from pegboard.core.effects import Effect
 from pegboard.core.errors import SuspendedCall
@@ -53,6 +53,9 @@ class Progress:
                 for line in whole:
                     say(line)
                 self._partial(self._line)
+            case TextPiece(text) if self._redact is not None and not is_terminal():
+                # Into a file or pipe: what looks like a key comes in pieces, and nobody watches it come.
+                self._line += text
             case TextPiece(text):
                 LINE.set("")
                 sys.stdout.write(safe(text))
@@ -122,7 +125,9 @@ class Progress:
         if self._streaming:
             say()
             self._streaming = False
-        if self._partial is not None and self._line:
-            say(self._line)
+        if self._line:
+            said = self._line if self._redact is None else self._redact(self._line)[0]
+            say(safe(said.removesuffix("\n")))
             self._line = ""
-            self._partial("")
+            if self._partial is not None:
+                self._partial("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 
 from pegboard.app.agent import Agent
 from pegboard.app.home import App
@@ -71,7 +72,7 @@ async def watch(
     agent: Agent, task: str, session: str, log: SessionLog, options: Options, *, redact: Redact
 ) -> RunFinished:
     """Show a run's events as they happen and keep them; the last one."""
-    show = print_event if options.json else Progress(redact=redact).show
+    show = partial(print_event, redact=redact) if options.json else Progress(redact=redact).show
     finished: RunFinished | None = None
     with LINE.showing("the model thinks"):
         async for event in agent.stream(task, session=session, recorder=log):

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from pegboard.cli.run import EXIT
 from pegboard.cli.show import note, note_of, paint, print_event, print_json, safe, say, table
 from pegboard.core.approval import DenyAll
 from pegboard.core.errors import BuildError
-from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid
+from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid, UserTold
+from pegboard.core.transcript import UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import IMPORTED, fold
@@ -86,6 +88,7 @@ def _show(app: App, run: str, options: Options) -> int:
             "what was said and done in this run was purged; that it was is still proved: pegboard audit verify"
         )
     progress = Progress()
+    unread: list[UserMessage] = []
     for event in app.each_event(row):
         if options.json:
             print_event(event)
@@ -93,7 +96,11 @@ def _show(app: App, run: str, options: Options) -> int:
         match event:
             case RunStarted():
                 say(paint(f"run {event.run}  session {event.session}  model {event.model or '-'}", "bold"))
+            case UserTold(message):
+                unread.append(message)
             case UserSaid(message):
+                if message in unread:
+                    unread.remove(message)
                 say(f"> {safe(message.text)}")
             case ModelReplied(message):
                 if message.text:
@@ -102,6 +109,8 @@ def _show(app: App, run: str, options: Options) -> int:
                 say(paint(f"{event.status}: {safe(event.error or event.answer)[:400]}", "bold"))
             case _:
                 progress.show(event)
+    for message in unread:
+        say(f"> {safe(message.text)} (not read yet)")
     if app.at_work.told([row])[0].status == "interrupted":
         note(_left_open(row))
     return 0
@@ -164,7 +173,8 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
         if isinstance(opened, ScriptedModel):
             opened.skip(fold(events).turns)
         log = app.log(row.stream, run=row.id)
-        show = print_event if options.json else Progress(redact=app.redactor.redact).show
+        redact = app.redactor.redact
+        show = partial(print_event, redact=redact) if options.json else Progress(redact=redact).show
         status = 0
         try:
             stream = agent.resume(

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
+from pegboard.app.redacted import Redact
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
 from pegboard.core.codec import event_to_dict
@@ -62,9 +63,14 @@ def print_json(value: Any) -> None:
     say(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
 
 
-def print_event(event: Event) -> None:
-    """One event of a run as a line of JSON."""
-    print_json(event_to_dict(event))
+def print_event(event: Event, redact: Redact | None = None) -> None:
+    """One event of a run as a line of JSON; `redact` takes secrets out of one that no record has passed."""
+    row = event_to_dict(event)
+    if redact is not None:
+        from pegboard.store.encoding import without_secrets
+
+        row = without_secrets(row, redact)
+    print_json(row)
 
 
 def say(text: str = "") -> None:

@@ -25,6 +25,7 @@ from pegboard.core.events import (
     TextPiece,
     ThinkingPiece,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.shaping import to_data
@@ -61,7 +62,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out["message"] = message_to_dict(message)
             if event.by != "user":
                 out["by"] = event.by
-        case ModelReplied(message):
+        case UserTold(message) | ModelReplied(message):
             out["message"] = message_to_dict(message)
         case TextPiece(text) | ThinkingPiece(text):
             out["text"] = text
@@ -223,6 +224,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "message.user": lambda v: UserSaid(
         cast(UserMessage, message_from_dict(v["message"])), v.get("by", "user")
     ),
+    "message.told": lambda v: UserTold(cast(UserMessage, message_from_dict(v["message"]))),
     "model.replied": lambda v: ModelReplied(cast(AssistantMessage, message_from_dict(v["message"]))),
     "model.text": lambda v: TextPiece(v["text"]),
     "model.thinking": lambda v: ThinkingPiece(v["text"]),

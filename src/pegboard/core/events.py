@@ -51,6 +51,18 @@ class UserSaid:
 
 
 @record
+class UserTold:
+    """A person said something while the run was busy; the loop has not read it yet.
+
+    Kept at once, so that a run which is killed before it reads it has not lost it. What it reads is told
+    again by a `UserSaid` with the same message, in its place in the transcript.
+    """
+
+    type: ClassVar[str] = "message.told"
+    message: UserMessage
+
+
+@record
 class TextPiece:
     """A piece of the model's text as it streams; not stored."""
 
@@ -203,6 +215,7 @@ Event: TypeAlias = (
     RunStarted
     | RunResumed
     | UserSaid
+    | UserTold
     | TextPiece
     | ThinkingPiece
     | ModelReplied

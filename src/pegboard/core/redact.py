@@ -24,7 +24,8 @@ TAIL_CHARS: Final = 16_384
 MARK: Final = re.compile(r"\[redacted:[0-9a-f]{8}\]")
 """What `mark` makes."""
 
-_UNWRAP: Final = re.compile(r"\r?\n[ \t>|]{0,8}")
+# A line end, in JSON or source text escaped, and what stands in front of a quoted, compared or numbered line.
+_WRAP: Final = r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}(?:n|x0a|u000a))[ \t>|+-]{0,8}(?:\d{1,7}[→:|\t-][ \t]?)?"
 _FORMS: Final = (
     secretforms.blocks, secretforms.tokens, secretforms.dotted, secretforms.suffixed, secretforms.urls,
     secretforms.hooks, secretforms.queries, secretforms.headers, secretforms.assigned, secretforms.arguments,
@@ -68,6 +69,7 @@ class Redactor:
         self._marks: dict[str, str] = {}
         self._ends: list[tuple[str, str]] = []
         wrapped: list[str] = []
+        whole = self._whole = [""]
         for value in self._values.values():
             if len(value) < _MIN_KNOWN:
                 continue
@@ -75,7 +77,8 @@ class Redactor:
                 self._marks.setdefault(spelling, mark(value))
             if len(value) >= _MIN_PART:
                 # Broken over lines by a terminal or a mail program, at any one place or more.
-                wrapped.append(r"(?:\r?\n[ \t>|]{0,8})?".join(re.escape(char) for char in value))
+                wrapped.append(f"({f'(?:{_WRAP})?'.join(map(re.escape, value))})")
+                whole.append(mark(value))
                 self._ends.append((value[:6], value[-6:]))
         ordered = sorted(self._marks, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
@@ -90,8 +93,12 @@ class Redactor:
         out = text
         if self._known is not None and any(spelling in out for spelling in self._marks):
             out = self._known.sub(lambda m: self._marks[m[0]], out)
-        if self._wrapped is not None and "\n" in out and any(a in out or b in out for a, b in self._ends):
-            out = self._wrapped.sub(lambda m: mark(_UNWRAP.sub("", m[0])), out)
+        if (
+            self._wrapped is not None
+            and ("\n" in out or "\\" in out)
+            and any(a in out or b in out for a, b in self._ends)
+        ):
+            out = self._wrapped.sub(lambda m: self._whole[m.lastindex or 0], out)
         for find in _FORMS:
             if matches := find(out):
                 out = _without(out, matches)

@@ -139,7 +139,8 @@ _DOTTED: Final = re.compile(
 )
 _SUFFIXED: Final = re.compile(r"(?<![A-Za-z0-9])(?P<token>[a-f0-9]{32}-us\d{1,2})(?![A-Za-z0-9])")
 _URL: Final = re.compile(
-    r"://(?:[^\s:/@'\"]{0,100}:(?P<urlpass>[^\s/@'\"$\[{<][^\s/@'\"]{0,200})"
+    # One slash: a path in which the address stood as a name has lost the other.
+    r":/{1,2}(?:[^\s:/@'\"]{0,100}:(?P<urlpass>[^\s/@'\"$\[{<][^\s/@'\"]{0,200})"
     # A user name alone may be a token: long, with a digit and both cases.
     r"|(?=[a-z0-9_-]{0,80}[A-Z]|[a-f0-9]{32}@)(?=[A-Za-z_-]{0,80}\d)(?P<urluser>[A-Za-z0-9_-]{20,200}))(?=@)"
 )
@@ -149,8 +150,8 @@ _HOOK: Final = re.compile(
     r"(?P<hook>[A-Za-z0-9_-]{6,100})"
 )
 _HEADER: Final = re.compile(
-    r"(?i:(?:authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token|apikey|api-?key|ssws|splunk|bot|genie\s?key)\s{1,4}|bearer\s{1,4}(?=[A-Za-z0-9._~+/-]*\d)"
-    r"|x-(?:api-key|auth-token|subscription-token)[\"']?\s{0,4}:\s{0,4}[\"']?)(?P<headval>[A-Za-z0-9._~+/=:-]{12,4000})"
+    r"(?i:(?:authorization(?:\\{0,7}[\"'])?\s{0,4}[:=]\s{0,4}(?:\\{0,7}[\"'])?(?:bearer|basic|token|apikey|api-?key|ssws|splunk|bot|genie\s?key)\s{1,4}|bearer\s{1,4}(?=[A-Za-z0-9._~+/-]*\d)"
+    r"|x-(?:api-key|auth-token|subscription-token)(?:\\{0,7}[\"'])?\s{0,4}:\s{0,4}(?:\\{0,7}[\"'])?)(?P<headval>[A-Za-z0-9._~+/=:-]{12,4000})"
     r"|cookie:\s{0,4}(?:[^=\s;]{1,80}=[^=\s;]{0,200};\s{0,4}){0,20}?[^=\s;]{1,80}=(?P<cookieval>[^\s;,\"']{12,4000}))"
 )
 _HEADER_WORDS: Final = ("bearer", "authorization", "x-", "cookie:")
@@ -161,7 +162,8 @@ _VALUE_END: Final = r"[^\s\"'$<>{}()\[\],;]"
 #: From the last word of a name on: `key` must have one of `_KEYS` in front.
 _ASSIGNED: Final = re.compile(
     r"(?i:(?:key|secret|token|passwd|password|passphrase|pwd|(?<![A-Za-z])pass|credentials?|sessionid|(?<![A-Za-z])auth)"
-    r"(?:_base|_hash_salt)?[\"']?[ \t]{0,4}(?:(?:=|:(?!//)|=>|:=)[ \t]{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\r\n]{6,1000})(?P=quote)"
+    # A text that is quoted in another has its quotes escaped, once more at each level.
+    r"(?:_base|_hash_salt)?(?:\\{0,7}[\"'])?[ \t]{0,4}(?:(?:=|:(?!//)|=>|:=)[ \t]{0,4}(?P<quote>\\{0,7}[\"'])(?P<quoted>[^\"'\r\n]{6,1000}?)(?P=quote)"
     r"|(?:=|:(?![/=])[ \t])[ \t]{0,3}"
     r"(?P<plain>(?=[^\s\"']{0,200}[A-Za-z])(?=[^\s\"']{0,200}[\d!#%^&*+/=~.@-])" + _VALUE_END + r"{8,1000})))"
 )
@@ -255,7 +257,7 @@ def suffixed(text: str) -> Iterable[re.Match[str]]:
 
 def urls(text: str) -> Iterable[re.Match[str]]:
     """Passwords in URLs."""
-    return _URL.finditer(text) if "://" in text and "@" in text else ()
+    return _URL.finditer(text) if ":/" in text and "@" in text else ()
 
 
 def hooks(text: str) -> Iterable[re.Match[str]]:

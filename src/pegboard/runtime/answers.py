@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pegboard.core.approval import Answer, ApprovalRequest, Approver, Refused, Waiting
 from pegboard.core.call import ToolCall
@@ -58,12 +58,16 @@ def answered(call_id: str, tool: str, answer: Any) -> ToolResult:
     return ToolResult(content=(Text(text),), data=answer, call_id=call_id, tool=tool)
 
 
+LOST: Final = (
+    "its arguments held a secret, which the record of this run does not keep, so an approval of it is void"
+)
+
+
 def lost_secret(call: ToolCall) -> Conflict | None:
     """Why a call cannot be done from its record: that keeps no secrets, and a mark is not what was shown (decisions 5, 16)."""
     if not holds_mark(call.arguments):
         return None
     return Conflict(
-        f"{call.name} did not run: its arguments held a secret, which the record of this run does not keep, so an "
-        "approval of it is void",
+        f"{call.name} did not run: {LOST}",
         hint="Make the call again with the secret itself, or better with secret://NAME.",
     )

@@ -7,13 +7,22 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from pegboard.core.approval import Refused
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError
-from pegboard.core.events import CallFinished, ModelReplied, RunFinished, UserSaid
+from pegboard.core.events import (
+    CallFinished,
+    CallStarted,
+    ModelReplied,
+    PermissionRequested,
+    RunFinished,
+    UserSaid,
+)
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message
 from pegboard.ports.model import ModelEvent, Replied
+from pegboard.runtime.answers import LOST
 from pegboard.runtime.script import CALL_EVENTS, RecordEnds, Script
 
 
@@ -42,6 +51,20 @@ class GivenAnswers(dict[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         return isinstance(self._script.next, CallFinished)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A no, where the call that waited for this approval went on to it and was not void for a lost secret."""
+        events = self._script.events
+        call = next(
+            (e.call_id for e in events if isinstance(e, PermissionRequested) and e.approval == key), None
+        )
+        for event in events[self._script.place : self._script.end]:
+            if isinstance(event, CallStarted) and event.call_id == call:
+                return Refused()
+            if isinstance(event, CallFinished) and event.result.call_id == call:
+                error = event.result.error
+                return default if error is not None and error.message.endswith(LOST) else Refused()
+        return default
 
     def __getitem__(self, key: str) -> Any:
         event = self._script.next

@@ -199,7 +199,9 @@ class Replanner:
         if recorded.result.error is not None and recorded.result.error.code == "unknown_tool" and self.absent:
             self._tell(seen.call.name, "the names of the tools that servers had are not known in a replay")
             return recorded
-        if _MARK in json.dumps(event_to_dict(recorded), default=str):
+        told = (event_to_dict(recorded), seen.call.name, seen.call.arguments, seen.call.raw)
+        if _MARK in json.dumps(told, default=str):
+            # Its words hang on what was sent: what names the nearest argument, or where a text was cut off.
             self._tell(seen.call.name, "a secret was taken out of the record")
             return recorded
         self.checked += 1

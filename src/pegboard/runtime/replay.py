@@ -19,6 +19,7 @@ from pegboard.core.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    UserTold,
 )
 from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
@@ -59,7 +60,10 @@ async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None
         PegboardError: the record holds no such run.
     """
     before, mine = split(events, run)
-    script = Script([e for e in mine if e.type not in TRANSIENT], planner)
+    kept = [e for e in mine if e.type not in TRANSIENT]
+    # When a person typed is no step of the loop; that it read it is one.
+    script = Script([e for e in kept if not isinstance(e, UserTold)], planner)
+    typed = len(kept) - len(script.events)
     if planner is not None:
         _remember(planner, before)
     known = list(before)
@@ -67,7 +71,7 @@ async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None
     for segment in script.segments():
         finished = await _segment(script, known, segment)
         known += segment
-    return Replayed(run=run, events=script.place, finished=finished)
+    return Replayed(run=run, events=script.place + typed, finished=finished)
 
 
 def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:

@@ -153,6 +153,9 @@ class Loop:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
                 talk.append(closing(history))
+            for message in () if history is None else history.told:
+                # Nor without what the run before was told and never read.
+                talk.append(message)
             state.usage, state.turns = Usage(), 0
             self._record(
                 RunStarted(
@@ -168,6 +171,8 @@ class Loop:
             return None
         if state.spent_s:
             detail["spent_s"] = state.spent_s
+        if history is not None:
+            state.inbox[:0] = history.told
         self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
         if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
@@ -194,6 +199,8 @@ class Loop:
         while True:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
+                # Told behind the last word of a process that ended: that word was not the last.
+                answered = None
             if answered is None:
                 if self.unpaid is not None and (why := self.unpaid()):
                     # Not even a last word: it would be paid for too.
@@ -376,8 +383,9 @@ class Loop:
         self.recorder.record(UserSaid(message, by))
 
     def _finished(self, state: RunState, ended: Ended) -> RunFinished:
-        while state.inbox:
-            # What was told too late to be read stays in the session for its next run.
+        # What was told too late to be read stays in the session for its next run. Where this one can be taken
+        # up again it reads it then: said now, it would end the wait of the calls that are open.
+        while state.inbox and ended.status in ("done", "limit"):
             self._record(UserSaid(state.inbox.pop(0)))
         return RunFinished(
             run=state.id,

@@ -20,11 +20,12 @@ from pegboard.core.events import (
     RunFinished,
     RunStarted,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.taint import PRIVATE, UNTRUSTED
-from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
+from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
 
@@ -50,6 +51,7 @@ class History:
         made: calls of the last run that have their result, by tool; without those beyond a limit.
         noticed: limits of which the last run was given a notice.
         over: the limit that the last run has used up, as told; empty where none is.
+        told: what people said to the last run that it has not read; the next run begins with it.
         said: whether the last run's task stands in the messages.
         mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
@@ -69,6 +71,7 @@ class History:
     made: dict[str, int] = field(default_factory=dict[str, int])
     noticed: set[str] = field(default_factory=set[str])
     over: str = ""
+    told: list[UserMessage] = field(default_factory=list[UserMessage])
     said: bool = False
     mark: str = ""
     run: RunStarted | None = None
@@ -129,9 +132,17 @@ def _folded(events: Iterable[Event]) -> History:
                 calls = ()
                 history.messages.append(message)
                 history.said = True
+                if event.by == "user" and message in history.told:
+                    history.told.remove(message)
+            case UserTold(message):
+                # Not in the transcript yet, and no end of the calls that are open.
+                history.told.append(message)
             case RunStarted():
                 _close(history, calls)
                 calls = ()
+                # A run that was killed, or waits, is left behind; what it was told is not.
+                history.messages += history.told
+                history.told.clear()
                 history.mark = str(event.detail.get("mark", ""))
                 if IMPORTED in event.detail:
                     history.labels.update((PRIVATE, UNTRUSTED))
@@ -164,11 +175,18 @@ def _folded(events: Iterable[Event]) -> History:
 def heard(events: Iterable[Event]) -> Iterator[UserSaid]:
     """What people said in a session themselves; what was imported is nobody's word."""
     foreign = False
+    told: list[UserMessage] = []
     for event in events:
         if isinstance(event, RunStarted):
             foreign = IMPORTED in event.detail
+        elif isinstance(event, UserTold) and not foreign:
+            told.append(event.message)
         elif isinstance(event, UserSaid) and not foreign:
+            if event.message in told:
+                told.remove(event.message)
             yield event
+    # Not read before a process ended: the next run begins with it.
+    yield from map(UserSaid, told)
 
 
 def closing(history: History) -> ResultsMessage:

@@ -16,7 +16,8 @@ Redact: TypeAlias = Callable[[str], tuple[str, bool]]
 """Takes secrets out of a text, and says whether there was one."""
 
 _CLEAN: Final = frozenset({"call.finished"})
-"""Types of events whose texts were redacted when they were made."""
+"""Types of events whose texts were redacted when they were made; not so the names, which a model may make up."""
+_NAMES: Final = ("call_id", "tool")
 _APART: Final = "\n\0\n"
 _SHORTEST: Final = 6
 _SHORTEST_KEY: Final = 16
@@ -33,8 +34,8 @@ def encode(event: Event, redact: Redact | None = None) -> bytes:
     """The event as UTF-8 JSON; a lone surrogate becomes U+FFFD, since a record must be readable."""
     try:
         row = event_to_dict(event)
-        if redact is not None and event.type not in _CLEAN:
-            row = without_secrets(row, redact)
+        if redact is not None:
+            row = without_secrets(row, redact) if event.type not in _CLEAN else _named(row, redact)
         return _json(row)
     except _UNWRITABLE as error:
         # One value that has no JSON (it holds itself) must not take the other records with it.
@@ -48,13 +49,23 @@ def encode_all(events: Sequence[Event], redact: Redact | None = None) -> list[by
         some = events[start : start + _TOGETHER]
         try:
             rows = [event_to_dict(event) for event in some]
-            if redact is None or not _hold_secret([r for r in rows if r["type"] not in _CLEAN], redact):
+            if redact is None or not _hold_secret([_open(r) for r in rows], redact):
                 out += [_json(row) for row in rows]
                 continue
         except _UNWRITABLE:
             pass
         out += [encode(event, redact) for event in some]
     return out
+
+
+def _open(row: dict[str, Any]) -> dict[str, Any]:
+    """What of a row nobody has looked through yet."""
+    return row if row["type"] not in _CLEAN else {name: row["result"][name] for name in _NAMES}
+
+
+def _named(row: dict[str, Any], redact: Redact) -> dict[str, Any]:
+    """The row of a result with its names redacted: the call's id as in the model's turn, and no tool's name."""
+    return {**row, "result": {**row["result"], **without_secrets(_open(row), redact)}}
 
 
 def _json(row: dict[str, Any]) -> bytes:

@@ -191,7 +191,7 @@ class SessionLog:
             event = item.event
             if isinstance(event, RunStarted):
                 row = RunRow(
-                    id=event.run, stream=self.stream, status="running", task=event.task, model=event.model,
+                    id=event.run, stream=self.stream, status="running", task=self._clean(event.task), model=event.model,
                     agent=event.agent, started=item.at,
                 )  # fmt: skip
             elif isinstance(event, RunResumed | RunFinished):
@@ -209,6 +209,9 @@ class SessionLog:
                 continue
             self._rows[row.id] = out[row.id] = row
         return list(out.values())
+
+    def _clean(self, text: str) -> str:
+        return text if self._redact is None else self._redact(text)[0]
 
 
 def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
@@ -233,8 +236,8 @@ def history(
 
 
 _FOLDED: Final = (
-    "run.started", "run.resumed", "message.user", "model.replied", "call.finished", "notice",
-    "context.compacted", "run.finished",
+    "run.started", "run.resumed", "message.user", "message.told", "model.replied", "call.finished",
+    "notice", "context.compacted", "run.finished",
 )  # fmt: skip
 """Types of events that a fold uses of turns which have all their results."""
 
