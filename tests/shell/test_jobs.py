@@ -221,7 +221,7 @@ async def test_children_that_outlive_their_command_are_listed(jobs: Session, tmp
 
 async def test_children_that_end_soon_leave_no_entry_running(jobs: Session) -> None:
     shell = jobs._shell
-    outcome = await run(shell, "sleep 0.5 & echo done")
+    outcome = await run(shell, "sleep 1.5 & echo done")
 
     assert outcome.stdout == "done\n"
     (left,) = jobs.list()

@@ -21,6 +21,8 @@ from pegboard.process.status import shell_status
 _READ: Final = 1 << 16
 _READS_A_TURN: Final = 16
 _REAP_WITHIN_S: Final = 5.0
+# Nothing tells that a process group has become empty, so it is looked at.
+_LOOK_S: Final = 0.005
 
 _SESSION: Final = secrets.token_hex(6)
 
@@ -154,6 +156,15 @@ class Child:
         if not self.finished.is_set():
             return False
         return not self.gone.is_set() or not self.drained.is_set() or tree.group_runs(self.pid)
+
+    async def still_lingers(self, within_s: float) -> bool:
+        """Whether it lingers for `within_s` seconds: what is about to end may be in the group an instant longer."""
+        deadline = self._loop.time() + within_s
+        while self.lingers:
+            if self._loop.time() >= deadline:
+                return True
+            await asyncio.sleep(_LOOK_S)
+        return False
 
     def write(self, data: bytes, *, end: bool = False) -> bool:
         """Give bytes to standard input; False when it is closed."""

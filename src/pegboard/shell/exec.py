@@ -31,7 +31,7 @@ from pegboard.shell.sandbox.repository import repositories_told
 
 SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
-_LINGER_S: Final = 0.5
+_LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
 _CONFIG_BUSY: Final = b"could not write config file"
 
@@ -374,7 +374,7 @@ class CommandShell:
         if not await child.wait_drained(_LINGER_S):
             return True
         await child.wait_gone(_LINGER_S)
-        return child.lingers
+        return await child.still_lingers(_LINGER_S)
 
     async def _leave(self, running: Running, snapshot: Snapshot | None) -> ExecOutcome:
         """The command has ended, children of it have not."""
