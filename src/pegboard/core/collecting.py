@@ -20,7 +20,8 @@ def uncollected() -> Generator[None]:
         yield
     finally:
         if collecting:
-            # A program that keeps objects from the collector (before it forks) has its own use of the same shelf.
+            # A program that keeps objects from the collector (before it forks) has its own use of the same shelf;
+            # so has Python 3.12 itself, where this gain is given up.
             if not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
