@@ -22,12 +22,14 @@ class Watch:
 
     Attributes:
         task: cancelled when the time comes.
+        limit: seconds that it has.
         at: event-loop time of the deadline.
         fired: whether that has happened.
         timer: fires it, where the deadline is near.
     """
 
     task: asyncio.Task[Any]
+    limit: float
     at: float
     fired: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -51,7 +53,7 @@ class Deadlines:
     def start(self, watch: Watch, task: asyncio.Task[Any], limit_s: float) -> None:
         """Watch a task of the running loop; give the watch to `end` whatever happens."""
         loop = task.get_loop()
-        watch.task = task
+        watch.task, watch.limit = task, limit_s
         if limit_s < NEAR_S:
             # In an empty context, as below: a cancelled timer stays in the loop's heap until its time.
             watch.timer = loop.call_later(limit_s, watch.fire, context=contextvars.Context())

@@ -15,7 +15,7 @@ from pegboard.core.artifact import NewArtifact
 from pegboard.core.authorising import authorise, check_secrets, decide
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
-from pegboard.core.context import Context
+from pegboard.core.context import Context, enter
 from pegboard.core.deadlines import Deadlines
 from pegboard.core.effects import Effect
 from pegboard.core.errors import (
@@ -49,7 +49,7 @@ from pegboard.core.provide import Provided
 from pegboard.core.recording import book, failed, finish, keep_intent, labels_of, record_start, room, traced
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.running import Threads, ports_of, run
+from pegboard.core.running import Threads, begin, end, given, layered, ports_of, work
 from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
 from pegboard.core.shaping import Shaper, wrap
 from pegboard.core.tool import Tool
@@ -149,7 +149,18 @@ class Pipeline:
             record_start(self, ready)
             if ready.plan.effects:
                 await keep_intent(self, ready)
-            value = await run(self, ready, context)
+            if self.middleware:
+                value = await layered(self, ready, context)
+            else:
+                # The function's own coroutine: one more around it would stand on the path of every call.
+                ready.line, ready.outer = self, context
+                arguments = given(self, ready)
+                before = enter(ready)
+                try:
+                    begin(self, ready, ready)
+                    value = await work(self, ready, arguments)
+                finally:
+                    end(self, ready, ready, before)
             if isinstance(value, Waiting):
                 raise suspended(value)
             if type(value) is NewArtifact or (type(value) is ToolResult and value.artifacts):

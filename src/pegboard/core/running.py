@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core import secrets as secret_references
 from pegboard.core.budgets import out_of_time
-from pegboard.core.context import Context, enter, leave
+from pegboard.core.context import Context, Entered, enter, leave
 from pegboard.core.deadlines import Watch
 from pegboard.core.effects import Plan
 from pegboard.core.errors import (
@@ -36,29 +37,33 @@ if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-def run(line: Pipeline, ready: Planned, context: Context) -> Awaitable[Any]:
-    """Run the function under its deadline, with the middleware around it."""
+async def layered(line: Pipeline, ready: Planned, context: Context) -> Any:
+    """Run the function with the middleware around it, under its deadline."""
     ready.line, ready.outer = line, context
-    if not line.middleware:
-        return _function(line, ready, ready)
-    return _layered(line, ready)
-
-
-async def _layered(line: Pipeline, ready: Planned) -> Any:
-    context = ready.inside()
-    before = enter(context)
+    before = enter(ready.inside())
     try:
         # A watch each time: a layer may call `next` again, or twice at once.
         step: Next = lambda: _function(line, ready, Watch())  # noqa: E731
         for layer in reversed(line.middleware):
-            step = _around(layer, ready, context, step)
+            step = _around(layer, ready, ready.inside(), step)
         return await step()
     finally:
         leave(before)
 
 
 async def _function(line: Pipeline, ready: Planned, watch: Watch) -> Any:
-    """The function itself. One coroutine for deadline and call: this stands on every call's path."""
+    """The function itself, as `Pipeline.call` runs it where no middleware is."""
+    arguments = given(line, ready)
+    before = enter(ready)
+    try:
+        begin(line, ready, watch)
+        return await work(line, ready, arguments)
+    finally:
+        end(line, ready, watch, before)
+
+
+def given(line: Pipeline, ready: Planned) -> dict[str, Any]:
+    """What the function is called with: its arguments, ports, open files and secrets."""
     tool = ready.tool
     arguments = ready.decoded.arguments
     injected = line.injected.get(tool.name)
@@ -70,41 +75,40 @@ async def _function(line: Pipeline, ready: Planned, watch: Watch) -> Any:
         arguments = placed(arguments, tool.markers, ready.plan.effects, ready.outer.workspace)
     if ready.secrets:
         arguments = _with_secrets(line, arguments, ready)
-    limit = tool.limits.timeout_s
+    return arguments
+
+
+def begin(line: Pipeline, ready: Planned, watch: Watch) -> None:
+    """Start the call's deadline, if it has one; `end` whatever happens."""
+    limit = ready.tool.limits.timeout_s
     limit = line.timeout_s if limit is None else limit
     if ready.left.seconds is not None:
         # An account that is empty to the last moment has refused before.
         limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
-    task = asyncio.current_task() if limit is not None and limit > 0 else None
-    before = enter(ready)
-    if task is None or limit is None:
-        try:
-            return await (tool.function(**arguments) if tool.is_async else _threaded(line, ready, arguments))
-        finally:
-            leave(before)
-    line.deadlines.start(watch, task, limit)
-    try:
-        if tool.is_async:
-            value = await tool.function(**arguments)
-        else:
-            value = await _threaded(line, ready, arguments)
-    except asyncio.CancelledError:
-        if watch.fired and task.uncancel() == 0:
-            raise _late(ready, limit) from None
-        raise
-    except BaseException:
-        if watch.fired:
-            # The tool turned our cancellation into an error of its own; the task is not cancelled.
-            task.uncancel()
-        raise
-    finally:
-        line.deadlines.end(watch)
-        leave(before)
-    if watch.fired:
-        # The tool swallowed our cancellation; the task must not stay marked as cancelled.
-        task.uncancel()
-        raise _late(ready, limit)
-    return value
+    if limit is not None and limit > 0 and (task := asyncio.current_task()) is not None:
+        line.deadlines.start(watch, task, limit)
+
+
+def work(line: Pipeline, ready: Planned, arguments: dict[str, Any]) -> Awaitable[Any]:
+    """The function under way: its own coroutine, or a thread's end."""
+    return ready.tool.function(**arguments) if ready.tool.is_async else _threaded(line, ready, arguments)
+
+
+def end(line: Pipeline, ready: Planned, watch: Watch, before: Entered) -> None:
+    """What `begin` and `enter` did is undone; called in a `finally`, so that the function's own error goes on.
+
+    Raises:
+        TimedOut: the deadline has come, in place of a value or of our own cancellation.
+    """
+    line.deadlines.end(watch)
+    leave(before)
+    if not watch.fired:
+        return
+    # Whatever the function made of our cancellation, the task must not stay marked as cancelled.
+    others = watch.task.uncancel()
+    raised = sys.exception()
+    if raised is None or (isinstance(raised, asyncio.CancelledError) and others == 0):
+        raise _late(ready, watch.limit) from None
 
 
 async def _threaded(line: Pipeline, ready: Planned, arguments: Mapping[str, Any]) -> Any:
