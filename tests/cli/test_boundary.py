@@ -57,6 +57,54 @@ def test_an_argument_of_any_length_is_not_told_whole(pegboard: Run, words: list[
     assert len(done.out + done.err) < 2_500
 
 
+@pytest.mark.parametrize(
+    ("leading", "command"),
+    [
+        (["--workspace", "{}"], ["call", "read_file", "path=b.txt"]),
+        (["--workspace={}", "--json"], ["call", "read_file", "path=b.txt"]),
+        (["--workspace", "{}", "--mode", "read-only"], ["policy", "explain", "write_file", "path=x", "content=y"]),
+        (["--mode=read-only", "-y", "--workspace", "{}"], ["call", "write_file", "path=x", "content=y"]),
+    ],
+)  # fmt: skip
+def test_common_options_may_stand_before_the_command(
+    pegboard: Run, tmp_path: Path, leading: list[str], command: list[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "b.txt").write_text("only here\n", encoding="utf-8")
+    options = [word.replace("{}", str(other)) for word in leading]
+
+    before, behind = pegboard(*options, *command), pegboard(*command, *options)
+
+    assert before.status == behind.status
+    if "--json" in leading:
+        assert json.loads(before.out)["data"] == json.loads(behind.out)["data"]
+    else:
+        assert (before.out, before.err) == (behind.out, behind.err)
+    assert "only here" in before.out or "read-only" in before.out + before.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--workspace"], "No such option: --workspace"),
+        (["--workspace", "x"], "No such option: --workspace"),
+        (["--jsonn", "tools"], "No such option: --jsonn"),
+        (["--mode", "ask", "nosuch"], "No such command 'nosuch'"),
+        (["--json", "mcp"], "No such option: --json"),
+        (["--mode", "ask", "models"], "No such option: --mode"),
+        (["--workspace", "", "tools"], "--workspace is empty"),
+    ],
+)
+def test_a_common_option_without_a_command_that_takes_it_is_told(
+    pegboard: Run, words: list[str], said: str
+) -> None:
+    done = pegboard(*words)
+
+    assert done.status == 2
+    assert said in done.err
+
+
 def test_of_a_long_line_the_beginning_the_length_and_the_end_are_told() -> None:
     short = "a line of no great length " * 20
     text = brief(f"{short}\nno file '{'y' * 5_000}'; see: help\n{'word ' * 2_000}end")

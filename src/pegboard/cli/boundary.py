@@ -20,6 +20,9 @@ from pegboard.core.errors import BuildError, ModelError, PegboardError, ToolErro
 INTERRUPTED: Final = 128
 """Added to a signal's number, as shells do."""
 
+_WITH_VALUE: Final = ("--workspace", "--mode", "--policy", "--config")
+_FLAGS: Final = ("--json", "--yes", "-y")
+
 
 class Given(TyperGroup):
     """Commands whose options are given or left out, never empty."""
@@ -72,6 +75,10 @@ class Commands(Given):
         except OSError as error:
             _end_system(error)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options; common ones may stand before the command too, as with git and docker."""
+        return super().parse_args(ctx, _behind_command(self, ctx, list(args)))
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         with _ended_by() as signals:
@@ -102,6 +109,24 @@ class Commands(Given):
                 raise
             except Exception as error:  # noqa: BLE001  The outermost boundary: people get a line, not a traceback.
                 _end_unexpected(error)
+
+
+def _behind_command(group: Any, ctx: Any, args: list[str]) -> list[str]:
+    """The words with the common options that lead them put behind the command's name, where they are read."""
+    at = 0
+    while at < len(args):
+        if args[at] in _FLAGS or args[at].startswith(tuple(f"{o}=" for o in _WITH_VALUE)):
+            at += 1
+        elif args[at] in _WITH_VALUE:
+            at += 2
+        else:
+            break
+    leading, rest = args[:at], args[at:]
+    end = 0
+    while end < len(rest) and isinstance(group, TyperGroup):
+        group = group.get_command(ctx, rest[end])
+        end += 1
+    return rest[:end] + leading + rest[end:] if rest else args
 
 
 def _usage() -> type[Exception]:
