@@ -42,9 +42,10 @@ _PATTERNS: Final = tuple(
         rf"\bwhere\s+(?:do|does|did|can|could|in)\b.*?\b(?:use|call|define|import|set|declare|handle|create|mention|reference|find|raise|need|read|write|log|configure|see)s?\s+{_NOUN}(?P<p>.+?)(?:\s+{_USED})?{_TAIL}",
         rf"\bwhere(?:'s|\s+(?:is|are|was|were))\s+{_NOUN}(?P<p>[\ue004\ue006]+){_TAIL}",
         rf"\b(?:which|what)\s+(?:of\s+)?(?:\w+\s+)??(?:files?|modules?|places?|lines?|scripts?|documents?|functions?|classes|tests?|code|parts?)\b.*?\b{_HAS}\s+{_NOUN}(?P<p>.+?){_TAIL}",
-        rf"\b(?:is|are)\s+there\s+(?:(?:any|a|an|some|still|more|other)\s+)*{_NOUN}(?P<p>.+?)(?:\s+(?:statements?|calls?|comments?|lines?|markers?|left|remaining|still|anywhere|somewhere))*{_TAIL}",
+        rf"\b(?:is|are)\s+{_NOUN}(?P<p>(?!there\b)\S+|[\ue004\ue006]+)\s+(?:still\s+|ever\s+)?{_USED}\s+(?:anywhere|somewhere){_TAIL}",
+        rf"\b(?:is|are)\s+there\s+(?:(?:anything\s+about|something\s+about|any|a|an|some|still|more|other)\s+)*{_NOUN}(?P<p>.+?)(?:\s+(?:statements?|calls?|comments?|lines?|markers?|left|remaining|still|anywhere|somewhere))*{_TAIL}",
         rf"\b(?:who|what(?:\s+code)?)\s+(?:calls?|uses?|imports?|references?|defines?)\s+{_NOUN}(?P<p>.+?){_TAIL}",
-        rf"\b(?:does|do|did)\s+(?:{SCOPE}|(?:any|some)\w*(?:\s+\w+)?)\s+(?:anywhere\s+)?(?:contain|mention|use|include|have|import|define|reference|call|say)\s+{_NOUN}(?P<p>.+?)[\s?.!]*$",
+        rf"\b(?:does|do|did)\s+(?:(?:(?:any|some)\w*(?:\s+\w+)??\s+{IN}\s+)?{SCOPE}|(?:any|some)\w*(?:\s+\w+)?)\s+(?:anywhere\s+)?(?:contain|mention|use|include|have|import|define|reference|call|say)\s+{_NOUN}(?P<p>.+?)[\s?.!]*$",
         rf"\bhow\s+(?:often|many times)\s+(?:is|are|do|does|did)\s+(?:we\s+|i\s+)?(?:use\s+|call\s+)?{_NOUN}(?P<p>.+?)(?:\s+(?:{_USED}|appears?|occurs?|shows? up))?{_TAIL}",
         rf"\b(?:find|locate|search|spot|track down|look up)\s+(?:me\s+|out\s+)?{_NOUN}(?P<p>.+?)(?:\s+(?:is|are)\s+{_USED})?{_TAIL}",
         r"(?:搜索|搜一下|搜|查找|寻找|检索|查一下|找一下|找出|找到|找|grep)\s*(?:一下)?\s*"

@@ -16,6 +16,7 @@ _COMMAND_CUES: Final = tuple(
         r"\b(?:run|execute|exec|start|launch|invoke|running|executing|kick off|fire up|spin up|trigger)\s*[:：]?\s+(?:(?:the|this|a|following|shell|bash|terminal|command|cmd|program|script|line)\s+)*[:：]?\s*(?P<p>.+?)$",
         r"\b(?:use|using|with|via|by|through|do|try|type|perform|call|issue|output of|result of)\s+(?:(?:the|a|an)\s+)?(?:command\s+)?[:：]?\s*(?P<p>.+?)$",
         r"\bwhat\s+(?:does|do|would|will)\s+(?P<p>.+?)\s+(?:print|output|say|show|return|give|produce|display|report)s?$",
+        r"^\s*(?:please\s+)?(?:check|show|see|view|display|give|get|what(?:'s|\s+is)|tell|look\s+at)\s+(?:me\s+)?(?:the\s+|our\s+|my\s+)?(?:current\s+)?(?P<p>git\s+(?:status|log|diff|stash\s+list)\b.*?)$",
         r"\bcommand\s*[:：]\s*(?P<p>.+?)$",
         r"\$\s+(?P<p>.+?)$",
         r"(?:运行|执行|跑一下|跑|启动|使用|用|调用)\s*(?:一下)?\s*(?:命令|指令|脚本|程序)?\s*[:：]?\s*(?P<p>[ -~\ue000-\ue006]+)",
