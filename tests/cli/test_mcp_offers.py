@@ -245,7 +245,8 @@ def answered(place: Path, requests: list[dict[str, Any]], *words: str) -> dict[i
 def test_tools_of_a_configured_server_are_offered_by_name_and_ask_like_anywhere(place: Path) -> None:
     other = {"name": "other", "description": "Does more.", "inputSchema": {"type": "object"}}
     add(place, "s", tools=[TOOL, other], results={"t": {"content": [{"type": "text", "text": "from afar"}]}})
-    calls = [request(2, "tools/list"), request(3, "tools/call", name="mcp_s_t", arguments={})]
+    # The call first: it waits for its server's start, a list only for a while.
+    calls = [request(3, "tools/call", name="mcp_s_t", arguments={}), request(2, "tools/list")]
 
     without = answered(place, calls)
     held = answered(place, calls, "--tools", "mcp_s_t")
@@ -257,6 +258,6 @@ def test_tools_of_a_configured_server_are_offered_by_name_and_ask_like_anywhere(
     (offered,) = (t for t in held[2]["result"]["tools"] if t["name"].startswith("mcp_"))
     assert offered["name"] == "mcp_s_t" and offered["annotations"]["readOnlyHint"] is False
     assert held[3]["result"]["isError"] and "approvals approve" in str(held[3]["result"])
-    assert "from afar" in str(allowed[3]["result"])
+    assert "from afar" in str(allowed[3].get("result")), allowed
     assert "s/t" in (place / ".local/state/pegboard/mcp/pins.json").read_text()
     assert wrong.returncode == 2 and "MCP servers s" in wrong.stderr

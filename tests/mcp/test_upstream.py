@@ -82,6 +82,30 @@ async def test_a_server_that_is_slow_to_start_holds_up_nobody_and_comes_later(tm
     assert after == ["own", "mcp_up_read_it", "mcp_up_drop_it"] and len(told) == 2
 
 
+@owes("K-78", "K-81")
+async def test_a_call_of_a_tool_whose_server_is_still_starting_waits_for_that_start_alone(
+    tmp_path: Path,
+) -> None:
+    gates = {name: tmp_path / f"gate-{name}" for name in ("up", "other")}
+    for gate in gates.values():
+        os.mkfifo(gate)
+    slow = [
+        Upstream(server(tmp_path, str(gate), name=name), ["*"], offers=lambda tool: None, patience_s=0.0)
+        for name, gate in gates.items()
+    ]
+    async with Executor([Toolkit([own]), *slow]) as door:
+        await door.ready()
+        waiting = asyncio.create_task(door.ready("mcp_up_read_it"))
+        await door.ready("nobody_has_this")
+        before = list(door.toolkit.names)
+        await asyncio.to_thread(gates["up"].write_text, "go")
+        await waiting
+        after = list(door.toolkit.names)
+
+    assert before == ["own"]
+    assert after == ["own", "mcp_up_read_it", "mcp_up_drop_it"]
+
+
 async def test_a_server_that_cannot_start_is_told_and_tried_again(tmp_path: Path) -> None:
     up = Upstream(MCPServer("gone", command=str(tmp_path / "nothing")), ["*"], offers=lambda tool: None)
     said: list[str] = []

@@ -20,7 +20,7 @@ from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
 from pegboard.core.safeguards import Safeguards
-from pegboard.core.source import ToolSource, joined, split
+from pegboard.core.source import LateSource, ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.values import blank, unguarded
@@ -126,12 +126,21 @@ class Executor:
         """Open the tool sources, or take in what has changed in them since.
 
         Args:
-            name: only this tool is wanted: where it is one of our own, nothing is opened for it.
+            name: only this tool is wanted: where it is one of our own, nothing is opened for it; where
+                it can be one of a source that is still starting, that start is waited for.
 
         A source that cannot be opened has no tools and is tried again at the next call; the others are there.
         """
         if not self._sources or (name is not None and self._own.resolve(name) is not None):
             return
+        await self._take_in()
+        if name is not None and self.toolkit.get(name) is None:
+            late = [s.arrived(name) for s in self._sources if isinstance(s, LateSource)]
+            if late:
+                await asyncio.gather(*late)
+                await self._take_in()
+
+    async def _take_in(self) -> None:
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, tools_of
@@ -31,6 +31,15 @@ class ToolSource(Protocol):
 
     async def aclose(self) -> None:
         """End what was started."""
+        ...
+
+
+@runtime_checkable
+class LateSource(Protocol):
+    """A ToolSource that has no tools while it is still starting: a call of one of them waits for it."""
+
+    async def arrived(self, name: str) -> None:
+        """Wait until the start that is under way has ended, if a tool of this name could come of it."""
         ...
 
 

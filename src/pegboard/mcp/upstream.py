@@ -84,6 +84,13 @@ class Upstream:
                 self._offers(tool)
         return found
 
+    async def arrived(self, name: str) -> None:
+        """Wait for a start under way that could bring this tool, at most as long as the server may take to start."""
+        starting = self._starting
+        named = could_name(name, self._server) and any(fnmatchcase(name, p) for p in self._patterns)
+        if starting is not None and named:
+            await asyncio.wait({starting})
+
     async def aclose(self) -> None:
         """End the server."""
         starting, self._starting = self._starting, None
