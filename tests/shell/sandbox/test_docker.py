@@ -84,7 +84,7 @@ async def test_a_timeout_kills_the_container_by_its_name(container: Container) -
     name = calls[0].splitlines()[3]
     assert outcome.timed_out
     assert outcome.backend == "docker"
-    assert calls[-2].splitlines() == ["kill", name]
+    assert [one.splitlines() for one in calls[-3:-1]] == [["kill", name], ["rm", "--force", name]]
 
 
 def test_further_folders_and_masks_become_mounts(container: Container, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,19 @@ async def test_nobody_leaves_a_container(backend: str) -> None:
     problem = make_image(backend)
     if problem:
         pytest.skip(f"{backend} cannot be had here: {problem}")
+    before = containers(backend)
     with open_folder() as folder:
         found = await attack(folder, backend, IMAGE)
         if "problem" in found:
             pytest.skip(f"{backend} cannot be had here: {found['problem']}")
 
         check(found, own_filter=False)
+    assert containers(backend) <= before
+
+
+def containers(backend: str) -> set[str]:
+    """The containers that are there, ended ones too."""
+    listed = subprocess.run(
+        [backend, "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True, check=True
+    )
+    return set(listed.stdout.split())

@@ -109,7 +109,11 @@ class Container:
         linked, begun = gitlinks.look(self.confinement.workspace), time.time_ns()
 
         async def kill() -> None:
-            await run_small([self.program, "kill", name], client, timeout_s=_KILL_S)
+            try:
+                await run_small([self.program, "kill", name], client, timeout_s=_KILL_S)
+            finally:
+                # `--rm` is the work of the client, which ends with the command, or of a helper that may not be there.
+                await run_small([self.program, "rm", "--force", name], client, timeout_s=_KILL_S)
 
         async def finish() -> tuple[str, ...]:
             workspace = self.confinement.workspace
