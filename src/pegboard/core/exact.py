@@ -31,11 +31,13 @@ class Exact:
         records: how many kinds of objects with named fields it holds, itself included.
         infinite: somewhere it is declared that infinity and NaN are welcome.
         ordered: some union's choices stand in another order than their author's.
+        decimals: some value is a Decimal.
     """
 
     records: int = 0
     infinite: bool = False
     ordered: bool = False
+    decimals: bool = False
 
     def of(self, schema: CoreSchema) -> CoreSchema:
         """A copy in which every object refuses unknown keys and infinities, unless its author said otherwise."""
@@ -53,6 +55,7 @@ class Exact:
             return {key: self._node(item) for key, item in old.items()}
         out = {key: self._node(item) if key in _INNER else item for key, item in old.items()}
         self.infinite = self.infinite or out.get("allow_inf_nan") is True
+        self.decimals = self.decimals or kind == "decimal"
         if kind == "union":
             # Python's True equals 1: a listed 1 that stands before the booleans would take it.
             ordered = sorted(out["choices"], key=lambda choice: not _is_bool(choice))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.numerals import Numeral
 
 _MAX_LINES: Final = 6
 _MAX_CHOICES: Final = 250
@@ -54,7 +55,11 @@ def short_path(path: str, limit: int = 200) -> str:
 def shown(value: Any, limit: int = 40) -> str:
     """A value as JSON, shortened in its middle to about `limit` characters."""
     try:
-        text = json.dumps(value[: limit * 3] if isinstance(value, str) else value, ensure_ascii=False)
+        text = (
+            value.text
+            if isinstance(value, Numeral)
+            else json.dumps(value[: limit * 3] if isinstance(value, str) else value, ensure_ascii=False)
+        )
     except (TypeError, ValueError, RecursionError):
         text = f"a Python {type(value).__name__}"
     cut = isinstance(value, str) and len(value) > limit * 3

@@ -12,6 +12,8 @@ from pegboard.core.annotations import MISSING, Raw
 from pegboard.core.decode import (
     HALF,
     HALVES_REPLACED,
+    LONG,
+    POINT,
     Decoded,
     NotFinite,
     has_half,
@@ -28,7 +30,7 @@ from pegboard.core.foreign import ForeignSchema
 from pegboard.core.parameters import Parameter, aliases_of
 from pegboard.core.pathtext import control_characters, holds_paths
 from pegboard.core.problems import Problem, refuse
-from pegboard.core.schema import is_open_ended, lists_bits, names_in
+from pegboard.core.schema import holds_numbers, is_open_ended, lists_bits, names_in
 
 if TYPE_CHECKING:
     from pegboard.core.output import Output
@@ -53,7 +55,7 @@ class Signature:
     """
 
     __slots__ = (
-        "_built", "_documented", "_foreign", "_function", "_infinite", "_open_ended", "_output", "_paths",
+        "_built", "_documented", "_foreign", "_function", "_infinite", "_numerals", "_open_ended", "_output", "_paths",
         "_quoted", "_raw", "_reserved", "_schema", "_slow_only", "_validate", "aliases", "inject", "name",
         "optional_inject", "parameters", "var_keyword",
     )  # fmt: skip
@@ -78,6 +80,7 @@ class Signature:
     _paths: Mapping[str, bool]
     _infinite: bool
     _open_ended: bool
+    _numerals: Callable[[str], Any] | None
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, bound: bool = False, name: str | None = None) -> Signature:
@@ -183,6 +186,7 @@ class Signature:
         self._slow_only = ("NaN", "Infinity")
         self._quoted, self._paths = (), _NO_NAMES
         self._infinite = self._open_ended = False
+        self._numerals = None
         return self
 
     @property
@@ -212,7 +216,7 @@ class Signature:
         if self._schema is None:
             from pegboard.core.typed import described
 
-            self._schema = described(self.shape, self.parameters, self.documented.parameters)
+            self._schema = described(self._build().shown, self.parameters, self.documented.parameters)
         return self._schema
 
     @property
@@ -268,6 +272,10 @@ class Signature:
         built = self._build()
         shape = built.schema
         self._infinite, self._open_ended = built.infinite, is_open_ended(shape)
+        if built.decimals:
+            self._numerals = POINT.search
+        elif self._open_ended or holds_numbers(shape):
+            self._numerals = LONG.search
         if lists_bits(shape):
             self._slow_only = ("NaN", "Infinity", "true", "false")
         self._quoted = tuple(f'"{name}"' for name in names_in(shape))
@@ -301,6 +309,8 @@ class Signature:
                 return self._decode_slowly(arguments)
         if self._open_ended and has_huge(text):
             return self._decode_slowly(arguments)
+        if self._numerals is not None and self._numerals(text):
+            return self._decode_slowly(arguments)
         for key in self._quoted:
             # It may stand twice in one object, of which pydantic would take the last.
             if text.count(key) > 1 and is_repeated(text):
@@ -324,18 +334,18 @@ class Signature:
         """Aliases, unknown names, repair and coercion; then the same strict validation."""
         from pydantic import ValidationError
 
-        from pegboard.core.coerce import Coercion
+        from pegboard.core.coerce import Coercion, rounded
         from pegboard.core.explaining import problems_of
 
         schema = self.shape
-        given, notes = read_object(arguments, name=self.name, infinite=self._infinite)
+        given, notes = read_object(arguments, name=self.name, infinite=self._infinite, numerals=True)
         names = [p.name for p in self.parameters]
         named, problems = name_arguments(
             given, names, self.aliases, notes, open_=self.var_keyword, forbidden=self.inject
         )
         if HALVES_REPLACED in notes:
             problems += self._halves(arguments)
-        coercion = Coercion(schema, notes)
+        coercion = Coercion(schema, notes, floats=True)
         sent = cast("dict[str, Any]", coercion.value(named, schema, ""))
         problems += coercion.bits(sent, schema, "")
         validate = cast("Callable[..., Any]", self._validate)
@@ -348,6 +358,7 @@ class Signature:
             values = {}
         if problems:
             refuse(problems, name=self.name)
+        sent = cast("dict[str, Any]", rounded(sent, notes))
         return Decoded(values, tuple(notes), sent)
 
     def _halves(self, arguments: str | Mapping[str, Any] | None) -> list[Problem]:
@@ -360,7 +371,8 @@ class Signature:
 
     def _decode_foreign(self, arguments: str | Mapping[str, Any] | None, foreign: ForeignSchema) -> Decoded:
         text = arguments if type(arguments) is str else _as_text(arguments)
-        if text is not None and not has_surrogate(text):
+        long = text is not None and LONG.search(text) is not None
+        if text is not None and not long and not has_surrogate(text):
             try:
                 whole = loads(text)
             except (ValueError, RecursionError, NotFinite):
@@ -370,6 +382,11 @@ class Signature:
         given, notes = read_object(arguments, name=self.name)
         named, problems = name_arguments(given, foreign.names, self.aliases, notes, open_=not foreign.closed)
         sent = named
+        if long:
+            from pegboard.core.coerce import Coercion, rounded
+
+            said = cast("Mapping[str, Any]", foreign.said)
+            sent = named = rounded(Coercion(said, notes).value(named, said, ""), notes)
         if problems or not foreign.accepts(foreign.completed(named)):
             from pegboard.core.coerce import Coercion
 

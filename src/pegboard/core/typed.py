@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pegboard.core import plain
 from pegboard.core.annotations import MISSING, resolve_nested
@@ -28,12 +28,19 @@ class Built(NamedTuple):
         infinite: whether some parameter declares that it takes infinity or NaN.
         core: the core schema, where the validator is still to be made of it.
         made: the validator, where there is one.
+        decimals: whether some value is a Decimal, and `schema` says where (format `decimal`).
     """
 
     schema: dict[str, Any]
     infinite: bool
     core: CoreSchema
     made: SchemaValidator | None
+    decimals: bool = False
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The schema without what only decoding needs."""
+        return cast("dict[str, Any]", rewrite(self.schema, _without_format)) if self.decimals else self.schema
 
     def validator(self) -> SchemaValidator:
         """The validator of the arguments as a whole; made by the first call, as showing a tool needs none."""
@@ -78,7 +85,7 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
         out["$defs"] = schema["$defs"]
     unchanged = exact.records == 1 and not exact.ordered
     made = cast("SchemaValidator", adapter.validator) if unchanged else None
-    return Built(out, exact.infinite, core, made)
+    return Built(out, exact.infinite, core, made, exact.decimals)
 
 
 def described(
@@ -135,6 +142,9 @@ def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label:
         ) from error
 
 
+DECIMAL: Final = "decimal"
+"""The format of a number as text, as the OpenAPI registry calls it: its digits are kept. Not shown to a model."""
+
 _generator: type[GenerateJsonSchema] | None = None
 
 
@@ -145,6 +155,13 @@ def generator() -> type[GenerateJsonSchema]:
         from pydantic.json_schema import GenerateJsonSchema
 
         class Quiet(GenerateJsonSchema):
+            def decimal_schema(self, schema: Any) -> Any:
+                out = cast("dict[str, Any]", super().decimal_schema(schema))
+                for branch in cast("list[dict[str, Any]]", out.get("anyOf", ())):
+                    if branch.get("type") == "string":
+                        branch["format"] = DECIMAL
+                return out
+
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
 
@@ -220,6 +237,10 @@ def _tidy(node: dict[str, Any]) -> dict[str, Any]:
         if kinds is not None and "null" not in kinds:
             del node["default"]
     return node
+
+
+def _without_format(node: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in node.items() if (k, v) != ("format", DECIMAL)}
 
 
 def _described(node: Any, parameter: Parameter, documented: Mapping[str, str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 from pegboard.core.call import ToolCall
 from pegboard.core.drafts import modern
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.numerals import as_sent
 from pegboard.core.result import ToolResult
 from pegboard.core.schema import pointer, types_of
 from pegboard.dialects import media, wire
@@ -64,7 +65,7 @@ class XMLDialect(TextDialect):
                 hint=feedback_of(reading),
                 details={"complete_calls": len(reading.calls)},
             )
-        return [ToolCall(None, c.named.name, c.named.sent, c.raw) for c in reading.calls]
+        return [ToolCall(None, c.named.name, as_sent(c.named.sent), c.raw) for c in reading.calls]
 
     def prompt(self, toolkit: ToolkitView) -> str:
         """The whole instruction: introduction, one section a tool, notes (ledger A-42)."""
