@@ -16,6 +16,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.show import complain, effects_line, note, note_of, print_changes, print_json, safe, say
 from pegboard.cli.status import LINE
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.numerals import Numeral, as_sent, exact
 from pegboard.core.pipeline import Preview
@@ -159,7 +160,7 @@ def _object(text: str) -> dict[str, Any]:
     value: object = read.value
     if read.truncated or not isinstance(value, dict):
         what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
-        raise BuildError(f"--args {what}: {text[:80]!r}")
+        raise BuildError(f"--args {what}: {clipped(text, 0, 80)!r}")
     return cast("dict[str, Any]", value)
 
 

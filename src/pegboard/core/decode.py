@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.core.numerals import Numeral, exact
 from pegboard.core.problems import Problem, refuse, shown
 
@@ -268,13 +269,13 @@ def _read_text(text: str, notes: list[str], name: str, read: _Reading) -> Any:
         repaired = None
     if repaired is not None and repaired.truncated and not _seems_whole(text):
         refuse(
-            [Problem("", f"they were cut off after {len(text)} characters, at {shown(text[-24:])}")],
+            [Problem("", f"they were cut off after {len(text)} characters, at {shown(clipped(text, -24))}")],
             name=name,
             hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
         )
     if repaired is None or repaired.guessed or repaired.truncated:
         where = f"line {problem.lineno} column {problem.colno}"
-        near = shown(text[max(0, problem.pos - 12) : problem.pos + 12])
+        near = shown(clipped(text, max(0, problem.pos - 12), problem.pos + 12))
         escape = "escape" in problem.msg
         refuse(
             [Problem("", f"they are not valid JSON ({where}, near {near})")],

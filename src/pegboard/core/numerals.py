@@ -87,7 +87,7 @@ def comparable(text: str) -> float | Decimal:
     return _value(number.text) if isinstance(number, Numeral) else number
 
 
-def as_sent(arguments: Mapping[str, Any]) -> Mapping[str, Any] | str:
+def as_sent(arguments: Mapping[str, Any] | str) -> Mapping[str, Any] | str:
     """The arguments; as JSON text where they hold a Numeral, whose digits a mapping loses on its way."""
     return written(arguments) if holds_numeral(arguments) else arguments
 

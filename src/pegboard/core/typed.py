@@ -156,7 +156,7 @@ def generator() -> type[GenerateJsonSchema]:
 
         class Quiet(GenerateJsonSchema):
             def decimal_schema(self, schema: Any) -> Any:
-                out = cast("dict[str, Any]", super().decimal_schema(schema))
+                out = super().decimal_schema(schema)
                 for branch in cast("list[dict[str, Any]]", out.get("anyOf", ())):
                     if branch.get("type") == "string":
                         branch["format"] = DECIMAL

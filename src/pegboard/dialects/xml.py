@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from xml.sax.saxutils import quoteattr
 
 from pegboard.core.call import ToolCall
+from pegboard.core.clipping import clipped
 from pegboard.core.drafts import modern
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.numerals import as_sent
@@ -59,7 +60,7 @@ class XMLDialect(TextDialect):
         reading = self.read(reply, toolkit)
         if reading.cut or reading.refused:
             raise InvalidArguments(
-                f"the text ends inside a tool call: …{reading.cut[-60:]!r}"
+                f"the text ends inside a tool call: …{clipped(reading.cut, -60)!r}"
                 if reading.cut
                 else f"a tool call was refused: {'; '.join(reading.refused)}",
                 hint=feedback_of(reading),

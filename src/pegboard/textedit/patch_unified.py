@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import Unsupported
 from pegboard.textedit.patch import (
     AddFile,
@@ -146,7 +147,7 @@ class _Reader:
         if header is None:
             raise bad(
                 row,
-                f"{self._rows[self._at][:60]!r} is no hunk header",
+                f"{clipped(self._rows[self._at], 0, 60)!r} is no hunk header",
                 "Write '@@ -line,count +line,count @@'.",
             )
         old_left = _count(header.group(1), header.group(2))
