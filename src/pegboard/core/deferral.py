@@ -179,9 +179,7 @@ class Deferred(Toolkit):
         inner = (
             given["arguments"] if "arguments" in given else {k: v for k, v in given.items() if k != "name"}
         )
-        return ToolCall(
-            call.id, name, as_sent(inner) if isinstance(inner, Mapping) else cast("Any", inner), call.raw
-        )
+        return ToolCall(call.id, name, as_sent(cast("Any", inner)), call.raw)
 
 
 def deferred(kit: Toolkit, *, beyond: int = BEYOND, keep: Iterable[str] = ()) -> Toolkit:
