@@ -20,6 +20,8 @@ import pytest
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from PIL import Image as Pillow
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
 from pegboard.documents import child, worker
@@ -692,3 +694,77 @@ async def test_damaged_comments_do_not_hide_the_figures(reader: DocumentReader, 
 
     assert "| 1 | 41 |" in found.text
     assert "Ann" not in found.text
+
+
+OLD_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+NEW_RELATIONS = "http://schemas.microsoft.com/office/2018/10/relationships/"
+P = "http://schemas.openxmlformats.org/presentationml/2006/main"
+P188 = "http://schemas.microsoft.com/office/powerpoint/2018/8/main"
+A = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+def with_part(owner: Any, kind: str, name: str, xml: str) -> None:
+    """Add an XML part to an Office package, as PowerPoint does."""
+    part = Part(PackURI(name), "application/xml", owner.package, xml.encode())
+    owner.relate_to(part, kind)
+
+
+@owes("D-17")
+async def test_comments_on_slides_are_shown_with_their_authors_and_replies(reader: DocumentReader) -> None:
+    deck = pptx.Presentation()
+    for _ in range(3):
+        deck.slides.add_slide(deck.slide_layouts[6])
+    one, two, three = (slide.part for slide in deck.slides)
+    # ECMA-376 part 1, 19.4.1 (cm), 19.4.2 (cmAuthor) and 19.4.5 (text).
+    authors = f'<p:cmAuthorLst xmlns:p="{P}"><p:cmAuthor id="0" name="Ann Lee" initials="A" lastIdx="1" clrIdx="0"/></p:cmAuthorLst>'
+    old = (
+        f'<p:cmLst xmlns:p="{P}"><p:cm authorId="0" dt="2020-01-01T00:00:00" idx="1"><p:pos x="1" y="1"/>'
+        '<p:text>Check\nthis figure</p:text></p:cm><p:cm authorId="7" idx="2"><p:pos x="1" y="1"/></p:cm></p:cmLst>'
+    )
+    with_part(deck.part, OLD_RELATIONS + "commentAuthors", "/ppt/commentAuthors.xml", authors)
+    with_part(one, OLD_RELATIONS + "comments", "/ppt/comments/comment1.xml", old)
+    # MS-PPTX 2.6: CT_Author, CT_Comment, CT_CommentReply.
+    people = f'<p188:authorLst xmlns:p188="{P188}"><p188:author id="{{B}}" name="Bob"/><p188:author id="{{C}}" name="Cy"/></p188:authorLst>'
+
+    def body(text: str) -> str:
+        return f"<p188:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p><a:p><a:r><a:t>two</a:t></a:r></a:p></p188:txBody>"
+
+    new = (
+        f'<p188:cmLst xmlns:p188="{P188}" xmlns:a="{A}"><p188:cm id="{{1}}" authorId="{{B}}" status="resolved">'
+        f'<p188:replyLst><p188:reply id="{{2}}" authorId="{{C}}">{body("Yes")}</p188:reply></p188:replyLst>'
+        f"{body('Is it net?')}</p188:cm></p188:cmLst>"
+    )
+    with_part(deck.part, NEW_RELATIONS + "authors", "/ppt/authors.xml", people)
+    with_part(two, NEW_RELATIONS + "comments", "/ppt/comments/modernComment_100_0.xml", new)
+    many = "".join(f'<p:cm authorId="0" idx="{n}"><p:text>c</p:text></p:cm>' for n in range(203))
+    with_part(
+        three,
+        OLD_RELATIONS + "comments",
+        "/ppt/comments/comment3.xml",
+        f'<p:cmLst xmlns:p="{P}">{many}</p:cmLst>',
+    )
+
+    found = await reader.read("pptx", saved(deck))
+
+    first, second, third = found.text.split("## Slide ")[1:]
+    assert first == "1\n\nComments:\n- Ann Lee: Check this figure\n- unknown: \n\n"
+    assert second == "2\n\nComments:\n- Bob (resolved): Is it net? two\n  - Cy: Yes two\n\n"
+    assert third.count("- Ann Lee: c") == 200
+    assert found.note == "Slide 3 has 203 comments, of which 200 are shown."
+
+
+@owes("D-17")
+@pytest.mark.parametrize("broken", ["<p:cmLst", "", "<other/>"])
+async def test_damaged_comments_do_not_hide_a_slide(reader: DocumentReader, broken: str) -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "Sales"
+    with_part(slide.part, OLD_RELATIONS + "comments", "/ppt/comments/comment1.xml", broken)
+    with_part(deck.part, OLD_RELATIONS + "commentAuthors", "/ppt/commentAuthors.xml", broken)
+
+    found = await reader.read("pptx", saved(deck))
+
+    assert found.text == "## Slide 1: Sales"
+    assert found.note == (
+        "" if broken == "<other/>" else "The comments of slide 1 are damaged and not shown."
+    )

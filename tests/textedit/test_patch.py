@@ -830,3 +830,27 @@ def test_the_names_of_a_unified_diff_under_the_header_say_nothing_new() -> None:
     assert apply({"f": "-- a/f\ntwo\n"}, lines) == {"f": b"++ b/f\ntwo\n"}
     other = envelope("*** Update File: f", "--- a/x", "+++ b/x", "@@", "-two", "+TWO")
     assert apply({"f": "-- a/x\ntwo\n"}, other) == {"f": b"++ b/x\nTWO\n"}
+
+
+@owes("D-22")
+@pytest.mark.parametrize(
+    ("patch", "name", "way"),
+    [
+        ("new file mode 120000\nindex 0000000..1de5659\n--- /dev/null\n+++ b/now\n@@ -0,0 +1 @@\n+releases/my 2\n\\ No newline at end of file\n", "now", "ln -sfn -- 'releases/my 2' now"),
+        ("index 1de5659..89d5a5c 120000\n--- a/now\n+++ b/now\n@@ -1 +1 @@\n-r/1\n\\ No newline at end of file\n+r/2\n\\ No newline at end of file\n", "now", "ln -sfn -- r/2 now"),
+        ("deleted file mode 120000\nindex 1de5659..0000000\n--- a/now\n+++ /dev/null\n@@ -1 +0,0 @@\n-r/1\n\\ No newline at end of file\n", "now", "rm now"),
+        ("index 1de5659..89d5a5c 160000\n--- a/now\n+++ b/now\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n", "now", "git submodule"),
+        ("index 1..2 100644\nGIT binary patch\nliteral 3\nKcmZQzWMyLj\n\n", "now", "git apply"),
+        ("index 1..2 100644\nBinary files a/now and b/now differ\n", "now", "with a command"),
+        ("deleted file mode 100644\nindex 1..0\nBinary files a/now and /dev/null differ\n", "now", "delete_file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused_by_its_name_with_the_way_that_is_left(
+    patch: str, name: str, way: str
+) -> None:
+    with pytest.raises(Unsupported) as caught:
+        read_patch(f"diff --git a/{name} b/{name}\n{patch}")
+
+    assert f"patch: {name} is " in caught.value.message
+    assert way in caught.value.hint
+    assert f"without the part about {name}" in caught.value.hint

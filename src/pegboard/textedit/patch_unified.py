@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -24,6 +25,9 @@ from pegboard.textedit.patch import (
 _HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@| ?\.\.\. ?@@|\s*\Z| )(.*)\Z")
 _VERSION: Final = re.compile(r"\d+\.\d+[\w.() -]*\Z")
 _NULL: Final = "/dev/null"
+_LINK: Final = 0o12
+_SUBMODULE: Final = 0o16
+"""Kinds of what git keeps: the bits of a mode above those of permissions."""
 _PREFIXES: Final = (("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"), ("b/", "a/"))
 _ESCAPES: Final = {
     "n": "\n",
@@ -55,6 +59,13 @@ class _Section:
     deleted: bool = False
     hunks: list[Hunk] = field(default_factory=list[Hunk])
     row: int = 0
+    special: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """The file that it is about, as far as it says so."""
+        names = (self.renamed_to, self.new, self.renamed_from, self.old)
+        return next((name for name in names if name and name != _NULL), "a file that it does not name")
 
 
 def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
@@ -66,6 +77,8 @@ def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
     """
     sections = _Reader(rows).sections()
     for section in sections:
+        if section.special is not None:
+            raise _not_text(section, *section.special)
         section.hunks = _with_endings(section.hunks)
     return tuple(map(_as_patch, sections))
 
@@ -209,24 +222,53 @@ def _extended(row: str, section: _Section, number: int) -> None:
         section.copied_to = _unquoted(row[8:])
     elif row.startswith(("new file mode ", "new mode ")):
         section.created = section.created or row.startswith("new file")
-        section.mode = _file_mode(row.rsplit(" ", 1)[1], number)
-    elif row.startswith("index ") and rest.count(" ") == 1:
-        _file_mode(rest.rsplit(" ", 1)[1], number)
+        section.mode = _file_mode(row, section, number)
+    elif row.startswith(("old mode ", "index ")) and (word == "old" or rest.count(" ") == 1):
+        _file_mode(row, section, number)
     elif row.startswith("deleted file mode "):
         section.deleted = True
+        _file_mode(row, section, number)
     elif row.startswith("GIT binary patch") or (word == "Binary" and rest.endswith("differ")):
-        raise Unsupported(f"line {number} of the patch is binary content; only text can be patched")
+        raise _is_binary(section, number, whole=word == "GIT")
 
 
-def _file_mode(text: str, number: int) -> int:
+def _file_mode(row: str, section: _Section, number: int) -> int:
+    """The permissions at the end of a line; what is no file of text is noted, to be told with its name."""
+    text = row.rsplit(" ", 1)[1]
     mode = int(text, 8) if re.fullmatch(r"[0-7]{6}", text) else 0
-    if mode >> 12 in (0o12, 0o16):
-        what = "symbolic link" if mode >> 12 == 0o12 else "submodule"
-        raise Unsupported(
-            f"line {number} of the patch is about a {what}; only files of text can be patched",
-            hint="Leave that part out, or make the link with a command.",
-        )
+    if mode >> 12 in (_LINK, _SUBMODULE):
+        section.special = section.special or (number, mode >> 12)
     return mode & 0o777
+
+
+def _is_binary(section: _Section, number: int, *, whole: bool) -> Unsupported:
+    name = section.name
+    if section.deleted:
+        way = f"delete {name} with delete_file"
+    elif whole:
+        way = "save the patch to a file and run `git apply` on it"
+    else:
+        way = f"copy the new {name} into its place with a command: the patch does not hold its content"
+    return Unsupported(
+        f"line {number} of the patch: {name} is binary, and only text can be patched; nothing was changed",
+        hint=f"Send the patch without the part about {name}, and {way}.",
+    )
+
+
+def _not_text(section: _Section, number: int, kind: int) -> Unsupported:
+    name = section.name
+    if kind == _SUBMODULE:
+        what, way = "submodule", "set it with `git submodule` or `git -C` in a command"
+    elif section.deleted or section.new == _NULL:
+        what, way = "symbolic link", f"remove it with `rm {shlex.quote(name)}`"
+    else:
+        target = _new_text(section.hunks).strip("\n") or "TARGET"
+        what = "symbolic link"
+        way = f"make it with `ln -sfn -- {shlex.quote(clipped(target, 0, 200))} {shlex.quote(name)}`"
+    return Unsupported(
+        f"line {number} of the patch: {name} is a {what}, and only files of text can be patched; nothing was changed",
+        hint=f"Send the patch without the part about {name}, and {way}.",
+    )
 
 
 def _as_patch(section: _Section) -> FilePatch:
