@@ -38,7 +38,7 @@ class Signature:
     """
 
     __slots__ = (
-        "_built", "_decoder", "_documented", "_foreign", "_function", "_output", "_raw", "_schema", "aliases",
+        "_built", "_decoder", "_documented", "_foreign", "_function", "_output", "_raw", "_rest", "_schema", "aliases",
         "inject", "name", "optional_inject", "parameters", "var_keyword",
     )  # fmt: skip
 
@@ -50,6 +50,7 @@ class Signature:
     aliases: Mapping[str, str]
     _function: Callable[..., Any] | None
     _raw: Raw | None
+    _rest: Any
     _foreign: ForeignSchema | None
     _documented: Documented | None
     _schema: Mapping[str, Any] | None
@@ -101,10 +102,18 @@ class Signature:
                     facts.unadvertised,
                 )
             )
+        self.var_keyword = raw.var_keyword
+        if raw.rest is not MISSING:
+            rest = reading.resolve(raw.rest, MISSING, raw.owner, label=label, name="**")
+            keys = reading.unpacked(rest)
+            if keys is None:
+                self._rest = MISSING if rest in (Any, object) else rest
+            else:
+                self.var_keyword = False
+                parameters += [Parameter(key, kind, optional=not needed) for key, kind, needed in keys]
         self.parameters = tuple(parameters)
         self.inject = inject or _NO_NAMES
         self.optional_inject = frozenset(optional)
-        self.var_keyword = raw.var_keyword
         self._function = function
         self._raw = raw
         if with_aliases:
@@ -155,6 +164,7 @@ class Signature:
         self.optional_inject = frozenset()
         self.var_keyword = False
         self._function = self._raw = self._foreign = None
+        self._rest = MISSING
         self._documented = self._schema = self._built = self._output = self._decoder = None
         return self
 
@@ -231,6 +241,7 @@ class Signature:
             self._built = build(
                 self.parameters,
                 open_=self.var_keyword,
+                rest=self._rest,
                 owner=cast("Raw", self._raw).owner,
                 label=self.name,
             )
