@@ -854,3 +854,48 @@ def test_what_is_no_text_is_refused_by_its_name_with_the_way_that_is_left(
     assert f"patch: {name} is " in caught.value.message
     assert way in caught.value.hint
     assert f"without the part about {name}" in caught.value.hint
+
+
+LOST = "alpha\n\tbeta\ngamma\ndelta\nend\n"
+
+
+@owes("D-22")
+@pytest.mark.parametrize(
+    "patch",
+    [
+        # Context lines that lost their space: first, in the middle, before a tab, and last.
+        "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\nalpha\n \tbeta\n-gamma\n+GAMMA\n delta\n end\n",
+        "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n alpha\n\tbeta\n-gamma\n+GAMMA\ndelta\n end\n",
+        "--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n \tbeta\n-gamma\n+GAMMA\ndelta\n",
+        # The same where the counts are too large, and with prose behind it.
+        "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n alpha\n\tbeta\n-gamma\n+GAMMA\n delta\n",
+        "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n alpha\n \tbeta\n-gamma\n+GAMMA\n delta\n\nThis shouts.\n",
+        "--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n \tbeta\n-gamma\n+GAMMA\n delta\nThis:\n- shouts\n- and is done\n",
+        # The last hunk of several begins and ends with one.
+        "--- a/f\n+++ b/f\n@@ -2,2 +2,2 @@\n\tbeta\n-gamma\n+GAMMA\n@@ -5,1 +5,1 @@\nend\n",
+    ],
+)
+def test_a_context_line_may_have_lost_its_space(patch: str) -> None:
+    if patch.endswith("@@\nend\n"):
+        patch = patch.replace("+5,1 @@\nend\n", "+5,2 @@\nend\n+over\n")
+
+    done = apply({"f": LOST}, patch)
+
+    assert texts(done)["f"].removesuffix("over\n") == LOST.replace("gamma", "GAMMA")
+
+
+@owes("D-22", "K-39")
+@pytest.mark.parametrize("header", ["@@", "@@ -1,2 +1,2 @@"])
+def test_changes_behind_a_line_that_belongs_to_nothing_are_not_lost_silently(header: str) -> None:
+    patch = f"--- a/f\n+++ b/f\n{header}\n-alpha\n+ALPHA\n \tbeta\ngamma\n-delta\n+DELTA\n"
+
+    with pytest.raises(BadPatch, match=r"line 7.*'gamma' begins with none of"):
+        apply({"f": LOST}, patch)
+
+
+@owes("D-22")
+@pytest.mark.parametrize("count", ["1,5", "1,7", "1,9"])
+def test_a_last_line_without_ending_stays_so_whatever_the_counts_say(count: str) -> None:
+    patch = f"--- a/f\n+++ b/f\n@@ -{count} +{count} @@\n gamma\n delta\n-end\n+END\n\\ No newline at end of file\n\n"
+
+    assert texts(apply({"f": LOST}, patch))["f"] == LOST.replace("end\n", "END")

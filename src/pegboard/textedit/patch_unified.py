@@ -25,6 +25,9 @@ from pegboard.textedit.patch import (
 _HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@| ?\.\.\. ?@@|\s*\Z| )(.*)\Z")
 _VERSION: Final = re.compile(r"\d+\.\d+[\w.() -]*\Z")
 _NULL: Final = "/dev/null"
+_SIGNS: Final = frozenset((" ", "+", "-", ""))
+_REMOVED: Final = re.compile(r"-(?! \S)")
+"""A removed line that is no item of a list."""
 _LINK: Final = 0o12
 _SUBMODULE: Final = 0o16
 """Kinds of what git keeps: the bits of a mode above those of permissions."""
@@ -179,10 +182,13 @@ class _Reader:
                 bare.add(lines[-1].sign if lines else " ")
                 self._at += 1
                 continue
-            if self._ends(text, counted):
+            left = old_left if counted else 0
+            if self._ends(text, counted, left, told=header.group(1) is not None):
                 break
+            if not text and bare & {"+", " "}:
+                break  # behind the file's last line there is no blank one
             sign: Sign = "+" if text[:1] == "+" else "-" if text[:1] == "-" else " "
-            lines.append(PatchLine(sign, text[1:]))
+            lines.append(PatchLine(sign, text if text[:1] not in _SIGNS else text[1:]))
             old_left -= sign != "+"
             new_left -= sign != "-"
             self._at += 1
@@ -193,16 +199,47 @@ class _Reader:
             bare_end=bool(bare & {"+", " "}),
         )  # fmt: skip
 
-    def _ends(self, text: str, counted: bool) -> bool:
-        """Whether a line no longer belongs to the hunk. The counts decide only what is ambiguous."""
+    def _ends(self, text: str, counted: bool, left: int, *, told: bool) -> bool:
+        """Whether a line no longer belongs to the hunk. The counts decide only what is ambiguous.
+
+        Raises:
+            BadPatch: it is no line of a hunk, and changes come behind it that would be lost.
+        """
         if text.startswith(("diff --git ", "@@")):
             return True
         if not counted and (self._file_header() or self._signature()):
             return True
         if not text:
-            # A blank context line without its space, unless the counts say that the hunk is over.
-            return not counted
-        return text[0] not in " +-"
+            # A blank context line without its space, unless the counts or the patch say that the hunk is over.
+            return not counted or self._at + 1 == len(self._rows)
+        if text[0] in _SIGNS:
+            return False
+        later = self._rest_of_hunk()
+        # A context line without its space, unless prose comes behind a hunk that counts too much.
+        fits = self._rows[self._at - 1].strip() and 1 + len([row for row in later if row.strip()]) <= left
+        if counted and (fits or any(row.startswith(("+", "-")) for row in later)):
+            return False
+        # Behind the last hunk there may be prose, and a list in it; of a whole hunk only added lines look like none.
+        if any(row.startswith("+") or (not told and _REMOVED.match(row)) for row in later):
+            raise bad(
+                self._at + 1,
+                f"{clipped(text, 0, 60)!r} begins with none of ' ', '+', '-', and changes come behind it",
+                "Begin each context line with a space.",
+            )
+        return True
+
+    def _rest_of_hunk(self) -> list[str]:
+        """The lines behind this one up to the next hunk or file."""
+        out: list[str] = []
+        for at in range(self._at + 1, len(self._rows)):
+            row = self._rows[at]
+            following = "".join(self._rows[at + 1 : at + 2])
+            if row.startswith(("@@", "diff --git ")) or (
+                row.startswith("--- ") and following.startswith("+++ ")
+            ):
+                break
+            out.append(row)
+        return out
 
 
 def _count(start: str | None, count: str | None) -> int:
