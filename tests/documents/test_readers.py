@@ -27,7 +27,7 @@ from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailab
 from pegboard.documents import child, worker
 from pegboard.documents.child import DocumentReader, ReaderLimits
 from pegboard.documents.markdown import fence, table
-from pegboard.ports.documents import Document, DocumentKind
+from pegboard.ports.documents import OFFICE, Document, DocumentKind
 from tests.ledger import owes
 
 pytestmark = pytest.mark.slow
@@ -555,6 +555,7 @@ def test_kinds_are_told_by_name_and_by_media_type() -> None:
     assert CHILD.kind_of("x", "application/pdf") == "pdf"
     assert CHILD.kind_of("x", "image/png") == "image"
     assert CHILD.kind_of("x", "application/zip") is None
+    assert CHILD.kind_of("x", OFFICE) == "docx"
 
 
 def test_tables_and_fences_cannot_be_broken_by_what_they_hold() -> None:
@@ -594,10 +595,21 @@ async def test_a_duration_of_more_than_a_day_is_shown_as_excel_shows_it(reader: 
     assert "| 1 | 26:00:05 |" in (await reader.read("xlsx", saved(book))).text
 
 
+def moved(data: bytes, part: str) -> bytes:
+    """An Office file with its main part under another name, which its relations give."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(out, "w") as made:
+        for name in given.namelist():
+            content = given.read(name).replace(f"{part}.xml".encode(), b"main.xml")
+            made.writestr(name.replace(f"{part}.xml", "main.xml"), content)
+    return out.getvalue()
+
+
 async def test_an_office_file_of_another_kind_is_told_without_naming_our_objects(
     reader: DocumentReader,
 ) -> None:
-    book, text = saved(openpyxl.Workbook()), saved(docx.Document())
+    # Their main parts lie elsewhere, so that nothing but a reader tells what they are.
+    book, text = moved(saved(openpyxl.Workbook()), "workbook"), moved(saved(docx.Document()), "document")
 
     for kind, data in (("docx", book), ("xlsx", text)):
         with pytest.raises(Unsupported) as caught:
@@ -768,3 +780,37 @@ async def test_damaged_comments_do_not_hide_a_slide(reader: DocumentReader, brok
     assert found.note == (
         "" if broken == "<other/>" else "The comments of slide 1 are damaged and not shown."
     )
+
+
+@owes("D-17")
+@pytest.mark.parametrize("named", ["pdf", "docx", "xlsx", "pptx"])
+async def test_a_document_under_another_s_name_is_read_as_what_it_is(
+    reader: DocumentReader, named: DocumentKind
+) -> None:
+    document, book, deck, pages = docx.Document(), openpyxl.Workbook(), pptx.Presentation(), pypdf.PdfWriter()
+    document.add_paragraph("a word")
+    assert book.active is not None
+    book.active["A1"] = "a cell"
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = "a slide"
+    pages.add_blank_page(100, 100)
+    out = io.BytesIO()
+    pages.write(out)
+    made: dict[DocumentKind, tuple[bytes, str]] = {
+        "docx": (saved(document), "a word"), "xlsx": (saved(book), "| a cell |"), "pptx": (saved(deck), "a slide"),
+        "pdf": (b"\n" * 500 + out.getvalue(), "## Page 1"),
+    }  # fmt: skip
+    for kind, (data, text) in made.items():
+        found = await reader.read(named, data)
+
+        assert (found.kind, text in found.text) == (kind, True)
+        assert found.note.startswith("By its content the file is a") == (kind != named)
+
+
+@owes("D-17")
+async def test_what_is_no_document_at_all_is_told_by_the_name_it_has(reader: DocumentReader) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("a.txt", "x")
+    for data in (archive.getvalue(), archive.getvalue()[:-30], b"PK\x03\x04" + bytes(300)):
+        with pytest.raises(Unsupported, match=r"Word document|damaged or no Office"):
+            await reader.read("docx", data)
