@@ -8,7 +8,7 @@ import operator
 from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict, Unpack
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from pegboard.core.errors import BuildError
 from pegboard.core.signature import Signature
@@ -136,3 +136,19 @@ def test_a_cached_function_is_a_tool_and_a_dispatching_one_says_why_it_is_none()
 def test_an_object_in_c_that_tells_nothing_is_refused() -> None:
     with pytest.raises(BuildError, match="Python cannot tell its parameters"):
         Signature.of(operator.itemgetter(1), name="first")
+
+
+def test_what_is_too_long_or_too_short_is_said_in_one_form() -> None:
+    def one(
+        pair: tuple[int, int],
+        names: Annotated[set[str], Field(max_length=1)],
+        word: Annotated[str, Field(min_length=3)],
+    ) -> None: ...
+
+    told = Signature.of(one).errors({"pair": [1, 2, 3], "names": ["a", "b"], "word": "x"})
+
+    assert told == [
+        ".pair: must have at most 2 items, not 3, got [1, 2, 3]",
+        '.names: must have at most 1 item, not more, got ["a", "b"]',
+        '.word: must have at least 3 characters, got "x"',
+    ]
