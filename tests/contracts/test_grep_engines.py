@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -84,6 +85,10 @@ QUERIES: list[dict[str, Any]] = [
     {"pattern": "page.data)", "fixed_strings": True}, {"pattern": "NEEDLE", "fixed_strings": True, "ignore_case": True},
     {"pattern": "here\nother", "fixed_strings": True},
     {"pattern": "needle", "whole_words": True}, {"pattern": "(?i)NEED|here", "whole_words": True}, {"pattern": "x|y", "whole_words": True},
+    {"pattern": "needle", "whole_words": True, "mode": "files", "limit": 2}, {"pattern": "École", "whole_words": True},
+    {"pattern": "needle", "whole_words": True, "path": "keep"}, {"pattern": "needle", "whole_words": True, "path": "b.bin"},
+    {"pattern": "needle", "whole_words": True, "context": 1, "offset": 1}, {"pattern": "café", "whole_words": True, "mode": "count"},
+    {"pattern": "no_such", "whole_words": True}, {"pattern": "needle", "whole_words": True, "glob": "*.js", "hidden": True},
     {"pattern": ".", "whole_words": True}, {"pattern": "nee", "fixed_strings": True, "whole_words": True},
     {"pattern": "emit_row(r)"}, {"pattern": "def close(self):"}, {"pattern": "int | None"}, {"pattern": "render(page.data)"},
 ]  # fmt: skip
@@ -146,7 +151,7 @@ def test_random_patterns_over_random_lines_match_alike(seed: int, tmp_path: Path
         # Anchors stand at the ends only: ripgrep 13 misses `a*\\b^a` at the start of a line.
         inner = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 4)))
         pattern = rng.choice(["", "", "^"]) + inner + rng.choice(["", "", "$"])
-        query = {"pattern": pattern, "ignore_case": rng.random() < 0.3}
+        query = {"pattern": pattern, "ignore_case": rng.random() < 0.3, "whole_words": rng.random() < 0.3}
 
         try:
             first: object = answer(tmp_path, ENGINES[0], **query)
@@ -446,3 +451,49 @@ def test_code_that_is_no_regular_expression_is_found_as_text(
     (tmp_path / "a.txt").unlink()
     with pytest.raises(InvalidArguments):
         search(tmp_path, SearchQuery(pattern=pattern), rg=rg)
+
+
+@both
+@pytest.mark.parametrize(
+    "name", [".gitignore", ".ignore", ".rgignore", "sub/.gitignore", ".git/info/exclude", "link"]
+)
+def test_an_ignore_file_that_is_a_pipe_is_never_opened(
+    name: str, rg: Path | Literal[False], tmp_path: Path
+) -> None:
+    build(tmp_path, {"sub/a.txt": "needle\n", ".git/info/x": "", "other/pipe/x": ""})
+    pipe = tmp_path / ("pipe" if name == "link" else name)
+    os.mkfifo(pipe)
+    if name == "link":
+        (tmp_path / ".gitignore").symlink_to("pipe")
+    opened = threading.Event()
+
+    def write() -> None:
+        # Returns as soon as anybody opens the pipe to read.
+        fd = os.open(pipe, os.O_WRONLY)
+        opened.set()
+        os.close(fd)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    for query in (
+        {"pattern": "needle"},
+        {"pattern": "needle", "whole_words": True},
+        {"pattern": "needlé|needle"},
+    ):
+        found = answer(tmp_path, rg, **query)
+
+        assert [match.path for match in found.matches] == ["sub/a.txt"]
+    assert not opened.is_set()
+    os.close(os.open(pipe, os.O_RDONLY))  # lets the writer go
+    writer.join()
+
+
+def test_a_pipe_far_down_does_not_hold_a_search(tmp_path: Path) -> None:
+    names: dict[str, bytes | str] = {f"{n:03}/{m}/x.txt": "needle\n" for n in range(200) for m in range(3)}
+    build(tmp_path, names)
+    for n in range(200):
+        os.mkfifo(tmp_path / f"{n:03}/1/.gitignore") if n % 199 == 100 else None
+
+    found = answer(tmp_path, ENGINES[0], pattern="needle", mode="count", limit=1000)
+
+    assert len(found.counts) == 600

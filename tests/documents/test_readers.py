@@ -20,12 +20,14 @@ import pytest
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from PIL import Image as Pillow
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
 from pegboard.documents import child, worker
 from pegboard.documents.child import DocumentReader, ReaderLimits
 from pegboard.documents.markdown import fence, table
-from pegboard.ports.documents import Document, DocumentKind
+from pegboard.ports.documents import OFFICE, Document, DocumentKind
 from tests.ledger import owes
 
 pytestmark = pytest.mark.slow
@@ -553,6 +555,7 @@ def test_kinds_are_told_by_name_and_by_media_type() -> None:
     assert CHILD.kind_of("x", "application/pdf") == "pdf"
     assert CHILD.kind_of("x", "image/png") == "image"
     assert CHILD.kind_of("x", "application/zip") is None
+    assert CHILD.kind_of("x", OFFICE) == "docx"
 
 
 def test_tables_and_fences_cannot_be_broken_by_what_they_hold() -> None:
@@ -592,10 +595,21 @@ async def test_a_duration_of_more_than_a_day_is_shown_as_excel_shows_it(reader: 
     assert "| 1 | 26:00:05 |" in (await reader.read("xlsx", saved(book))).text
 
 
+def moved(data: bytes, part: str) -> bytes:
+    """An Office file with its main part under another name, which its relations give."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(out, "w") as made:
+        for name in given.namelist():
+            content = given.read(name).replace(f"{part}.xml".encode(), b"main.xml")
+            made.writestr(name.replace(f"{part}.xml", "main.xml"), content)
+    return out.getvalue()
+
+
 async def test_an_office_file_of_another_kind_is_told_without_naming_our_objects(
     reader: DocumentReader,
 ) -> None:
-    book, text = saved(openpyxl.Workbook()), saved(docx.Document())
+    # Their main parts lie elsewhere, so that nothing but a reader tells what they are.
+    book, text = moved(saved(openpyxl.Workbook()), "workbook"), moved(saved(docx.Document()), "document")
 
     for kind, data in (("docx", book), ("xlsx", text)):
         with pytest.raises(Unsupported) as caught:
@@ -692,3 +706,111 @@ async def test_damaged_comments_do_not_hide_the_figures(reader: DocumentReader, 
 
     assert "| 1 | 41 |" in found.text
     assert "Ann" not in found.text
+
+
+OLD_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+NEW_RELATIONS = "http://schemas.microsoft.com/office/2018/10/relationships/"
+P = "http://schemas.openxmlformats.org/presentationml/2006/main"
+P188 = "http://schemas.microsoft.com/office/powerpoint/2018/8/main"
+A = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+def with_part(owner: Any, kind: str, name: str, xml: str) -> None:
+    """Add an XML part to an Office package, as PowerPoint does."""
+    part = Part(PackURI(name), "application/xml", owner.package, xml.encode())
+    owner.relate_to(part, kind)
+
+
+@owes("D-17")
+async def test_comments_on_slides_are_shown_with_their_authors_and_replies(reader: DocumentReader) -> None:
+    deck = pptx.Presentation()
+    for _ in range(3):
+        deck.slides.add_slide(deck.slide_layouts[6])
+    one, two, three = (slide.part for slide in deck.slides)
+    # ECMA-376 part 1, 19.4.1 (cm), 19.4.2 (cmAuthor) and 19.4.5 (text).
+    authors = f'<p:cmAuthorLst xmlns:p="{P}"><p:cmAuthor id="0" name="Ann Lee" initials="A" lastIdx="1" clrIdx="0"/></p:cmAuthorLst>'
+    old = (
+        f'<p:cmLst xmlns:p="{P}"><p:cm authorId="0" dt="2020-01-01T00:00:00" idx="1"><p:pos x="1" y="1"/>'
+        '<p:text>Check\nthis figure</p:text></p:cm><p:cm authorId="7" idx="2"><p:pos x="1" y="1"/></p:cm></p:cmLst>'
+    )
+    with_part(deck.part, OLD_RELATIONS + "commentAuthors", "/ppt/commentAuthors.xml", authors)
+    with_part(one, OLD_RELATIONS + "comments", "/ppt/comments/comment1.xml", old)
+    # MS-PPTX 2.6: CT_Author, CT_Comment, CT_CommentReply.
+    people = f'<p188:authorLst xmlns:p188="{P188}"><p188:author id="{{B}}" name="Bob"/><p188:author id="{{C}}" name="Cy"/></p188:authorLst>'
+
+    def body(text: str) -> str:
+        return f"<p188:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p><a:p><a:r><a:t>two</a:t></a:r></a:p></p188:txBody>"
+
+    new = (
+        f'<p188:cmLst xmlns:p188="{P188}" xmlns:a="{A}"><p188:cm id="{{1}}" authorId="{{B}}" status="resolved">'
+        f'<p188:replyLst><p188:reply id="{{2}}" authorId="{{C}}">{body("Yes")}</p188:reply></p188:replyLst>'
+        f"{body('Is it net?')}</p188:cm></p188:cmLst>"
+    )
+    with_part(deck.part, NEW_RELATIONS + "authors", "/ppt/authors.xml", people)
+    with_part(two, NEW_RELATIONS + "comments", "/ppt/comments/modernComment_100_0.xml", new)
+    many = "".join(f'<p:cm authorId="0" idx="{n}"><p:text>c</p:text></p:cm>' for n in range(203))
+    with_part(
+        three,
+        OLD_RELATIONS + "comments",
+        "/ppt/comments/comment3.xml",
+        f'<p:cmLst xmlns:p="{P}">{many}</p:cmLst>',
+    )
+
+    found = await reader.read("pptx", saved(deck))
+
+    first, second, third = found.text.split("## Slide ")[1:]
+    assert first == "1\n\nComments:\n- Ann Lee: Check this figure\n- unknown: \n\n"
+    assert second == "2\n\nComments:\n- Bob (resolved): Is it net? two\n  - Cy: Yes two\n\n"
+    assert third.count("- Ann Lee: c") == 200
+    assert found.note == "Slide 3 has 203 comments, of which 200 are shown."
+
+
+@owes("D-17")
+@pytest.mark.parametrize("broken", ["<p:cmLst", "", "<other/>"])
+async def test_damaged_comments_do_not_hide_a_slide(reader: DocumentReader, broken: str) -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "Sales"
+    with_part(slide.part, OLD_RELATIONS + "comments", "/ppt/comments/comment1.xml", broken)
+    with_part(deck.part, OLD_RELATIONS + "commentAuthors", "/ppt/commentAuthors.xml", broken)
+
+    found = await reader.read("pptx", saved(deck))
+
+    assert found.text == "## Slide 1: Sales"
+    assert found.note == (
+        "" if broken == "<other/>" else "The comments of slide 1 are damaged and not shown."
+    )
+
+
+@owes("D-17")
+@pytest.mark.parametrize("named", ["pdf", "docx", "xlsx", "pptx"])
+async def test_a_document_under_another_s_name_is_read_as_what_it_is(
+    reader: DocumentReader, named: DocumentKind
+) -> None:
+    document, book, deck, pages = docx.Document(), openpyxl.Workbook(), pptx.Presentation(), pypdf.PdfWriter()
+    document.add_paragraph("a word")
+    assert book.active is not None
+    book.active["A1"] = "a cell"
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = "a slide"
+    pages.add_blank_page(100, 100)
+    out = io.BytesIO()
+    pages.write(out)
+    made: dict[DocumentKind, tuple[bytes, str]] = {
+        "docx": (saved(document), "a word"), "xlsx": (saved(book), "| a cell |"), "pptx": (saved(deck), "a slide"),
+        "pdf": (b"\n" * 500 + out.getvalue(), "## Page 1"),
+    }  # fmt: skip
+    for kind, (data, text) in made.items():
+        found = await reader.read(named, data)
+
+        assert (found.kind, text in found.text) == (kind, True)
+        assert found.note.startswith("By its content the file is a") == (kind != named)
+
+
+@owes("D-17")
+async def test_what_is_no_document_at_all_is_told_by_the_name_it_has(reader: DocumentReader) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("a.txt", "x")
+    for data in (archive.getvalue(), archive.getvalue()[:-30], b"PK\x03\x04" + bytes(300)):
+        with pytest.raises(Unsupported, match=r"Word document|damaged or no Office"):
+            await reader.read("docx", data)

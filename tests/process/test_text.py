@@ -98,3 +98,10 @@ def test_a_cut_inside_a_character_loses_that_character_only(text: str, cut: int)
 
 def test_a_shortened_capture_says_how_much_is_missing() -> None:
     assert joined(b"a\xe2\x82", b"\xacz", 1234) == "a\n[… 1,234 bytes of output not kept …]\nz"
+
+
+def test_a_word_that_was_cut_through_is_left_out_where_it_may_be_an_address_with_a_password() -> None:
+    head, tail = b"fetching https://maria:Qx7v", b"R2mKp9@host.example/a done\n"
+
+    assert joined(head, tail, 100) == "fetching \n[… 139 bytes of output not kept …]\n done\n"
+    assert joined(b"1\n2\n3", b"77\n78\n", 9) == "1\n2\n3\n[… 9 bytes of output not kept …]\n77\n78\n"

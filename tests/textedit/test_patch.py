@@ -830,3 +830,72 @@ def test_the_names_of_a_unified_diff_under_the_header_say_nothing_new() -> None:
     assert apply({"f": "-- a/f\ntwo\n"}, lines) == {"f": b"++ b/f\ntwo\n"}
     other = envelope("*** Update File: f", "--- a/x", "+++ b/x", "@@", "-two", "+TWO")
     assert apply({"f": "-- a/x\ntwo\n"}, other) == {"f": b"++ b/x\nTWO\n"}
+
+
+@owes("D-22")
+@pytest.mark.parametrize(
+    ("patch", "name", "way"),
+    [
+        ("new file mode 120000\nindex 0000000..1de5659\n--- /dev/null\n+++ b/now\n@@ -0,0 +1 @@\n+releases/my 2\n\\ No newline at end of file\n", "now", "ln -sfn -- 'releases/my 2' now"),
+        ("index 1de5659..89d5a5c 120000\n--- a/now\n+++ b/now\n@@ -1 +1 @@\n-r/1\n\\ No newline at end of file\n+r/2\n\\ No newline at end of file\n", "now", "ln -sfn -- r/2 now"),
+        ("deleted file mode 120000\nindex 1de5659..0000000\n--- a/now\n+++ /dev/null\n@@ -1 +0,0 @@\n-r/1\n\\ No newline at end of file\n", "now", "rm now"),
+        ("index 1de5659..89d5a5c 160000\n--- a/now\n+++ b/now\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n", "now", "git submodule"),
+        ("index 1..2 100644\nGIT binary patch\nliteral 3\nKcmZQzWMyLj\n\n", "now", "git apply"),
+        ("index 1..2 100644\nBinary files a/now and b/now differ\n", "now", "with a command"),
+        ("deleted file mode 100644\nindex 1..0\nBinary files a/now and /dev/null differ\n", "now", "delete_file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused_by_its_name_with_the_way_that_is_left(
+    patch: str, name: str, way: str
+) -> None:
+    with pytest.raises(Unsupported) as caught:
+        read_patch(f"diff --git a/{name} b/{name}\n{patch}")
+
+    assert f"patch: {name} is " in caught.value.message
+    assert way in caught.value.hint
+    assert f"without the part about {name}" in caught.value.hint
+
+
+LOST = "alpha\n\tbeta\ngamma\ndelta\nend\n"
+
+
+@owes("D-22")
+@pytest.mark.parametrize(
+    "patch",
+    [
+        # Context lines that lost their space: first, in the middle, before a tab, and last.
+        "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\nalpha\n \tbeta\n-gamma\n+GAMMA\n delta\n end\n",
+        "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n alpha\n\tbeta\n-gamma\n+GAMMA\ndelta\n end\n",
+        "--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n \tbeta\n-gamma\n+GAMMA\ndelta\n",
+        # The same where the counts are too large, and with prose behind it.
+        "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n alpha\n\tbeta\n-gamma\n+GAMMA\n delta\n",
+        "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n alpha\n \tbeta\n-gamma\n+GAMMA\n delta\n\nThis shouts.\n",
+        "--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n \tbeta\n-gamma\n+GAMMA\n delta\nThis:\n- shouts\n- and is done\n",
+        # The last hunk of several begins and ends with one.
+        "--- a/f\n+++ b/f\n@@ -2,2 +2,2 @@\n\tbeta\n-gamma\n+GAMMA\n@@ -5,1 +5,1 @@\nend\n",
+    ],
+)
+def test_a_context_line_may_have_lost_its_space(patch: str) -> None:
+    if patch.endswith("@@\nend\n"):
+        patch = patch.replace("+5,1 @@\nend\n", "+5,2 @@\nend\n+over\n")
+
+    done = apply({"f": LOST}, patch)
+
+    assert texts(done)["f"].removesuffix("over\n") == LOST.replace("gamma", "GAMMA")
+
+
+@owes("D-22", "K-39")
+@pytest.mark.parametrize("header", ["@@", "@@ -1,2 +1,2 @@"])
+def test_changes_behind_a_line_that_belongs_to_nothing_are_not_lost_silently(header: str) -> None:
+    patch = f"--- a/f\n+++ b/f\n{header}\n-alpha\n+ALPHA\n \tbeta\ngamma\n-delta\n+DELTA\n"
+
+    with pytest.raises(BadPatch, match=r"line 7.*'gamma' begins with none of"):
+        apply({"f": LOST}, patch)
+
+
+@owes("D-22")
+@pytest.mark.parametrize("count", ["1,5", "1,7", "1,9"])
+def test_a_last_line_without_ending_stays_so_whatever_the_counts_say(count: str) -> None:
+    patch = f"--- a/f\n+++ b/f\n@@ -{count} +{count} @@\n gamma\n delta\n-end\n+END\n\\ No newline at end of file\n\n"
+
+    assert texts(apply({"f": LOST}, patch))["f"] == LOST.replace("end\n", "END")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import docx
 import pytest
 from PIL import Image as Pillow
 
@@ -294,3 +296,44 @@ async def test_a_few_bad_bytes_leave_the_rest_of_a_utf8_file_as_it_reads_and_com
     await write_file("a.txt", content=text, files=files)
     assert (tmp_path / "a.txt").read_bytes() == data
     files.close()
+
+
+@owes("D-17")
+@pytest.mark.parametrize("name", ["notes.pdf", "notes.docx", "notes.xlsx", "notes.pptx"])
+async def test_text_under_a_document_s_name_is_told_and_shown_where_it_is_asked_for(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text("one\ntwo\n")
+
+    with pytest.raises(Unsupported) as caught:
+        await read(tmp_path, name)
+
+    assert caught.value.hint == "By its content the file is text: format='text' shows it."
+    assert str(await read(tmp_path, name, format="text")) == "     1→one\n     2→two"
+
+
+@owes("D-17")
+async def test_a_damaged_document_is_not_called_text_and_a_whole_one_has_no_source(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4 and no more")
+    docx.Document().save(str(tmp_path / "b.docx"))
+
+    with pytest.raises(Unsupported) as caught:
+        await read(tmp_path, "a.pdf")
+
+    assert "format" not in caught.value.hint
+    assert str(await read(tmp_path, "b.docx", format="text")) == "[the docx holds no text]"
+
+
+@owes("D-17")
+async def test_an_office_file_without_a_telling_name_is_read_and_another_package_named(
+    tmp_path: Path,
+) -> None:
+    document = docx.Document()
+    document.add_paragraph("a word")
+    document.save(str(tmp_path / "report"))
+    with zipfile.ZipFile(tmp_path / "package", "w") as made:
+        made.writestr("[Content_Types].xml", "<Types/>")
+        made.writestr("drawing.xml", "<x/>")
+
+    assert str(await read(tmp_path, "report")) == "a word"
+    assert str(await read(tmp_path, "package")).startswith("[binary, ")

@@ -59,6 +59,9 @@ async def said(root: Path, name: str, arguments: dict[str, Any]) -> str:
         ({"path": ["a.py"]}, "a.py:2:two needle"),
         ({"path": ["sub", "a.py", "sub"]}, "sub/b.md:1:needle\nsub/c.txt:1:needle\na.py:2:two needle"),
         ({"paths": ["sub/c.txt", "sub/b.md"], "mode": "count"}, "sub/c.txt:1\nsub/b.md:1"),
+        ({"path": '["sub/c.txt", "sub/b.md"]', "mode": "count"}, "sub/c.txt:1\nsub/b.md:1"),
+        ({"path": ' ["a.py"]', "mode": "count"}, "a.py:1"),
+        ({"ignore": "sub", "mode": "files"}, "a.py"),
     ],
     ids=str,
 )
@@ -82,6 +85,8 @@ async def test_grep_reads_the_words_of_other_programs(
         ("glob", {"pattern": "sub/*", "exclude": "sub/b*"}, "sub/c.txt"),
         ("glob", {"pattern": "SUB/*.MD", "case_sensitive": False}, "sub/b.md"),
         ("glob", {"pattern": "*.PY", "-i": True}, "a.py"),
+        ("glob", {"pattern": "*", "path": '["sub", "."]'}, "sub/b.md\nsub/c.txt\na.py"),
+        ("glob", {"pattern": "**/*", "exclude-dir": "sub"}, "a.py"),
         ("glob", {"pattern": "*", "path": ["sub", "."]}, "sub/b.md\nsub/c.txt\na.py"),
         ("read_file", {"path": "a.py", "view_range": [2, 3]}, "     2→two needle\n     3→three\n[lines 2-3 of 6; offset=4 goes on]"),
         ("read_file", {"path": "a.py", "view_range": [5, -1]}, "     5→NEEDLE five\n     6→six"),
@@ -189,3 +194,12 @@ async def test_a_rule_about_one_place_of_a_list_holds(name: str, root: Path) -> 
     assert alone.ok
     assert both.error is not None
     assert both.error.code == "permission_denied"
+
+
+@pytest.mark.parametrize("name", ["[id]", "[1]", "[]", '["a"', "[null]"])
+async def test_a_name_in_brackets_is_a_name(name: str, root: Path) -> None:
+    (root / name).mkdir()
+    (root / name / "x.py").write_text("needle\n")
+
+    assert await said(root, "grep", {"pattern": "needle", "path": name}) == f"{name}/x.py:1:needle"
+    assert await said(root, "glob", {"pattern": "*", "path": name}) == f"{name}/x.py"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, Unavailable
+from pegboard.core.redact import Redactor
 from pegboard.files.workspace import Workspace
 from pegboard.tools.glob import glob
 from pegboard.tools.grep import grep
@@ -225,3 +226,15 @@ async def test_a_spilled_result_is_searched_with_every_option_and_within_bounds(
     assert lines == "spill:x:1:one\nspill:x:2:two"
     assert time.monotonic() - begun < 10
     assert "backtracks too long" in endless
+
+
+async def test_a_long_line_is_not_cut_into_an_address_with_a_password(files: Workspace) -> None:
+    secret = "Qx7vR2mKp9"
+    for gap in range(0, 320, 7):
+        line = f"{'a' * 400} https://maria:{secret}@host.example/ {'b' * gap}needle{'c' * 300}"
+        (files.root / "min.js").write_text(line)
+
+        shown, _ = Redactor().redact(str(await grep("needle", "min.js", files=files)))
+
+        assert "needle" in shown
+        assert not any(secret[i : i + 4] in shown for i in range(len(secret) - 3)), shown

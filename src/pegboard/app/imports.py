@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pegboard.core.clipping import clipped
 from pegboard.core.codec import event_from_dict
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
@@ -90,7 +91,7 @@ def _read(raw: bytes) -> tuple[list[Event], tuple[tuple[int, str], ...]]:
         try:
             events.append(event_from_dict(json.loads(line)))
         except UNREADABLE as error:
-            why = f"{type(error).__name__}: {error}"[:200]
+            why = clipped(f"{type(error).__name__}: {error}", 0, 200)
             bad.append((number, why))
             text = f"line {number} of the imported file is damaged and was left out ({why})"
             events.append(Notice(text=text, detail={"damaged": number}))

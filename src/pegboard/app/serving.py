@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.core.approval import Approver
+from pegboard.core.clipping import clipped
 from pegboard.core.context import enter, leave
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
@@ -179,7 +180,7 @@ def _workspace(door: Executor, files: Files, redact: Callable[[str], str]) -> Wo
         )
         if decision.verdict != "allow" or there.target.startswith("/"):
             raise NotFound(
-                f"there is no resource {path[:200]!r}", hint="Take an address from resources/list."
+                f"there is no resource {clipped(path, 0, 200)!r}", hint="Take an address from resources/list."
             )
         return there
 

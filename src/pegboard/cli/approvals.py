@@ -9,6 +9,7 @@ from pegboard.cli.approve import parse_answer
 from pegboard.cli.options import Options
 from pegboard.cli.show import note, paint, print_changes, print_json, safe, say
 from pegboard.core.approval import Approved, Refused
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import BuildError
 
 
@@ -63,7 +64,7 @@ def _show(call: PendingCall) -> None:
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(call.since))
     answered = f"  [{call.answer}]" if call.answer else ""
     say(paint(f"{call.key}  {call.tool}  run {call.run}  since {since}{answered}", "bold"))
-    say(f"  task: {safe(call.task)[:200]}")
+    say(f"  task: {clipped(safe(call.task), 0, 200)}")
     if call.question:
         say(f"  question: {safe(call.question)}")
     for effect in call.effects:

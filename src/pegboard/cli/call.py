@@ -16,7 +16,9 @@ from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.show import complain, effects_line, note, note_of, print_changes, print_json, safe, say
 from pegboard.cli.status import LINE
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
+from pegboard.core.numerals import Numeral, as_sent, exact
 from pegboard.core.pipeline import Preview
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
@@ -119,7 +121,7 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
             and not value.lstrip().startswith("[")
         ):
             given[name] = [value]
-    return given
+    return cast("dict[str, Any] | str", as_sent(given))
 
 
 def _typed(text: str, admitted: frozenset[str]) -> object:
@@ -136,7 +138,8 @@ def _typed(text: str, admitted: frozenset[str]) -> object:
     if admitted & {"integer", "number"} and _WHOLE.fullmatch(text):
         return int(text)
     if "number" in admitted and _DECIMAL.fullmatch(text):
-        return float(text)
+        number = exact(text)
+        return text if isinstance(number, Numeral) else number  # as text it is decoded with every digit
     return text
 
 
@@ -157,7 +160,7 @@ def _object(text: str) -> dict[str, Any]:
     value: object = read.value
     if read.truncated or not isinstance(value, dict):
         what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
-        raise BuildError(f"--args {what}: {text[:80]!r}")
+        raise BuildError(f"--args {what}: {clipped(text, 0, 80)!r}")
     return cast("dict[str, Any]", value)
 
 

@@ -13,6 +13,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, safe, say, table
 from pegboard.config.paths import Paths, here
 from pegboard.config.servers import Configured, load_servers, own_file, save_server
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.config import ServerConfig, servers_of
@@ -142,7 +143,7 @@ async def _test(servers: list[MCPServer], *, accept: bool, options: Options) -> 
                 row["changed"] = _changed(server, accept=accept)
             else:
                 row["error"] = f"{outcome.message}. {outcome.hint}" if outcome.hint else outcome.message
-                row["stderr"] = server.stderr[-1000:]
+                row["stderr"] = clipped(server.stderr, -1000)
             report.append(row)
     finally:
         await asyncio.gather(*(s.aclose() for s in servers))

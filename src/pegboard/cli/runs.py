@@ -24,6 +24,7 @@ from pegboard.cli.progress import Progress
 from pegboard.cli.run import EXIT
 from pegboard.cli.show import note, note_of, paint, print_event, print_json, safe, say, table
 from pegboard.core.approval import DenyAll
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import BuildError
 from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid, UserTold
 from pegboard.core.transcript import UserMessage
@@ -106,7 +107,7 @@ def _show(app: App, run: str, options: Options) -> int:
                 if message.text:
                     progress.show(TextPiece(message.text + "\n"))
             case RunFinished():
-                say(paint(f"{event.status}: {safe(event.error or event.answer)[:400]}", "bold"))
+                say(paint(f"{event.status}: {clipped(safe(event.error or event.answer), 0, 400)}", "bold"))
             case _:
                 progress.show(event)
     for message in unread:

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 from pegboard.app.redacted import Redact
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
+from pegboard.core.clipping import clipped
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import Event
@@ -100,7 +101,7 @@ def brief(text: str) -> str:
 
 
 def _middle_out(text: str, head: int, tail: int) -> str:
-    return f"{text[:head]}… ({len(text)} characters) …{text[-tail:]}"
+    return f"{clipped(text, 0, head)}… ({len(text)} characters) …{clipped(text, -tail)}"
 
 
 def complain(message: str, hint: str = "") -> None:

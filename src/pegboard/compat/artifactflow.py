@@ -256,9 +256,10 @@ def parse_tool_calls(text: str, schemas: Any = None) -> list[ToolCall]:
         InvalidArguments: the text ends inside a call, or holds a document type.
     """
     from pegboard.dialects import dialect
+    from pegboard.dialects.wire import arguments_object
 
     kit = None if schemas is None else schemas if isinstance(schemas, Toolkit) else Toolkit(schemas)
-    return [ToolCall(c.name, c.params, c.raw) for c in dialect("xml").decode(text, kit)]
+    return [ToolCall(c.name, arguments_object(c.arguments), c.raw) for c in dialect("xml").decode(text, kit)]
 
 
 class ToolPromptGenerator:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.core.content import Text
 from pegboard.core.result import HINT, ToolResult
 
@@ -69,7 +70,7 @@ def net_failure(result: ToolResult, arguments: Arguments) -> ToolResult:
     message = error.message
     if message.startswith("Text not found"):
         old = str(arguments.get("old_string", ""))
-        return failure_text(result, f"Error: Text not found in file: {old[:50]}...")
+        return failure_text(result, f"Error: Text not found in file: {clipped(old, 0, 50)}...")
     for noun in ("File", "Directory"):
         if message.startswith(f"{noun} not found"):
             return failure_text(result, f"Error: {noun} not found: {arguments.get('path', '')}")
@@ -113,7 +114,7 @@ def net_exec(result: ToolResult, arguments: Arguments) -> str | None:
 
 def cut(text: str) -> str:
     """002's cut: the first 10,000 characters and a mark (ledger C-28)."""
-    return text if len(text) <= MAX_OUTPUT else text[:MAX_OUTPUT] + TRUNCATED
+    return text if len(text) <= MAX_OUTPUT else clipped(text, 0, MAX_OUTPUT) + TRUNCATED
 
 
 # -- claude-code ------------------------------------------------------------------------------

@@ -187,7 +187,10 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
             continue
         name, mark, value = text.partition("=")
         if not mark or not name.strip().isidentifier():
-            raise ConfigError(f"{path}, line {number}: expected NAME=VALUE, got {text[:40]!r}")
+            # Not the line itself: such files hold secrets, and terminals are logged.
+            raise ConfigError(
+                f"{path}, line {number}: expected NAME=VALUE, got {len(text)} characters that are none"
+            )
         value = value.strip()
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         given[name.strip()] = value[1:-1] if quoted else value

@@ -39,12 +39,14 @@ class Raw:
         var_keyword: whether it takes `**kwargs`.
         returns: the return annotation or MISSING.
         owner: the function whose module resolves the annotations.
+        rest: the annotation of `**kwargs` or MISSING.
     """
 
     parameters: list[tuple[str, Any, Any]]
     var_keyword: bool
     returns: Any
     owner: Any
+    rest: Any = MISSING
 
 
 @record
@@ -92,7 +94,15 @@ def raw_of(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
     if isinstance(function, partial):
         return _raw_of_partial(cast("partial[Any]", function), bound=bound, label=label)
     if not isinstance(function, types.FunctionType | types.BuiltinFunctionType | type):
-        return raw_of(type(function).__call__, bound=True, label=label)
+        called = type(function).__call__
+        if isinstance(called, types.FunctionType | types.MethodType):
+            return raw_of(called, bound=True, label=label)
+        # An object of a class in C, such as what functools.lru_cache makes: it knows what it wraps.
+    elif hasattr(function, "registry") and hasattr(function, "dispatch"):
+        raise BuildError(
+            f"{label}: functools.singledispatch chooses by its first positional argument, but tools are called by "
+            "name; wrap it in a function"
+        )
     return _raw_of_inspect(function, bound=bound, label=label)
 
 
@@ -122,7 +132,10 @@ def _raw_of_code(function: types.FunctionType, *, bound: bool, label: str) -> Ra
             (name, get(name, MISSING), keyword_defaults.get(name, MISSING))
             for name in names[count : count + code.co_kwonlyargcount]
         ]
-    return Raw(parameters, bool(flags & _VARKEYWORDS), get("return", MISSING), function)
+    rest = MISSING
+    if flags & _VARKEYWORDS and annotations:
+        rest = get(names[count + code.co_kwonlyargcount], MISSING)
+    return Raw(parameters, bool(flags & _VARKEYWORDS), get("return", MISSING), function, rest)
 
 
 def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
@@ -135,6 +148,7 @@ def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) ->
         owner = owner.__init__
     parameters: list[tuple[str, Any, Any]] = []
     var_keyword = False
+    rest: Any = MISSING
     for index, parameter in enumerate(signature.parameters.values()):
         if bound and not index:
             continue
@@ -144,6 +158,7 @@ def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) ->
             raise _positional_only(label, parameter.name)
         if parameter.kind is parameter.VAR_KEYWORD:
             var_keyword = True
+            rest = MISSING if parameter.annotation is parameter.empty else parameter.annotation
             continue
         annotation = MISSING if parameter.annotation is parameter.empty else parameter.annotation
         if not index and parameter.name in ("self", "cls") and annotation is MISSING:
@@ -151,7 +166,7 @@ def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) ->
         default = MISSING if parameter.default is parameter.empty else parameter.default
         parameters.append((parameter.name, annotation, default))
     returns = MISSING if signature.return_annotation is signature.empty else signature.return_annotation
-    return Raw(parameters, var_keyword, returns, owner)
+    return Raw(parameters, var_keyword, returns, owner, rest)
 
 
 def _raw_of_partial(function: partial[Any], *, bound: bool, label: str) -> Raw:
@@ -163,6 +178,7 @@ def _raw_of_partial(function: partial[Any], *, bound: bool, label: str) -> Raw:
         inner.var_keyword,
         inner.returns,
         inner.owner,
+        inner.rest,
     )
 
 
@@ -219,7 +235,7 @@ def resolve(annotation: Any, default: Any, owner: Any, *, label: str, name: str)
 def _unresolved(label: str, name: str, annotation: str, why: str) -> BuildError:
     return BuildError(
         f"{label}: cannot resolve the annotation {annotation!r} of parameter {name!r}: {why}. "
-        "Import it at run time, not only under TYPE_CHECKING."
+        "Import it at run time, not only under TYPE_CHECKING, or define it at its module's top."
     )
 
 
@@ -350,3 +366,28 @@ def from_field(annotation: Any, field: Any) -> tuple[Any, Any]:
     bare = copy(field)
     bare.default, bare.default_factory = PydanticUndefined, None
     return Annotated[annotation, bare], default
+
+
+def unpacked(annotation: Any) -> list[tuple[str, Any, bool]] | None:
+    """`**kwargs: Unpack[Options]` as (name, type, whether it is required) of each key; None for another type."""
+    import typing
+
+    if getattr(get_origin(annotation), "__name__", getattr(get_origin(annotation), "_name", "")) != "Unpack":
+        return None
+    (options,) = get_args(annotation)
+    hints = typing.get_type_hints(options, include_extras=True)
+    return [
+        (name, *_required(hint, name in cast("frozenset[str]", options.__required_keys__)))
+        for name, hint in hints.items()
+    ]
+
+
+def _required(hint: Any, by_default: bool) -> tuple[Any, bool]:
+    """The type without Required and NotRequired around it, and whether it is required.
+
+    Where annotations are postponed, the class itself does not know what they say.
+    """
+    name = getattr(get_origin(hint), "_name", None)
+    return (
+        (get_args(hint)[0], name == "Required") if name in ("Required", "NotRequired") else (hint, by_default)
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pegboard.core.decode import NotFinite, loads
+from pegboard.core.numerals import Numeral, exact
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import Schema, matches_enum, pointer, same, type_name, types_of
 
@@ -29,11 +30,13 @@ class Coercion:
     Attributes:
         root: the whole schema, for `$ref`.
         notes: what was changed, one sentence each.
+        floats: what the schema calls a number becomes a float.
         budget: how many union branches may still be tried, shared by nested passes.
     """
 
     root: Mapping[str, Any]
     notes: list[str] = field(default_factory=list[str])
+    floats: bool = False
     budget: list[int] = field(default_factory=lambda: [_MAX_BRANCHES])
 
     def value(self, value: Any, schema: Schema, path: str, depth: int = 0) -> Any:
@@ -46,6 +49,8 @@ class Coercion:
         kinds = types_of(schema, self.root)
         if kinds is not None and type_name(value) not in kinds:
             value = self._convert(value, kinds, schema, path)
+        if self.floats and type(value) is int and schema.get("type") == "number" and not _in_a_float(value):
+            self.notes.append(_nearest(path, value))
         for branch in cast("list[Schema]", schema.get("allOf", ())):
             value = self.value(value, branch, path, depth + 1)
         for word in ("anyOf", "oneOf"):
@@ -92,10 +97,12 @@ class Coercion:
             return value
         self.budget[0] -= len(branches)
         fitting = [b for b in branches if _admits(value, b, self.root)]
+        if isinstance(value, Numeral) and any(_is_decimal(b, self.root) for b in branches):
+            return value.text
         best: tuple[int, int] | None = None
         chosen: tuple[Any, list[str]] = (value, [])
         for branch in fitting:
-            trial = Coercion(self.root, budget=self.budget)
+            trial = Coercion(self.root, floats=self.floats, budget=self.budget)
             result = trial.value(value, branch, path, depth + 1)
             score = (misfit(result, branch, self.root), len(trial.notes))
             if best is None or score < best:
@@ -137,10 +144,18 @@ class Coercion:
         """The value as one of some JSON types that it does not have; itself where none fits."""
         if isinstance(value, str):
             return self._convert_text(value, kinds, schema, path)
-        if isinstance(value, float) and "integer" in kinds and value.is_integer():
-            return self._note(path, value, int(value), "integer")
-        if "boolean" in kinds and type(value) in (int, float) and value in (0, 1):
-            return self._note(path, value, bool(value), "boolean")
+        if isinstance(value, float) and "integer" in kinds:
+            whole = value.whole if isinstance(value, Numeral) else int(value) if value.is_integer() else None
+            if whole is not None:
+                return self._note(path, value, whole, "integer")
+            if isinstance(value, Numeral) and value.lost and "string" not in kinds:
+                return value.text  # the float might be whole, and then be taken
+        if "boolean" in kinds and isinstance(value, int | float) and value in (0, 1):
+            return (
+                value
+                if isinstance(value, Numeral) and value.lost
+                else self._note(path, value, bool(value), "boolean")
+            )
         return value
 
     def _convert_text(self, text: str, kinds: frozenset[str], schema: Mapping[str, Any], path: str) -> Any:
@@ -148,7 +163,7 @@ class Coercion:
         if "integer" in kinds and len(bare) < _MAX_DIGITS and _INTEGER.match(bare):
             return self._note(path, text, int(bare.partition(".")[0]), "integer")
         if "number" in kinds and len(bare) < _MAX_DIGITS and _NUMBER.match(bare):
-            number = int(bare) if bare.lstrip("+-").isdigit() else float(bare)
+            number = int(bare) if bare.lstrip("+-").isdigit() else exact(bare)
             if number not in (float("inf"), float("-inf")):
                 return self._note(path, text, number, "number")
         if "boolean" in kinds and bare.lower() in _BOOLEANS:
@@ -161,7 +176,7 @@ class Coercion:
 
     def _convert_json(self, text: str, kinds: frozenset[str], path: str) -> Any:
         try:
-            value, how = loads(text), ""
+            value, how = loads(text, numerals=True), ""
         except NotFinite:
             return text
         except (ValueError, RecursionError):
@@ -184,6 +199,39 @@ class Coercion:
         what = kind if after is None else f"{kind} {shown(after)}"
         self.notes.append(f"{path}: {shown(before)} was read as {what}.")
         return after
+
+
+def rounded(value: Any, notes: list[str], path: str = "") -> Any:
+    """The value with a float for each Numeral; `notes` receives a sentence for each that lost a digit by it."""
+    if isinstance(value, Numeral):
+        if value.lost:
+            notes.append(_nearest(path, value))
+        return float(value)
+    if isinstance(value, dict):
+        rows = cast("dict[str, Any]", value).items()
+        return {key: rounded(item, notes, f"{path}.{key}") for key, item in rows}
+    if isinstance(value, list):
+        return [rounded(item, notes, f"{path}[{i}]") for i, item in enumerate(cast("list[Any]", value))]
+    return value
+
+
+def _nearest(path: str, value: float) -> str:
+    return f"{path}: {shown(value)} was read as {float(value)!r}, the nearest number that a float holds."
+
+
+def _in_a_float(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:  # the validator refuses it
+        return True
+
+
+def _is_decimal(schema: Schema, root: Mapping[str, Any]) -> bool:
+    """Whether a schema takes a number as text, to keep its digits."""
+    schema = pointer(schema, root)
+    return (
+        not isinstance(schema, bool) and schema.get("format") == "decimal" and schema.get("type") == "string"
+    )
 
 
 def misfit(value: Any, schema: Schema, root: Mapping[str, Any], depth: int = 0) -> int:

@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
-from pegboard.core.numerals import exact
+from pegboard.core.clipping import clipped
+from pegboard.core.numerals import Numeral, exact
 from pegboard.core.problems import Problem, refuse, shown
 
 HALVES_REPLACED: Final = "A half of a surrogate pair is no character and was replaced by U+FFFD."
@@ -21,7 +22,10 @@ HALF: Final = (
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE: Final = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
-_LONG: Final = re.compile(r"[0-9](?:\.?[0-9]){15}")
+LONG: Final = re.compile(r"[0-9](?:\.?[0-9]){15}|[0-9][eE]-[0-9]{3}")
+"""A number of which a float may lose a digit."""
+POINT: Final = re.compile(r"[0-9][.eE]")
+"""A number that is more than its digits."""
 _DIGITS: Final = 4300
 _MAX_ENCODINGS: Final = 3
 MAX_NEAREST: Final = 50
@@ -52,7 +56,7 @@ class Decoded(Mapping[str, Any]):
         sent = self._sent
         if isinstance(sent, str):
             # Most calls are never shown to anyone, so the text is parsed only when asked for.
-            sent = self._sent = cast("dict[str, Any]", json.loads(sent))
+            sent = self._sent = cast("dict[str, Any]", json.loads(sent, parse_float=exact))
         return sent
 
     def __getitem__(self, key: str) -> Any:
@@ -127,6 +131,11 @@ def _float(text: str) -> float:
     return number if isfinite(number) else _beyond(text)
 
 
+def _numeral(text: str) -> float:
+    number = _float(text)
+    return Numeral(text) if type(number) is float else number
+
+
 def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these members.
 
@@ -145,22 +154,19 @@ def _same(a: Any, b: Any) -> bool:
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
-def loads(text: str, *, infinite: bool = False) -> Any:
+def loads(text: str, *, infinite: bool = False, numerals: bool = False) -> Any:
     """`json.loads` without what is no JSON or has no one meaning.
 
     Args:
         text: JSON.
         infinite: let pass NaN, Infinity, and 1e999, which Python takes for infinity.
+        numerals: every number with a point or an exponent comes as a Numeral, with the digits as written.
 
     Raises:
         NotFinite, Repeated, ValueError, RecursionError.
     """
-    value = json.loads(
-        text,
-        object_pairs_hook=object_of,
-        parse_constant=_beyond,
-        parse_float=_float if _HUGE.search(text) or _LONG.search(text) else None,
-    )
+    read = _numeral if numerals else _float if _HUGE.search(text) or LONG.search(text) else None
+    value = json.loads(text, object_pairs_hook=object_of, parse_constant=_beyond, parse_float=read)
     if not infinite and (has_huge(text) or "NaN" in text or "Infinity" in text):
         problems = list(_not_finite(value, ""))
         if problems:
@@ -180,7 +186,12 @@ def _not_finite(value: Any, path: str) -> Iterator[Problem]:
 
 
 def read_object(
-    arguments: str | Mapping[str, Any] | None, *, name: str, infinite: bool = False, halves: bool = False
+    arguments: str | Mapping[str, Any] | None,
+    *,
+    name: str,
+    infinite: bool = False,
+    halves: bool = False,
+    numerals: bool = False,
 ) -> tuple[dict[str, Any], list[str]]:
     """The arguments as an object of JSON values, and what was repaired on the way.
 
@@ -189,13 +200,14 @@ def read_object(
         name: the tool's name for error texts.
         infinite: some parameter declares that it takes infinity or NaN, and the validator knows which.
         halves: leave half a surrogate pair in a value; whoever decodes it next sees to it.
+        numerals: see `loads`.
 
     Raises:
         InvalidArguments: no object, cut off, not JSON, nested too deeply, or not a finite number.
     """
     notes: list[str] = []
     try:
-        value = _decoded(arguments, notes, name, infinite)
+        value = _decoded(arguments, notes, name, _Reading(infinite, numerals))
         if isinstance(value, dict):
             given = cast("dict[str, Any]", value)
             return (given if halves else _without_surrogates(given, notes)), notes
@@ -212,15 +224,25 @@ def read_object(
     )
 
 
-def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: str, infinite: bool) -> Any:
+class _Reading(NamedTuple):
+    """How text is read; see `loads`."""
+
+    infinite: bool
+    numerals: bool
+
+    def __call__(self, text: str) -> Any:
+        return loads(text, infinite=self.infinite, numerals=self.numerals)
+
+
+def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: str, read: _Reading) -> Any:
     """The arguments decoded as often as they were encoded; nothing is an empty object."""
-    value: Any = _as_json(arguments, name, infinite) if isinstance(arguments, Mapping) else arguments
+    value: Any = _as_json(arguments, name, read) if isinstance(arguments, Mapping) else arguments
     for _ in range(_MAX_ENCODINGS):
         if value is None or (isinstance(value, str) and not value.strip()):
             return {}
         if not isinstance(value, str):
             break
-        inner = _read_text(value, notes, name, infinite)
+        inner = _read_text(value, notes, name, read)
         if isinstance(inner, str) and "{" in inner:
             notes.append("The arguments were encoded twice and decoded twice.")
         elif isinstance(inner, str):
@@ -229,10 +251,10 @@ def _decoded(arguments: str | Mapping[str, Any] | None, notes: list[str], name: 
     return {} if value is None else value
 
 
-def _read_text(text: str, notes: list[str], name: str, infinite: bool) -> Any:
+def _read_text(text: str, notes: list[str], name: str, read: _Reading) -> Any:
     """One decoding of JSON text, repaired where its meaning is plain."""
     try:
-        return loads(text, infinite=infinite)
+        return read(text)
     except Repeated:
         raise
     except json.JSONDecodeError as error:
@@ -247,13 +269,13 @@ def _read_text(text: str, notes: list[str], name: str, infinite: bool) -> Any:
         repaired = None
     if repaired is not None and repaired.truncated and not _seems_whole(text):
         refuse(
-            [Problem("", f"they were cut off after {len(text)} characters, at {shown(text[-24:])}")],
+            [Problem("", f"they were cut off after {len(text)} characters, at {shown(clipped(text, -24))}")],
             name=name,
             hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
         )
     if repaired is None or repaired.guessed or repaired.truncated:
         where = f"line {problem.lineno} column {problem.colno}"
-        near = shown(text[max(0, problem.pos - 12) : problem.pos + 12])
+        near = shown(clipped(text, max(0, problem.pos - 12), problem.pos + 12))
         escape = "escape" in problem.msg
         refuse(
             [Problem("", f"they are not valid JSON ({where}, near {near})")],
@@ -272,21 +294,21 @@ def _seems_whole(text: str) -> bool:
     return closed and text.count("{") <= text.count("}") and text.count("[") <= text.count("]")
 
 
-def _as_json(arguments: Mapping[str, Any], name: str, infinite: bool) -> Any:
+def _as_json(arguments: Mapping[str, Any], name: str, read: _Reading) -> Any:
     """A caller's mapping as JSON values; dates, paths and models as their JSON form."""
     try:
-        return _through_json(arguments, infinite)
+        return _through_json(arguments, read)
     except (TypeError, ValueError) as error:
         refuse([Problem("", f"they cannot be said in JSON: {error}")], name=name)
 
 
-def _through_json(arguments: Mapping[str, Any], infinite: bool) -> Any:
+def _through_json(arguments: Mapping[str, Any], read: _Reading) -> Any:
     try:
-        return loads(json.dumps(arguments), infinite=infinite)
+        return read(json.dumps(arguments))
     except (TypeError, ValueError):
         from pydantic_core import to_jsonable_python
 
-        return loads(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")), infinite=infinite)
+        return read(json.dumps(to_jsonable_python(arguments, inf_nan_mode="constants")))
 
 
 def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -295,7 +317,15 @@ def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, An
     if not _SURROGATE.search(text):
         return value
     notes.append(HALVES_REPLACED)
-    return cast("dict[str, Any]", json.loads(_SURROGATE.sub("\ufffd", text)))
+    return cast("dict[str, Any]", _whole(value))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in cast("dict[str, Any]", value).items()}
+    return [_whole(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def name_arguments(

@@ -17,6 +17,7 @@ from pegboard.core.decode import read_object
 from pegboard.core.effects import PURE
 from pegboard.core.errors import Unsupported
 from pegboard.core.families import load
+from pegboard.core.numerals import as_sent
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.ranking import Index
 from pegboard.core.tool import Tool
@@ -178,7 +179,7 @@ class Deferred(Toolkit):
         inner = (
             given["arguments"] if "arguments" in given else {k: v for k, v in given.items() if k != "name"}
         )
-        return ToolCall(call.id, name, cast("Any", inner), call.raw)
+        return ToolCall(call.id, name, as_sent(cast("Any", inner)), call.raw)
 
 
 def deferred(kit: Toolkit, *, beyond: int = BEYOND, keep: Iterable[str] = ()) -> Toolkit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
@@ -31,11 +32,15 @@ class Exact:
         records: how many kinds of objects with named fields it holds, itself included.
         infinite: somewhere it is declared that infinity and NaN are welcome.
         ordered: some union's choices stand in another order than their author's.
+        decimals: some value is a Decimal.
+        members: some list of values holds members of an Enum.
     """
 
     records: int = 0
     infinite: bool = False
     ordered: bool = False
+    decimals: bool = False
+    members: bool = False
 
     def of(self, schema: CoreSchema) -> CoreSchema:
         """A copy in which every object refuses unknown keys and infinities, unless its author said otherwise."""
@@ -53,6 +58,10 @@ class Exact:
             return {key: self._node(item) for key, item in old.items()}
         out = {key: self._node(item) if key in _INNER else item for key, item in old.items()}
         self.infinite = self.infinite or out.get("allow_inf_nan") is True
+        self.decimals = self.decimals or kind == "decimal"
+        if kind == "literal" and any(isinstance(value, Enum) for value in out["expected"]):
+            self.members = True
+            return _with_members(out["expected"])
         if kind == "union":
             # Python's True equals 1: a listed 1 that stands before the booleans would take it.
             ordered = sorted(out["choices"], key=lambda choice: not _is_bool(choice))
@@ -70,6 +79,21 @@ class Exact:
                 out["extra_behavior"] = "forbid"
         out["config"] = config
         return out
+
+
+def _with_members(expected: list[Any]) -> dict[str, Any]:
+    """`Literal[Color.RED, "x"]`: members are told by their values, as those of an Enum are."""
+    by_value: dict[Any, Any] = {value.value: value for value in expected if isinstance(value, Enum)}
+
+    def member(value: Any) -> Any:
+        return by_value.get(value, value)
+
+    values = [value.value if isinstance(value, Enum) else value for value in expected]
+    return {
+        "type": "function-after",
+        "function": {"type": "no-info", "function": member},
+        "schema": {"type": "literal", "expected": values},
+    }
 
 
 def _is_bool(choice: Any) -> bool:

@@ -14,7 +14,7 @@ from pegboard.core.context import Context
 from pegboard.core.effects import Effect
 from pegboard.core.errors import CallCancelled, PermissionDenied, ToolError
 from pegboard.core.events import CallFinished
-from pegboard.core.numerals import exact
+from pegboard.core.numerals import comparable
 from pegboard.core.pipeline import Pipeline, Turn, new_call_id
 from pegboard.core.result import ToolResult
 
@@ -195,6 +195,6 @@ def _parsed(arguments: str | Mapping[str, Any] | None) -> Any:
     if not isinstance(arguments, str):
         return dict(arguments or {})
     try:
-        return json.loads(arguments, parse_float=exact)
+        return json.loads(arguments, parse_float=comparable)
     except ValueError:
         return arguments

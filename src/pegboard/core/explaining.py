@@ -151,12 +151,11 @@ def _own_words(message: str) -> str:
         ("Input should be ", "must be "),
         ("Value error, ", ""),
         ("Assertion failed, ", ""),
-        ("String should ", "must "),
-        ("List should ", "must "),
     ):
         if message.startswith(before):
             return after + message[len(before) :]
-    return message
+    # `String should have at most …`, `Tuple should …`: the thing is named by its path already.
+    return re.sub(r"^[A-Z][a-z]+ should ", "must ", message).replace(" after validation, not", ", not")
 
 
 def _message(words: list[str], value: Any) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from pegboard.core.approval import Waiting
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import (
     BuildError,
     InternalError,
@@ -71,6 +72,6 @@ def as_tool_error(error: BaseException) -> ToolError:
             text = str(error).strip()
             name = type(error).__name__
             return InternalError(
-                f"{name}: {text[:500]}" if text else f"{name} (it carries no message)",
+                f"{name}: {clipped(text, 0, 500)}" if text else f"{name} (it carries no message)",
                 details={"type": name},
             )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.branches import Fault, nearest, told
+from pegboard.core.clipping import clipped
 from pegboard.core.decode import MAX_NEAREST, unknown_name
 from pegboard.core.drafts import modern, readable
 from pegboard.core.errors import BuildError
@@ -245,7 +246,7 @@ def _kinds(types: Iterable[str]) -> str:
 
 def _shortened(message: str, value: Any) -> str:
     short = message.replace(json.dumps(value, ensure_ascii=False), shown(value))
-    return short if len(short) <= 200 else f"{short[:197]}…"
+    return short if len(short) <= 200 else f"{clipped(short, 0, 197)}…"
 
 
 @record

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, Final, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.core.cursor import Cursor
 from pegboard.core.numerals import LEADING_ZERO, NO_NUMBERS, NUMBER, NUMBER_END, number_of
 from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, is_ambiguous, unescape
@@ -109,12 +110,12 @@ class Reader(Cursor):
         elif after in _QUOTES or after in ("{", "["):
             self.guess("A missing colon was put in.")
         else:
-            self.guess(f"The stray text {key[:20]!r} was left out.")
+            self.guess(f"The stray text {clipped(key, 0, 20)!r} was left out.")
             return key
         here = self.peek()
         if here in (",", "}", "]", ""):
             self.truncated = self.truncated or not here
-            self.guess(f"The missing value of {key[:20]!r} was taken as empty.")
+            self.guess(f"The missing value of {clipped(key, 0, 20)!r} was taken as empty.")
             out[key] = ""
         else:
             out[key] = self.value()
@@ -159,7 +160,7 @@ class Reader(Cursor):
                 return word
         if stop in (",", "}"):
             return word
-        self.guess(f"The stray text {word[:20]!r} was left out.")
+        self.guess(f"The stray text {clipped(word, 0, 20)!r} was left out.")
         return None
 
     def _set(self, first: str) -> list[Any]:

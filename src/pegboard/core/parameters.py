@@ -24,6 +24,7 @@ class Parameter:
         examples: example values for the schema.
         verbatim: see `Verbatim`.
         unadvertised: see `Unadvertised`.
+        optional: it may be left out without a default; the function is then called without it.
     """
 
     name: str
@@ -34,11 +35,12 @@ class Parameter:
     examples: tuple[object, ...] = ()
     verbatim: bool = False
     unadvertised: bool = False
+    optional: bool = False
 
     @property
     def required(self) -> bool:
-        """Whether it has no default."""
-        return self.default is MISSING
+        """Whether a call must give it."""
+        return self.default is MISSING and not self.optional
 
 
 def aliases_of(parameters: tuple[Parameter, ...], inject: Mapping[str, Any], label: str) -> dict[str, str]:

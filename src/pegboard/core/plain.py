@@ -58,7 +58,7 @@ def build(
             # A default of None for a type without None means "may be left out", which `required` says.
             if default is not None or not shown or "anyOf" in shown or shown.get("type") == "null":
                 shown = dict(sorted({**shown, "default": default}.items()))
-        fields[parameter.name] = {"type": "typed-dict-field", "schema": core, "required": default is MISSING}
+        fields[parameter.name] = {"type": "typed-dict-field", "schema": core, "required": parameter.required}
         properties[parameter.name] = shown
     whole: Any = {
         "type": "typed-dict",

@@ -7,12 +7,16 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.numerals import Numeral
 
 _MAX_LINES: Final = 6
 _MAX_CHOICES: Final = 250
 """Characters of a list of what may be chosen; of a longer one the nearest are told."""
 _NEAREST: Final = 3
+_READ: Final = 2048
+"""Characters of a text that are read to show its beginning."""
 
 
 class Problem(NamedTuple):
@@ -48,24 +52,32 @@ def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoRetur
 
 def short_path(path: str, limit: int = 200) -> str:
     """The path; of one that is too long to be read its beginning and its length: names are a model's too."""
-    return path if len(path) <= limit else f"{path[:limit]}… ({len(path)} characters)"
+    return path if len(path) <= limit else f"{clipped(path, 0, limit)}… ({len(path)} characters)"
 
 
 def shown(value: Any, limit: int = 40) -> str:
     """A value as JSON, shortened in its middle to about `limit` characters."""
     try:
-        text = json.dumps(value[: limit * 3] if isinstance(value, str) else value, ensure_ascii=False)
+        text = (
+            value.text
+            if isinstance(value, Numeral)
+            else json.dumps(value[:_READ] if isinstance(value, str) else value, ensure_ascii=False)
+        )
     except (TypeError, ValueError, RecursionError):
         text = f"a Python {type(value).__name__}"
     cut = isinstance(value, str) and len(value) > limit * 3
     if len(text) <= limit and not cut:
         return text
-    return f"{text[: limit - 12]}…{text[-9:]}" if not cut else f"{text[: limit - 3]}…"
+    return (
+        f"{clipped(text, 0, limit - 12)}…{clipped(text, -9)}"
+        if not cut
+        else f"{clipped(text, 0, limit - 3)}…"
+    )
 
 
 def short_name(name: str, limit: int = 80) -> str:
     """A name between quotes; of one that is too long to be one its beginning and its length."""
-    return f"'{name}'" if len(name) <= limit else f"'{name[:limit]}…' ({len(name)} characters)"
+    return f"'{name}'" if len(name) <= limit else f"'{clipped(name, 0, limit)}…' ({len(name)} characters)"
 
 
 def chosen_from(listed: Sequence[Any], received: Any, whole: str) -> str:

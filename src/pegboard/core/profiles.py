@@ -11,6 +11,7 @@ from pegboard.core.decode import Decoded, read_object
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.families import load
 from pegboard.core.given import text
+from pegboard.core.numerals import as_sent
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Signature
@@ -223,7 +224,7 @@ class ProfileSignature(Signature):
             refuse(missing, name=self.name)
         canonical = self._canonical(given)
         try:
-            decoded = self._base.decode(canonical)
+            decoded = self._base.decode(as_sent(canonical))
         except InvalidArguments as error:
             refuse(
                 [Problem(self._spelled(e["path"]), e["message"]) for e in error.details["errors"]],

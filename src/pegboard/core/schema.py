@@ -281,6 +281,10 @@ def inline_refs(schema: Mapping[str, Any], *, max_depth: int | None = None) -> d
     return cast("dict[str, Any]", schema_of(schema, ()))
 
 
+def _listed(node: Mapping[str, Any]) -> list[Any]:
+    return [*(node.get("enum") or ()), *([node["const"]] if "const" in node else ())]
+
+
 def lists_bits(schema: Mapping[str, Any]) -> bool:
     """Whether a schema lists 0 or 1 among other values than true and false (JSON libraries in Python
     take true for 1 there)."""
@@ -288,8 +292,22 @@ def lists_bits(schema: Mapping[str, Any]) -> bool:
 
     def look(node: dict[str, Any]) -> dict[str, Any]:
         nonlocal found
-        listed = [*(node.get("enum") or ()), *([node["const"]] if "const" in node else ())]
-        found = found or any(type(v) in (int, float) and v in (0, 1) for v in listed)
+        found = found or any(type(v) in (int, float) and v in (0, 1) for v in _listed(node))
+        return node
+
+    rewrite(schema, look)
+    return found
+
+
+def holds_numbers(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema takes numbers that need not be whole, or lists numbers, anywhere."""
+    found = False
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal found
+        kinds = node.get("type")
+        found = found or kinds == "number" or (isinstance(kinds, list) and "number" in kinds)
+        found = found or any(type(v) in (int, float) for v in _listed(node))
         return node
 
     rewrite(schema, look)

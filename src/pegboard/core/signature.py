@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
 from pegboard.core.annotations import MISSING, Raw
-from pegboard.core.decode import (
-    HALF,
-    HALVES_REPLACED,
-    Decoded,
-    NotFinite,
-    has_half,
-    has_huge,
-    has_surrogate,
-    is_repeated,
-    loads,
-    name_arguments,
-    read_object,
-)
+from pegboard.core.decode import Decoded
+from pegboard.core.decoders import ForeignDecoder, TypedDecoder
 from pegboard.core.docstrings import Documented, read_docstring
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.foreign import ForeignSchema
 from pegboard.core.parameters import Parameter, aliases_of
-from pegboard.core.pathtext import control_characters, holds_paths
-from pegboard.core.problems import Problem, refuse
-from pegboard.core.schema import is_open_ended, lists_bits, names_in
+from pegboard.core.problems import Problem
 
 if TYPE_CHECKING:
     from pegboard.core.output import Output
@@ -53,9 +38,8 @@ class Signature:
     """
 
     __slots__ = (
-        "_built", "_documented", "_foreign", "_function", "_infinite", "_open_ended", "_output", "_paths",
-        "_quoted", "_raw", "_reserved", "_schema", "_slow_only", "_validate", "aliases", "inject", "name",
-        "optional_inject", "parameters", "var_keyword",
+        "_built", "_decoder", "_documented", "_foreign", "_function", "_output", "_raw", "_rest", "_schema", "aliases",
+        "inject", "name", "optional_inject", "parameters", "var_keyword",
     )  # fmt: skip
 
     name: str
@@ -66,18 +50,13 @@ class Signature:
     aliases: Mapping[str, str]
     _function: Callable[..., Any] | None
     _raw: Raw | None
+    _rest: Any
     _foreign: ForeignSchema | None
     _documented: Documented | None
     _schema: Mapping[str, Any] | None
     _built: Built | None
-    _validate: Callable[..., Any] | None
     _output: Output | None
-    _reserved: frozenset[str] | None
-    _slow_only: tuple[str, ...]
-    _quoted: tuple[str, ...]
-    _paths: Mapping[str, bool]
-    _infinite: bool
-    _open_ended: bool
+    _decoder: TypedDecoder | ForeignDecoder | None
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, bound: bool = False, name: str | None = None) -> Signature:
@@ -123,16 +102,22 @@ class Signature:
                     facts.unadvertised,
                 )
             )
+        self.var_keyword = raw.var_keyword
+        if raw.rest is not MISSING:
+            rest = reading.resolve(raw.rest, MISSING, raw.owner, label=label, name="**")
+            keys = reading.unpacked(rest)
+            if keys is None:
+                self._rest = MISSING if rest in (Any, object) else rest
+            else:
+                self.var_keyword = False
+                parameters += [Parameter(key, kind, optional=not needed) for key, kind, needed in keys]
         self.parameters = tuple(parameters)
         self.inject = inject or _NO_NAMES
         self.optional_inject = frozenset(optional)
-        self.var_keyword = raw.var_keyword
         self._function = function
         self._raw = raw
         if with_aliases:
             self.aliases = aliases_of(self.parameters, inject, label)
-        if raw.var_keyword:
-            self._reserved = frozenset((*inject, *self.aliases))
         return self
 
     @classmethod
@@ -179,10 +164,8 @@ class Signature:
         self.optional_inject = frozenset()
         self.var_keyword = False
         self._function = self._raw = self._foreign = None
-        self._documented = self._schema = self._built = self._validate = self._output = self._reserved = None
-        self._slow_only = ("NaN", "Infinity")
-        self._quoted, self._paths = (), _NO_NAMES
-        self._infinite = self._open_ended = False
+        self._rest = MISSING
+        self._documented = self._schema = self._built = self._output = self._decoder = None
         return self
 
     @property
@@ -212,7 +195,7 @@ class Signature:
         if self._schema is None:
             from pegboard.core.typed import described
 
-            self._schema = described(self.shape, self.parameters, self.documented.parameters)
+            self._schema = described(self._build().shown, self.parameters, self.documented.parameters)
         return self._schema
 
     @property
@@ -258,26 +241,11 @@ class Signature:
             self._built = build(
                 self.parameters,
                 open_=self.var_keyword,
+                rest=self._rest,
                 owner=cast("Raw", self._raw).owner,
                 label=self.name,
             )
         return self._built
-
-    def _prepare(self) -> Callable[..., Any]:
-        """The validator, and what else only a call needs."""
-        built = self._build()
-        shape = built.schema
-        self._infinite, self._open_ended = built.infinite, is_open_ended(shape)
-        if lists_bits(shape):
-            self._slow_only = ("NaN", "Infinity", "true", "false")
-        self._quoted = tuple(f'"{name}"' for name in names_in(shape))
-        self._paths = {
-            p.name: p.marker is not None and p.marker.kind == "read"
-            for p in self.parameters
-            if holds_paths(p)
-        }
-        self._validate = built.validator().validate_json
-        return self._validate
 
     def decode(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """The arguments of a call as Python values by parameter name.
@@ -288,103 +256,21 @@ class Signature:
         Raises:
             InvalidArguments: every problem at once, with its path; `details["errors"]` holds them.
         """
+        decoder = self._decoder
+        if decoder is None:
+            decoder = self._decoder = self._decoding()
+        return decoder.decode(arguments)
+
+    def _decoding(self) -> TypedDecoder | ForeignDecoder:
         if self._foreign is not None:
-            return self._decode_foreign(arguments, self._foreign)
-        validate = self._validate
-        if validate is None:
-            validate = self._prepare()
-        text = arguments if type(arguments) is str else _as_text(arguments)
-        if text is None:
-            return self._decode_slowly(arguments)
-        for word in self._slow_only:
-            if word in text:
-                return self._decode_slowly(arguments)
-        if self._open_ended and has_huge(text):
-            return self._decode_slowly(arguments)
-        for key in self._quoted:
-            # It may stand twice in one object, of which pydantic would take the last.
-            if text.count(key) > 1 and is_repeated(text):
-                return self._decode_slowly(arguments)
-        try:
-            values = validate(text, strict=True)
-        except ValueError:
-            return self._decode_slowly(arguments)
-        if self._reserved and not self._reserved.isdisjoint(values):
-            return self._decode_slowly(arguments)
-        if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
-            refuse(problems, name=self.name)
-        return Decoded(values, (), text)
-
-    def _doubtful(self, arguments: Any) -> list[str]:
-        """The parameters whose paths may hold control characters by mistake: all that came as JSON text,
-        and of a caller's own values those that are changed. What is only read may have any name."""
-        return [name for name, read in self._paths.items() if not read or isinstance(arguments, str)]
-
-    def _decode_slowly(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
-        """Aliases, unknown names, repair and coercion; then the same strict validation."""
-        from pydantic import ValidationError
-
-        from pegboard.core.coerce import Coercion
-        from pegboard.core.explaining import problems_of
-
-        schema = self.shape
-        given, notes = read_object(arguments, name=self.name, infinite=self._infinite)
-        names = [p.name for p in self.parameters]
-        named, problems = name_arguments(
-            given, names, self.aliases, notes, open_=self.var_keyword, forbidden=self.inject
-        )
-        if HALVES_REPLACED in notes:
-            problems += self._halves(arguments)
-        coercion = Coercion(schema, notes)
-        sent = cast("dict[str, Any]", coercion.value(named, schema, ""))
-        problems += coercion.bits(sent, schema, "")
-        validate = cast("Callable[..., Any]", self._validate)
-        try:
-            values = cast("dict[str, Any]", validate(json.dumps(sent), strict=True))
-            problems += control_characters(values, self._doubtful(arguments))
-        except ValidationError as error:
-            taken = {p.path for p in problems}
-            problems += [p for p in problems_of(error, sent, schema) if p.path not in taken]
-            values = {}
-        if problems:
-            refuse(problems, name=self.name)
-        return Decoded(values, tuple(notes), sent)
-
-    def _halves(self, arguments: str | Mapping[str, Any] | None) -> list[Problem]:
-        """Half a surrogate pair in a text that is kept as it stands would change silently."""
-        given, _ = read_object(arguments, name=self.name, infinite=self._infinite, halves=True)
-        names = [p.name for p in self.parameters]
-        named, _ = name_arguments(given, names, self.aliases, [], open_=self.var_keyword)
-        kept = [p.name for p in self.parameters if p.verbatim]
-        return [Problem(f".{name}", HALF) for name in kept if has_half(named.get(name))]
-
-    def _decode_foreign(self, arguments: str | Mapping[str, Any] | None, foreign: ForeignSchema) -> Decoded:
-        text = arguments if type(arguments) is str else _as_text(arguments)
-        if text is not None and not has_surrogate(text):
-            try:
-                whole = loads(text)
-            except (ValueError, RecursionError, NotFinite):
-                whole = None
-            if isinstance(whole, dict) and self._fits(cast("dict[str, Any]", whole), foreign):
-                return Decoded(foreign.filled(cast("dict[str, Any]", whole)), (), text)
-        given, notes = read_object(arguments, name=self.name)
-        named, problems = name_arguments(given, foreign.names, self.aliases, notes, open_=not foreign.closed)
-        sent = named
-        if problems or not foreign.accepts(foreign.completed(named)):
-            from pegboard.core.coerce import Coercion
-
-            said = cast("Mapping[str, Any]", foreign.said)
-            sent = cast("dict[str, Any]", Coercion(said, notes).value(named, said, ""))
-            problems += foreign.errors(foreign.completed(sent))
-        if problems:
-            refuse(problems, name=self.name)
-        return Decoded(copy.deepcopy(foreign.filled(sent)), tuple(notes), sent)
-
-    def _fits(self, given: dict[str, Any], foreign: ForeignSchema) -> bool:
-        return (
-            self.aliases.keys().isdisjoint(given)
-            and not (foreign.closed and any(key not in foreign.names for key in given))
-            and foreign.accepts(foreign.completed(given))
+            return ForeignDecoder(self.name, self._foreign, self.aliases)
+        return TypedDecoder(
+            self.name,
+            self.parameters,
+            self._build(),
+            aliases=self.aliases,
+            inject=self.inject,
+            open_=self.var_keyword,
         )
 
     def errors(self, arguments: str | Mapping[str, Any] | None) -> list[str]:
@@ -397,13 +283,3 @@ class Signature:
 
     def __repr__(self) -> str:
         return f"<Signature {self.name}({', '.join(p.name for p in self.parameters)})>"
-
-
-def _as_text(arguments: str | Mapping[str, Any] | None) -> str | None:
-    """A caller's mapping as JSON text, None where plain JSON cannot say it or there are no arguments."""
-    if not isinstance(arguments, Mapping):
-        return str(arguments) if isinstance(arguments, str) else None
-    try:
-        return json.dumps(arguments)
-    except (TypeError, ValueError, RecursionError):
-        return None

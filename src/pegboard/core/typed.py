@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pegboard.core import plain
 from pegboard.core.annotations import MISSING, resolve_nested
@@ -28,12 +28,19 @@ class Built(NamedTuple):
         infinite: whether some parameter declares that it takes infinity or NaN.
         core: the core schema, where the validator is still to be made of it.
         made: the validator, where there is one.
+        decimals: whether some value is a Decimal, and `schema` says where (format `decimal`).
     """
 
     schema: dict[str, Any]
     infinite: bool
     core: CoreSchema
     made: SchemaValidator | None
+    decimals: bool = False
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The schema without what only decoding needs."""
+        return cast("dict[str, Any]", rewrite(self.schema, _without_format)) if self.decimals else self.schema
 
     def validator(self) -> SchemaValidator:
         """The validator of the arguments as a whole; made by the first call, as showing a tool needs none."""
@@ -45,7 +52,9 @@ class Built(NamedTuple):
         return SchemaValidator(self.core, _use_prebuilt=False)
 
 
-def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> Built:
+def build(
+    parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str, rest: Any = MISSING
+) -> Built:
     """The JSON Schema of a function's arguments, and what their validator is made of.
 
     Args:
@@ -53,6 +62,7 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
         open_: the function takes `**kwargs`.
         owner: the function, for names in nested annotations.
         label: the tool's name for error texts.
+        rest: the type of each of `**kwargs`, MISSING = any.
 
     Raises:
         BuildError: a type that JSON cannot say; function, parameter and type are told.
@@ -63,22 +73,24 @@ def build(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: 
         "required": [p.name for p in parameters if p.required],
         "additionalProperties": open_,
     }
-    ready = plain.build(parameters, open_=open_)
+    ready = plain.build(parameters, open_=open_) if rest is MISSING else None
     if ready is not None:
         core, out["properties"] = ready
         return Built(out, infinite=False, core=core, made=None)
-    adapter = _adapter(parameters, open_=open_, owner=owner, label=label)
+    adapter = _adapter(parameters, open_=open_, rest=rest, owner=owner, label=label)
     from pegboard.core.exact import Exact
 
     exact = Exact()
     core = exact.of(adapter.core_schema)
     schema = _json_schema(core, label, "validation")
-    out["properties"] = schema.get("properties", {})
+    out["properties"] = dict(schema.get("properties", {}))
+    if rest is not MISSING:
+        out["additionalProperties"] = out["properties"].pop(_REST)
     if "$defs" in schema:
         out["$defs"] = schema["$defs"]
-    unchanged = exact.records == 1 and not exact.ordered
+    unchanged = exact.records == 1 and not (exact.ordered or exact.members)
     made = cast("SchemaValidator", adapter.validator) if unchanged else None
-    return Built(out, exact.infinite, core, made)
+    return Built(out, exact.infinite, core, made, exact.decimals)
 
 
 def described(
@@ -94,7 +106,13 @@ def described(
     return {**shape, "properties": properties}
 
 
-def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str) -> TypeAdapter[Any]:
+_REST: Final = "**"
+"""Stands for `**kwargs` among the parameters, whose names have no stars."""
+
+
+def _adapter(
+    parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str, rest: Any = MISSING
+) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
     from pydantic_core import SchemaError, core_schema
 
@@ -107,8 +125,14 @@ def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, labe
                 if parameter.default is not MISSING:  # pydantic-core copies a mutable default
                     inner = core_schema.with_default_schema(inner, default=parameter.default)
                 fields[parameter.name] = core_schema.typed_dict_field(inner, required=parameter.required)
+            others = None
+            if rest is not MISSING:
+                others = _one(_rest_parameter(rest), handler, owner, label)
+                # For the JSON Schema, which pydantic writes for named fields only.
+                fields[_REST] = core_schema.typed_dict_field(others, required=False)
             return core_schema.typed_dict_schema(
                 fields,
+                extras_schema=others,
                 extra_behavior="allow" if open_ else "forbid",
                 config=core_schema.CoreConfig(allow_inf_nan=False),
             )
@@ -119,6 +143,12 @@ def _adapter(parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, labe
         lines = [line.strip().removeprefix("SchemaError: ") for line in str(error).splitlines()]
         told = " ".join(line for line in lines if line.strip("^") and not line.startswith("Error building"))
         raise BuildError(f"{label}: a type cannot be validated: {told}") from error
+
+
+def _rest_parameter(annotation: Any) -> Parameter:
+    from pegboard.core.parameters import Parameter
+
+    return Parameter(_REST, annotation)
 
 
 def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label: str) -> CoreSchema:
@@ -135,6 +165,9 @@ def _one(parameter: Parameter, handler: GetCoreSchemaHandler, owner: Any, label:
         ) from error
 
 
+DECIMAL: Final = "decimal"
+"""The format of a number as text, as the OpenAPI registry calls it: its digits are kept. Not shown to a model."""
+
 _generator: type[GenerateJsonSchema] | None = None
 
 
@@ -145,6 +178,13 @@ def generator() -> type[GenerateJsonSchema]:
         from pydantic.json_schema import GenerateJsonSchema
 
         class Quiet(GenerateJsonSchema):
+            def decimal_schema(self, schema: Any) -> Any:
+                out = super().decimal_schema(schema)
+                for branch in cast("list[dict[str, Any]]", out.get("anyOf", ())):
+                    if branch.get("type") == "string":
+                        branch["format"] = DECIMAL
+                return out
+
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
 
@@ -220,6 +260,10 @@ def _tidy(node: dict[str, Any]) -> dict[str, Any]:
         if kinds is not None and "null" not in kinds:
             del node["default"]
     return node
+
+
+def _without_format(node: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in node.items() if (k, v) != ("format", DECIMAL)}
 
 
 def _described(node: Any, parameter: Parameter, documented: Mapping[str, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from pegboard.core.call import ToolCall
+from pegboard.core.clipping import clipped
 from pegboard.core.content import Audio, Block, File, Image
 from pegboard.core.drafts import modern
 from pegboard.core.errors import ModelError
@@ -82,7 +83,7 @@ class MCP:
         params = wire.record(body.get("params")) or body
         name = wire.string(params.get("name"))
         if not name or body.get("method", "tools/call") != "tools/call":
-            raise ModelError(f"not a tools/call request: {wire.to_json(body)[:200]}")
+            raise ModelError(f"not a tools/call request: {clipped(wire.to_json(body), 0, 200)}")
         id = body.get("id")
         call = wire.call_of(str(id) if isinstance(id, int) else id, name, params.get("arguments"))
         return ToolCall(call.id, self._catalogue.own_name(name, toolkit), call.arguments)

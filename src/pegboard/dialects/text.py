@@ -14,6 +14,7 @@ from pegboard.core.call import ToolCall
 from pegboard.core.content import Block, Text
 from pegboard.core.drafts import modern
 from pegboard.core.errors import ModelError
+from pegboard.core.numerals import as_sent
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Thinking, UserMessage
 from pegboard.dialects import media, wire
@@ -202,7 +203,7 @@ def feedback_of(reading: Reading) -> str:
 
 def _tool_call(call: Call) -> ToolCall:
     named: Named = call.named
-    return ToolCall(id=None, name=named.name, arguments=named.sent, raw=call.raw)
+    return ToolCall(id=None, name=named.name, arguments=as_sent(named.sent), raw=call.raw)
 
 
 def _joined(parts: Iterable[str | Thought | Call]) -> list[str | Thought | Call]:

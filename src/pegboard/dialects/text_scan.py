@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
 from pegboard.dialects.text_calls import Named, Tools, calls_of, read_body, read_python, read_tags, tag_name
 from pegboard.dialects.text_marks import (
@@ -244,7 +245,7 @@ class Scan:
         last = self.parts[-1] if self.parts else None
         if isinstance(last, str) and (begin := before_orphans(last)) < len(last):
             self.parts[-1] = last[:begin]
-            self.tools.work.repairs.append(f"{last[begin:].strip()[:60]} closed no call")
+            self.tools.work.repairs.append(f"{clipped(last[begin:].strip(), 0, 60)} closed no call")
 
     def _read(
         self, begin: int, body: int, closers: tuple[str, ...], known: re.Match[str] | None
@@ -360,7 +361,7 @@ def _ends_in_call(text: str, tools: Tools) -> str:
         except Unreadable:
             continue
         if calls and _NOTHING_MORE.fullmatch(text, end):
-            return " ".join(text[found.start() :][:60].split())
+            return " ".join(clipped(text, found.start(), found.start() + 60).split())
     return ""
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pegboard.core.clipping import clipped
 from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
 from pegboard.dialects.text_calls import Named, Tools
 from pegboard.dialects.xml_elements import Element
@@ -108,7 +109,7 @@ def _harmony_call(text: str, begin: int, start: int, name: str, reading: Reading
     else:
         said = text[start : ended.start() if ended else len(text)]
         reading.parts.append(said)
-        reading.unread.append(f"to={name} {' '.join(said.split())[:60]}")
+        reading.unread.append(f"to={name} {clipped(' '.join(said.split()), 0, 60)}")
     if ended is None:
         return len(text)
     return ended.start() if ended[0] in ("<|start|>", "<|channel|>") else ended.end()

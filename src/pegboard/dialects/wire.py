@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.decode import read_object
 from pegboard.core.errors import ModelError, ToolError
-from pegboard.core.numerals import exact
+from pegboard.core.numerals import Numeral, as_sent, exact, holds_numeral, written
 
 INVALID: Final = "_invalid"
 """The key under which history keeps arguments that were no JSON object (decision note 0080)."""
@@ -35,6 +35,8 @@ def clean_value(value: Any) -> Any:
     """
     if isinstance(value, str):
         return clean_text(value)
+    if isinstance(value, Numeral):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int)):
@@ -50,7 +52,12 @@ def clean_value(value: Any) -> Any:
 def to_json(value: Any) -> str:
     """Compact JSON text of any value, UTF-8 encodable; a value nested too deeply is said to be so."""
     try:
-        return json.dumps(clean_value(value), ensure_ascii=False, separators=(",", ":"))
+        clean = clean_value(value)
+        return (
+            written(clean)
+            if holds_numeral(clean)
+            else json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
+        )
     except RecursionError:
         return f'{{"{INVALID}":"nested too deeply"}}'
 
@@ -138,7 +145,7 @@ def call_of(id: Any, name: Any, arguments: Any, raw: str = "") -> ToolCall:
     if arguments is None or isinstance(arguments, str):
         given: str | Mapping[str, Any] | None = arguments
     elif isinstance(arguments, Mapping):
-        given = cast("Mapping[str, Any]", arguments)
+        given = as_sent(cast("Mapping[str, Any]", arguments))
     else:
         given = to_json(arguments)
     return ToolCall(id=string(id) or None, name=string(name), arguments=given, raw=raw)

@@ -13,8 +13,10 @@ from typing import Any, Final, cast
 from xml.sax.saxutils import quoteattr
 
 from pegboard.core.call import ToolCall
+from pegboard.core.clipping import clipped
 from pegboard.core.drafts import modern
 from pegboard.core.errors import InvalidArguments
+from pegboard.core.numerals import as_sent
 from pegboard.core.result import ToolResult
 from pegboard.core.schema import pointer, types_of
 from pegboard.dialects import media, wire
@@ -58,13 +60,13 @@ class XMLDialect(TextDialect):
         reading = self.read(reply, toolkit)
         if reading.cut or reading.refused:
             raise InvalidArguments(
-                f"the text ends inside a tool call: …{reading.cut[-60:]!r}"
+                f"the text ends inside a tool call: …{clipped(reading.cut, -60)!r}"
                 if reading.cut
                 else f"a tool call was refused: {'; '.join(reading.refused)}",
                 hint=feedback_of(reading),
                 details={"complete_calls": len(reading.calls)},
             )
-        return [ToolCall(None, c.named.name, c.named.sent, c.raw) for c in reading.calls]
+        return [ToolCall(None, c.named.name, as_sent(c.named.sent), c.raw) for c in reading.calls]
 
     def prompt(self, toolkit: ToolkitView) -> str:
         """The whole instruction: introduction, one section a tool, notes (ledger A-42)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
 from pegboard.dialects.text_calls import ARGUMENT_KEYS, XML_END, Named, Tools, read_body
 from pegboard.dialects.text_marks import LOOSE
@@ -53,7 +54,7 @@ def read_loose(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]:
     tools.work.repairs.append(
         "tags inside <tool_call> were put right"
         if mark[0] == "<tool_call>"
-        else f"{' '.join(mark[0].split())[:60]} was read as <tool_call>"
+        else f"{clipped(' '.join(mark[0].split()), 0, 60)} was read as <tool_call>"
     )
     return calls, found.end()
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import pegboard
 from pegboard.core.content import Image
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, ToolError, Unavailable, Unsupported
-from pegboard.ports.documents import Document, DocumentKind
+from pegboard.ports.documents import OFFICE, Document, DocumentKind
 
 _ERRORS: Final[dict[str, type[ToolError]]] = {
     "invalid_arguments": InvalidArguments,
@@ -64,6 +64,8 @@ class DocumentReader:
         if mime_type is not None:
             if mime_type == "application/pdf":
                 return "pdf"
+            if mime_type == OFFICE:
+                return "docx"  # the reader finds out which
             return "image" if mime_type.startswith("image/") else None
         return _SUFFIXES.get(os.path.splitext(name)[1].lower())
 
@@ -141,7 +143,7 @@ def document_of(kind: DocumentKind, answer: bytes, status: int) -> Document:
         raise _ERRORS[error["code"]](error["message"], hint=error["hint"])
     picture = found.get("image")
     return Document(
-        kind=kind,
+        kind=found.get("kind", kind),
         text=found["text"],
         image=None
         if picture is None

@@ -1,4 +1,4 @@
-"""PPTX to Markdown: each slide's text, tables and notes."""
+"""PPTX to Markdown: each slide's text, tables, notes and comments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from pegboard.documents.archive import check_archive
 from pegboard.documents.markdown import table
 from pegboard.documents.pages import chosen
+from pegboard.documents.pptx_comments import MAX_COMMENTS, Damaged, authors_of, comments_of
 from pegboard.documents.refusal import Refused
 
 MAX_SLIDES: Final = 200
@@ -26,8 +27,22 @@ def read_pptx(data: bytes, pages: str | None) -> dict[str, Any]:
         raise Refused("unsupported", f"the file is no PowerPoint presentation: {error}") from None
     slides = list(deck.slides)
     numbers, note = chosen(pages, len(slides), most=MAX_SLIDES, noun="slide")
-    text = "\n\n".join(_slide(number, slides[number - 1]) for number in numbers)
-    return {"text": text, "pages": len(slides), "note": note}
+    authors = authors_of(deck)
+    parts: list[str] = []
+    notes = [note] if note else []
+    for number in numbers:
+        slide = slides[number - 1]
+        parts.append(_slide(number, slide))
+        try:
+            comments = comments_of(slide, authors)
+        except Damaged:
+            comments = []
+            notes.append(f"The comments of slide {number} are damaged and not shown.")
+        if comments:
+            parts.append("Comments:\n" + "\n".join(comments[:MAX_COMMENTS]))
+        if len(comments) > MAX_COMMENTS:
+            notes.append(f"Slide {number} has {len(comments)} comments, of which {MAX_COMMENTS} are shown.")
+    return {"text": "\n\n".join(parts), "pages": len(slides), "note": " ".join(notes)}
 
 
 def _slide(number: int, slide: Any) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from pegboard.documents.misnamed import true_kind
 from pegboard.documents.refusal import Refused
 
 READERS: Final[dict[str, str]] = {
@@ -47,9 +48,11 @@ def main() -> None:
 
 def answer(kind: str, read: Callable[[], bytes], pages: str | None) -> dict[str, Any]:
     """A Document's fields, or `error`, of what `read` gives."""
-    module, _, name = READERS[kind].partition(":")
     try:
-        found: dict[str, Any] = getattr(import_module(module), name)(read(), pages)
+        data = read()
+        kind, told = true_kind(kind, data)
+        module, _, name = READERS[kind].partition(":")
+        found: dict[str, Any] = getattr(import_module(module), name)(data, pages)
     except Refused as refused:
         return _error(refused.code, refused.message, refused.hint)
     except ImportError as error:
@@ -63,6 +66,7 @@ def answer(kind: str, read: Callable[[], bytes], pages: str | None) -> dict[str,
     except Exception as error:  # noqa: BLE001  (boundary: any parser, any hostile file)
         # A boundary: whatever a parser raises over a hostile file says that it cannot be read.
         return _error("unsupported", f"the document is damaged: {type(error).__name__}: {str(error)[:200]}")
+    found["kind"], found["note"] = kind, " ".join(filter(None, (told, found["note"])))
     if len(found["text"]) > MAX_TEXT:
         found["text"] = found["text"][:MAX_TEXT]
         found["note"] = f"{found['note']} The text was cut at {MAX_TEXT} characters.".strip()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.files.decoding import WHOLE_BYTES, as_utf8
 from pegboard.files.lineindex import LineIndex
 from pegboard.files.scan import Hit
@@ -76,9 +77,10 @@ def _shown(line: bytes, hit: Hit | None) -> str:
     text = shown_utf8(piece)
     if start == 0 and len(line) <= AROUND * 4 and len(text) <= MAX_LINE:
         return text.replace("\0", "\u2400")
-    text = text[:AROUND].replace("\0", "\u2400")
+    after = len(line) - start - len(bytes_of(text[:AROUND]))
+    ahead = shown_utf8(line[max(0, start - AROUND) : start])
+    text = clipped(ahead + text, len(ahead), len(ahead) + AROUND).replace("\0", "\u2400")
     before = f"[… {start} bytes] " if start else ""
-    after = len(line) - start - len(bytes_of(text))
     return f"{before}{text}" + (f" [{after} bytes …]" if after > 0 else "")
 
 

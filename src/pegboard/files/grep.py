@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -20,9 +19,11 @@ from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
 from pegboard.files.ignore import scope_of
+from pegboard.files.readings import maybe_literal, other_reading
 from pegboard.files.regex import Expression, literal_expression, parse_expression, whole_words
 from pegboard.files.ripgrep import Ripgrep
 from pegboard.files.scan import Hit
+from pegboard.files.special import special_ignores
 from pegboard.files.walk import Walk, open_beneath, open_folder
 from pegboard.ports.files import Found, Match, SearchQuery
 from pegboard.textedit.encoding import bom_encoding
@@ -35,6 +36,8 @@ _UNORDERED_EXCESS: Final = 3
 """How many times the wanted hits an unordered ripgrep may give before an ordered one takes over."""
 
 _ACCOUNT_ENTRIES: Final = 2000
+_LOOKED_AT: Final = 300
+"""Folders whose ignore files are looked at before ripgrep opens them: some milliseconds."""
 _AS_TEXT: Final = "these lines hold it as literal text (fixed_strings=true)."
 
 
@@ -134,6 +137,7 @@ class _Job:
     denied: Callable[[str], bool] | None
     program: Path | None
     deadline: float
+    suspects: Iterator[bool] = field(default_factory=lambda: iter(()))
 
     def answer(self) -> Found:
         query = self.query
@@ -143,13 +147,13 @@ class _Job:
             return self.as_text_or(error)
         found, report = self.gather(expression)
         note = ""
-        if not found.amount and not found.binary and _maybe_literal(query, expression):
+        if not found.amount and not found.binary and maybe_literal(query, expression):
             again, told = self.gather(self.literally())
             if again.amount:
                 found, report = again, told
                 note = f"As a regular expression the pattern matches nothing; {_AS_TEXT}"
         if not found.amount and not note:
-            note = _other_reading(query)
+            note = other_reading(query)
         return self.page(found, report, note)
 
     def expression(self) -> Expression:
@@ -199,15 +203,47 @@ class _Job:
             per_file=self.needed if self.query.mode == "content" else 0,
             deadline=self.deadline,
         )
-        accept = Acceptance(self.folder, self.query, names, denied=search.denied, alone=self.file is not None)
-        if self.program is not None and not expression.python_only:
-            engine = Ripgrep(self.program)
+        accept = self.acceptance(search)
+        if self.program is not None and not expression.python_only and not self.has_special_ignores():
+            engine = Ripgrep(self.program, self.suspects)
             try:
+                if expression.narrows:
+                    return self.in_files_of(engine, search)
                 return self.with_ripgrep(engine, search, accept)
             except EngineFailed:
                 # For example a line of a gigabyte: ripgrep would need twice its size in memory.
                 pass
         return self.run(Walker(), search, accept, ordered=True)
+
+    def has_special_ignores(self) -> bool:
+        """Whether ripgrep would wait at an ignore file that is a pipe, as far as the first folders tell.
+
+        The others are looked at only while ripgrep takes long: a walk of our own would double the work.
+        """
+        if self.query.no_ignore or self.file is not None:
+            return False
+        self.suspects = special_ignores(self.folder, hidden=self.query.hidden)
+        return any(islice(self.suspects, _LOOKED_AT))
+
+    def acceptance(self, search: Search) -> Acceptance:
+        alone = self.file is not None
+        return Acceptance(self.folder, self.query, search.names, denied=search.denied, alone=alone)
+
+    def in_files_of(self, engine: Ripgrep, search: Search) -> tuple[_Gathered, Report]:
+        """Our walker's records, from the files that ripgrep names; from all where it names very many."""
+        wide = replace(search, count=True, per_file=1)
+        named, report = self.run(engine, wide, self.acceptance(search), ordered=False)
+        accept = self.acceptance(search)
+        if named.over:
+            return self.run(Walker(), search, accept, ordered=True)
+        accept.decode = frozenset(engine.not_plain(search))
+        paths = {*named.counts, *named.binary, *accept.to_decode()}
+        if not paths:
+            paths = {*self.in_utf32(accept)}
+        narrowed = replace(search, file=None, only=tuple(sorted(paths, key=path_order)))
+        found, told = self.run(Walker(), narrowed, accept, ordered=True)
+        report.skipped.merge(told.skipped)
+        return found, report
 
     def with_ripgrep(self, engine: Ripgrep, search: Search, accept: Acceptance) -> tuple[_Gathered, Report]:
         """ripgrep's records, and our walker's for the files that it cannot read as they are shown.
@@ -369,22 +405,3 @@ def _is_of_fours(entry: os.DirEntry[str]) -> bool:
         return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size % 4 == 0
     except OSError:
         return False  # It went while we looked.
-
-
-def _maybe_literal(query: SearchQuery, expression: Expression) -> bool:
-    """Whether the pattern reads like code that was not meant as a regular expression."""
-    return not (query.fixed_strings or expression.literal is not None or query.multiline) and not any(
-        sign in query.pattern for sign in ("\\", ".*", ".+")
-    )
-
-
-def _other_reading(query: SearchQuery) -> str:
-    """What a pattern that found nothing may have been meant as, in the syntax of another search program."""
-    if query.fixed_strings:
-        return ""
-    signs = re.findall(r"\\(.)", query.pattern, re.DOTALL)
-    if "|" in signs:
-        return "\\| is a literal bar here; a|b finds either"
-    if not query.multiline and ("\n" in query.pattern or "n" in signs):
-        return "the pattern holds a line end; multiline=true lets it span lines"
-    return ""

@@ -184,6 +184,9 @@ def read_ignore_at(folder_fd: int, relative: str) -> str | None:
     One that is itself a link is read through it, as ripgrep does and git does not (decision 0040).
     """
     try:
+        # Looked at first: a pipe's writer would take an opening for a reader.
+        if not stat.S_ISREG(os.stat(relative, dir_fd=folder_fd).st_mode):
+            return None
         fd = os.open(relative, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder_fd)
     except OSError:
         return None

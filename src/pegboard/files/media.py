@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pegboard.ports.documents import OFFICE
+
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -33,6 +35,9 @@ _MAGIC: Final = (
     (b"MM\x00*", "image/tiff"),
 )
 
+_OFFICE_PARTS: Final = (b"[Content_Types].xml", b"_rels/.rels")
+"""What stands first in an Office file (ECMA-376 part 2), whichever program wrote it."""
+
 _BRANDS: Final = {
     b"avif": "image/avif", b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heif",
     b"M4A ": "audio/mp4", b"qt  ": "video/quicktime",
@@ -43,6 +48,8 @@ def sniff_type(head: bytes) -> str | None:
     """The media type that the first bytes give away, None where they say nothing."""
     if head.startswith(b"RIFF") and len(head) >= 12:
         return {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}.get(head[8:12])
+    if head.startswith(b"PK\x03\x04") and head[30:50].startswith(_OFFICE_PARTS):
+        return OFFICE
     if head[4:8] == b"ftyp":
         return _BRANDS.get(head[8:12], "video/mp4")
     if head.startswith(b"BM") and len(head) >= 14 and head[6:10] == b"\0\0\0\0":

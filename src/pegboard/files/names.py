@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.given import told
 from pegboard.core.sanitise import escaped, visible
@@ -101,7 +102,7 @@ def check_new_name(name: str, path: str) -> None:
 
 def shown(path: str) -> str:
     """A path as it may stand in a message: control characters and surrogates escaped, cut to 200."""
-    text = visible(path if len(path) <= 200 else path[:200] + "…")
+    text = visible(path if len(path) <= 200 else clipped(path, 0, 200) + "…")
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 

@@ -12,6 +12,7 @@ from pegboard.core.wildmatch import POSIX_CLASSES
 #: The classes without CR, which only `$` may stand for.
 _CLASSES: Final = {**POSIX_CLASSES, "space": " \\t\\n\\f\\v", "cntrl": "\\x00-\\x0c\\x0e-\\x1f\\x7f"}
 _WITHOUT_CR: Final = {"s": "[^\\S\\r]", "W": "[^\\w\\r]", "D": "[^\\d\\r]"}
+_NO_WORD: Final = "[^0-9A-Za-z_]"
 _MANY_COPIES: Final = 1000
 """How often a counted repeat may put its part into the program of an engine that unfolds it."""
 _META: Final = frozenset("\\.+*?()|[]{}^$")
@@ -34,6 +35,7 @@ class Expression:
         python_only: uses look-around, back references and the like, repeats by the thousand, or spans lines.
         repeats: has so many ways to match that a backtracking engine may take for ever.
         ignore_case, multiline: as asked for.
+        narrows: `rust` matches in more lines than `source`, so that it only tells which files may hold a match.
         ascii_only: whatever it finds is ASCII, wherever it stands. Every encoding that is read keeps ASCII as it is, so
             bytes that were not decoded hold all that their text does (and by chance more).
     """
@@ -46,6 +48,7 @@ class Expression:
     ignore_case: bool
     multiline: bool
     ascii_only: bool
+    narrows: bool = False
 
     def flags(self) -> re.RegexFlag:
         """Python's flags: `^` and `$` at each line; `.` matches a line end in multiline mode only."""
@@ -75,15 +78,17 @@ def literal_expression(text: str, *, ignore_case: bool) -> Expression:
 def whole_words(expression: Expression) -> Expression:
     """The same where no character of a word stands before or behind it, as `grep -w` has it.
 
-    Python's engine only: ripgrep's own `-w` and its half boundaries differ from version to version.
+    ripgrep's own `-w` and its half boundaries differ from version to version, and its words from Python's beyond
+    ASCII: it tells the files with a line in which no ASCII character of a word stands there, Python the lines.
     """
     flags = _GLOBAL_FLAGS.match(expression.source)
     opening = flags[0] if flags else ""
     return replace(
         expression,
         source=f"{opening}(?<!\\w)(?:{expression.source[len(opening) :]})(?!\\w)",
+        rust=f"(?:^|{_NO_WORD})(?:{expression.rust})(?:$|{_NO_WORD})",
         literal=None,
-        python_only=True,
+        narrows=True,
         # What stands beside it may be any character.
         ascii_only=False,
     )

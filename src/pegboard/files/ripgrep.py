@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import resource
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Final
 
 from pegboard.files.childlines import end_child, lines_of
 from pegboard.files.engine import (
@@ -22,6 +25,9 @@ from pegboard.files.engine import (
 )
 from pegboard.files.scan import Hit
 
+_PATIENCE_S: Final = 0.5
+"""Seconds from which on a search is asked whether something holds it."""
+
 
 class Ripgrep:
     """ripgrep as a child; linear in the text whatever the pattern.
@@ -31,8 +37,10 @@ class Ripgrep:
     text comes from our own reading.
     """
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, suspects: Iterator[bool]) -> None:
+        """`suspects` tells step by step whether ripgrep may wait at something for ever; asked while it takes long."""
         self._program = program
+        self._suspects = suspects
 
     def not_plain(self, search: Search) -> list[str]:
         """Files that are no UTF-8 or hold U+FFFD, or with a CR inside a line; those with a NUL are left out.
@@ -44,11 +52,9 @@ class Ripgrep:
             EngineFailed, TimedOut: as `run`.
         """
         child = self._start(search, _rg_arguments(search, ordered=False, plain=True))
-        try:
+        with self._watched(child):
             said = b"\n".join(lines_of(child, search.deadline, bytearray()))
             status = child.wait()
-        finally:
-            end_child(child)
         # 2 is told for a folder that could not be read, too; the search itself reports it.
         if status < 0:
             raise EngineFailed(f"status {status}")
@@ -63,7 +69,7 @@ class Ripgrep:
         """
         child = self._start(search, _rg_arguments(search, ordered))
         complaints = bytearray()
-        try:
+        with self._watched(child):
             pending = b""
             for line in lines_of(child, search.deadline, complaints):
                 pending += line
@@ -75,11 +81,30 @@ class Ripgrep:
             if stated := re.search(rb"^(\d+) files searched$", pending, re.MULTILINE):
                 report.searched = int(stated[1])
             status = child.wait()
-        finally:
-            end_child(child)
         _read_complaints(complaints, report)
         if status < 0 or (status > 1 and not report.skipped.counts):
             raise EngineFailed(complaints.decode("utf-8", "replace"))
+
+    @contextlib.contextmanager
+    def _watched(self, child: subprocess.Popen[bytes]) -> Generator[None]:
+        """The child is ended at the close, and before where it takes long and something holds it."""
+        done = threading.Event()
+
+        def watch() -> None:
+            if done.wait(_PATIENCE_S):
+                return
+            if any(itertools.takewhile(lambda _: not done.is_set(), self._suspects)):
+                child.kill()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            # Before the child is reaped: its number may be another's afterwards.
+            watcher.join()
+            end_child(child)
 
     def _start(self, search: Search, arguments: list[str]) -> subprocess.Popen[bytes]:
         child = subprocess.Popen(

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import InvalidArguments, Unsupported
 from pegboard.files.lineindex import LineIndex, Lines
 from pegboard.files.media import sniff_type
@@ -265,7 +266,7 @@ def _decode(
         body = marked(body)
         if len(body) > max_line and number not in shortened:
             cut.append(number)
-        text.append(body[:max_line] + ("\n" if ended else ""))
+        text.append(clipped(body, 0, max_line) + ("\n" if ended else ""))
     cut.sort()
     return "".join(text)
 

@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import Any, Final, Literal, Protocol, cast
 from urllib.parse import quote, urlsplit
 
+from pegboard.core.clipping import clipped
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
@@ -305,7 +306,7 @@ def _result(answer: Any, data: bytes, secrets: Mapping[str, str]) -> ToolResult:
     text = _hidden(_decoded(answer, data), secrets)
     if status >= 400:
         raise ToolError(
-            f"HTTP {status} {answer.reason_phrase}: {text[:2000] or '(empty answer)'}",
+            f"HTTP {status} {answer.reason_phrase}: {clipped(text, 0, 2000) or '(empty answer)'}",
             hint="Wait a little and try again." if status in _RETRYABLE else "Correct the arguments.",
             code=f"http_{status}",
             retryable=status in _RETRYABLE,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import ModelError
 from pegboard.models.retry import Failure, asked_wait_s
 
@@ -177,7 +178,7 @@ def no_stream(text: str, endpoint: Endpoint) -> ModelError:
     if isinstance(code, int) and 400 <= code < 600:
         return _by_status(code, words, endpoint, None)
     return ModelError(
-        f"{endpoint.host} answered without a stream: {words or _shown(text[:200], endpoint)}",
+        f"{endpoint.host} answered without a stream: {words or _shown(clipped(text, 0, 200), endpoint)}",
         hint="Is this address the model's server, and nothing in between that answers in its place?",
         retryable=True,
         too_long=is_too_long(words),
@@ -273,7 +274,7 @@ def _plain(text: str) -> str:
     """A page's title and words, without its marks: proxies and balancers answer so."""
     if not _MARKUP.match(text):
         return text
-    text = _UNSEEN.sub(" ", text[:_PAGE])
+    text = _UNSEEN.sub(" ", clipped(text, 0, _PAGE))
     title = _TITLE.search(text)
     words = " ".join(html.unescape(_MARK.sub(" ", text)).split())
     named = " ".join(html.unescape(title[1]).split()) if title else ""
@@ -286,7 +287,7 @@ def _shown(text: str, endpoint: Endpoint) -> str:
     if len(endpoint.key) >= 8:
         text = text.replace(endpoint.key, "[key]")
     text = " ".join(text.split())
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+    return text if len(text) <= SHOWN_CHARACTERS else clipped(text, 0, SHOWN_CHARACTERS) + "…"
 
 
 def _chain(error: BaseException) -> list[BaseException]:
@@ -300,4 +301,4 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _last_words(error: Exception) -> str:
     said = [str(e) for e in _chain(error) if str(e)]
-    return said[-1][:SHOWN_CHARACTERS] if said else type(error).__name__
+    return clipped(said[-1], 0, SHOWN_CHARACTERS) if said else type(error).__name__

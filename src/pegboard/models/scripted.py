@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core.call import ToolCall
+from pegboard.core.clipping import clipped
 from pegboard.core.content import Text
 from pegboard.core.errors import ConfigError, ModelError
 from pegboard.core.given import several, told
@@ -105,7 +106,9 @@ class ScriptedModel:
             except ValueError as error:
                 raise ConfigError(f"{where}: no JSON: {error}") from error
             if not isinstance(turn, dict):
-                raise ConfigError(f'{where}: a turn is an object like {{"text": …}}, not {line[:60]!r}')
+                raise ConfigError(
+                    f'{where}: a turn is an object like {{"text": …}}, not {clipped(line, 0, 60)!r}'
+                )
             turns.append(_check(cast(dict[str, Any], turn), where))
         return cls(turns, name=f"scripted:{path}")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.content import Image
 
 DocumentKind: TypeAlias = Literal["pdf", "docx", "xlsx", "pptx", "html", "notebook", "csv", "image"]
+
+OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+"""The beginning of the media types of Office's files; alone where it is not known which one a file is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Documents(Protocol):
 
     def kind_of(self, name: str, mime_type: str | None = None) -> DocumentKind | None:
         """How a file would be read, by its name or, for one without a telling name, its media type;
-        None for plain text and for what no reader knows."""
+        None for plain text and for what no reader knows. Of PDF and Office files the content decides."""
         ...
 
     async def read(self, kind: DocumentKind, data: bytes, *, pages: str | None = None) -> Document:

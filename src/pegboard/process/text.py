@@ -20,6 +20,9 @@ _PLAIN_BYTES: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 # Below this many bytes a charset guess says nothing.
 _GUESS_MIN_BYTES: Final = 64
 _GUESS_MAX_BYTES: Final = 65_536
+_FIRST_WORD: Final = re.compile(rb"[^ \t\r\n]{1,1024}(?=[ \t\r\n])")
+_LAST_WORD: Final = re.compile(rb"(?<=[ \t\r\n])[^ \t\r\n]{1,1024}\Z")
+_MAY_BE_SECRET: Final = re.compile(rb"[@:=]|[^ ]{16}")
 
 
 def decode_output(data: bytes, *, fallbacks: Sequence[str] = ()) -> str:
@@ -126,6 +129,12 @@ def joined(head: bytes, tail: bytes, dropped: int, *, fallbacks: Sequence[str] =
     """Head and tail of a capture as one text that says how much lies between them."""
     if dropped <= 0:
         return plain_text(decode_output(head + tail, fallbacks=fallbacks))
+    # A word that was cut through may be an address without what tells that a password stands in it.
+    cut, rest = _LAST_WORD.search(head), _FIRST_WORD.match(tail)
+    if cut is not None and _MAY_BE_SECRET.search(cut[0]):
+        head, dropped = head[: cut.start()], dropped + len(cut[0])
+    if rest is not None and _MAY_BE_SECRET.search(rest[0]):
+        tail, dropped = tail[rest.end() :], dropped + len(rest[0])
     first = plain_text(decode_output(trim_to_characters(head, end=True), fallbacks=fallbacks))
     last = plain_text(decode_output(trim_to_characters(tail, start=True), fallbacks=fallbacks))
     return f"{first}\n[… {dropped:,} bytes of output not kept …]\n{last}"

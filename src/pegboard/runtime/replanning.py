@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.core.authorising import check_secrets, decide
 from pegboard.core.call import ToolCall
+from pegboard.core.clipping import clipped
 from pegboard.core.codec import event_to_dict
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
@@ -146,7 +147,10 @@ class Replanner:
             if failure.code in _BORDERS:
                 self.checked += 1
                 return self._stopped(seen, failure)
-            self._tell(recorded.tool, f"what it was planned on has changed since ({failure.message[:160]})")
+            self._tell(
+                recorded.tool,
+                f"what it was planned on has changed since ({clipped(failure.message, 0, 160)})",
+            )
             ready.plan = replace(ready.plan, effects=recorded.effects)
         else:
             if _shown(ready.plan.changes.changes) != _shown(recorded.changes):

@@ -24,6 +24,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
+from pegboard.core.numerals import comparable
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.model import Model
@@ -207,7 +208,7 @@ def _arguments(call: ToolCall) -> str:
     value: Any = call.arguments
     if isinstance(value, str):
         try:
-            value = json.loads(value or "{}")
+            value = json.loads(value or "{}", parse_float=comparable)
         except ValueError:
             return cast(str, call.arguments)
     return json.dumps(value or {}, ensure_ascii=False, sort_keys=True, default=str)

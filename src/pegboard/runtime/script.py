@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from pegboard.core.clipping import clipped
 from pegboard.core.codec import event_to_dict
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
@@ -204,4 +205,4 @@ def _near(text: str | None, other: str | None) -> str:
         return "(nothing more)"
     at = next((n for n, (a, b) in enumerate(zip(text, other or "", strict=False)) if a != b), 0)
     start = max(0, at - 80)
-    return ("…" if start else "") + text[start : at + 160] + ("…" if at + 160 < len(text) else "")
+    return ("…" if start else "") + clipped(text, start, at + 160) + ("…" if at + 160 < len(text) else "")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Block, Image, Text, describe
+from pegboard.core.numerals import Numeral, written
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Opaque, ResultsMessage, UserMessage
 
@@ -83,7 +84,7 @@ def shorten_call(call: ToolCall, most: int) -> ToolCall:
         if len(arguments) <= most:
             return call
         try:
-            value: Any = json.loads(arguments)
+            value: Any = json.loads(arguments, parse_float=Numeral)
         except ValueError:
             return ToolCall(call.id, call.name, _json({_UNREADABLE: shorten_text(arguments, most)}))
         fresh = _leaves(value, most)
@@ -155,4 +156,4 @@ def _leaves(value: Any, most: int) -> Any:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return written(value)

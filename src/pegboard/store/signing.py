@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Entry
 from pegboard.store.chain import Fault
@@ -126,7 +127,9 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise BadExport(f"line {number} is no record: {line[:60].decode('utf-8', 'replace')!r}")
+        raise BadExport(
+            f"line {number} is no record: {clipped(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
+        )
     return cast("dict[str, Any]", value)
 
 
@@ -142,7 +145,9 @@ def _faults(line: bytes, number: int, seen: dict[str, int]) -> Iterator[tuple[st
         )
         payload = None if body is None else base64.b64decode(body, validate=True)
     except (KeyError, ValueError, TypeError):
-        raise BadExport(f"line {number} is no record: {line[:60].decode('utf-8', 'replace')!r}") from None
+        raise BadExport(
+            f"line {number} is no record: {clipped(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
+        ) from None
     before = seen.get(stream, 0)
     if seq != before + 1:
         yield stream, Fault(seq=seq, problem=f"it follows record {before}")

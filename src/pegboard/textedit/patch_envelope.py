@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.textedit.patch import (
     BEGIN,
     END,
@@ -50,12 +51,12 @@ def read_envelope(rows: Sequence[str], begin: int | None) -> tuple[FilePatch, ..
     if begin is None:
         raise bad(
             first + 1,
-            f"expected '{BEGIN}', found {rows[first][:60]!r}",
+            f"expected '{BEGIN}', found {clipped(rows[first], 0, 60)!r}",
             f"Begin with '{BEGIN}' and end with '{END}', or send a unified diff.",
         )
     for index, row in enumerate(rows[:begin]):
         if not _BEFORE.match(row):
-            raise bad(index + 1, f"{row[:60]!r} stands before '{BEGIN}'", "Send the patch alone.")
+            raise bad(index + 1, f"{clipped(row, 0, 60)!r} stands before '{BEGIN}'", "Send the patch alone.")
     end = next((i for i in range(len(rows) - 1, begin, -1) if rows[i].strip().rstrip("'\"`)") == END), None)
     if end is None:
         raise bad(
@@ -65,7 +66,9 @@ def read_envelope(rows: Sequence[str], begin: int | None) -> tuple[FilePatch, ..
         )
     for index in range(end + 1, len(rows)):
         if not _AFTER.match(rows[index]):
-            raise bad(index + 1, f"{rows[index][:60]!r} stands after '{END}'", "Send the patch alone.")
+            raise bad(
+                index + 1, f"{clipped(rows[index], 0, 60)!r} stands after '{END}'", "Send the patch alone."
+            )
     return _Reader(_outdented(rows[:end], begin), begin + 1).files()
 
 
@@ -104,7 +107,7 @@ class _Reader:
         if kind is None:
             raise bad(
                 self._at + 1,
-                f"{header[:60]!r} is no file header",
+                f"{clipped(header, 0, 60)!r} is no file header",
                 f"Use '{_ADD} path', '{_UPDATE} path' or '{_DELETE} path'.",
             )
         path = _bare(header[len(kind) :].strip())
@@ -138,7 +141,7 @@ class _Reader:
             else:
                 raise bad(
                     self._at + 1,
-                    f"{row[:60]!r} does not begin with '+'",
+                    f"{clipped(row, 0, 60)!r} does not begin with '+'",
                     "Begin every line of a new file with '+'.",
                 )
             self._at += 1
@@ -215,7 +218,7 @@ class _Reader:
         if sign is None:
             raise bad(
                 self._at,
-                f"{text[:60]!r} begins with none of ' ', '+', '-'",
+                f"{clipped(text, 0, 60)!r} begins with none of ' ', '+', '-'",
                 "Begin every line of a hunk with a space (kept), '+' (added) or '-' (removed).",
             )
         return PatchLine(sign, text if text[0] == "\t" else text[1:])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import Unsupported
 from pegboard.textedit.patch import (
     AddFile,
@@ -23,6 +25,12 @@ from pegboard.textedit.patch import (
 _HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@| ?\.\.\. ?@@|\s*\Z| )(.*)\Z")
 _VERSION: Final = re.compile(r"\d+\.\d+[\w.() -]*\Z")
 _NULL: Final = "/dev/null"
+_SIGNS: Final = frozenset((" ", "+", "-", ""))
+_REMOVED: Final = re.compile(r"-(?! \S)")
+"""A removed line that is no item of a list."""
+_LINK: Final = 0o12
+_SUBMODULE: Final = 0o16
+"""Kinds of what git keeps: the bits of a mode above those of permissions."""
 _PREFIXES: Final = (("a/", "b/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"), ("b/", "a/"))
 _ESCAPES: Final = {
     "n": "\n",
@@ -54,6 +62,13 @@ class _Section:
     deleted: bool = False
     hunks: list[Hunk] = field(default_factory=list[Hunk])
     row: int = 0
+    special: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """The file that it is about, as far as it says so."""
+        names = (self.renamed_to, self.new, self.renamed_from, self.old)
+        return next((name for name in names if name and name != _NULL), "a file that it does not name")
 
 
 def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
@@ -65,6 +80,8 @@ def read_unified(rows: Sequence[str]) -> tuple[FilePatch, ...]:
     """
     sections = _Reader(rows).sections()
     for section in sections:
+        if section.special is not None:
+            raise _not_text(section, *section.special)
         section.hunks = _with_endings(section.hunks)
     return tuple(map(_as_patch, sections))
 
@@ -146,7 +163,7 @@ class _Reader:
         if header is None:
             raise bad(
                 row,
-                f"{self._rows[self._at][:60]!r} is no hunk header",
+                f"{clipped(self._rows[self._at], 0, 60)!r} is no hunk header",
                 "Write '@@ -line,count +line,count @@'.",
             )
         old_left = _count(header.group(1), header.group(2))
@@ -165,10 +182,13 @@ class _Reader:
                 bare.add(lines[-1].sign if lines else " ")
                 self._at += 1
                 continue
-            if self._ends(text, counted):
+            left = old_left if counted else 0
+            if self._ends(text, counted, left, told=header.group(1) is not None):
                 break
+            if not text and bare & {"+", " "}:
+                break  # behind the file's last line there is no blank one
             sign: Sign = "+" if text[:1] == "+" else "-" if text[:1] == "-" else " "
-            lines.append(PatchLine(sign, text[1:]))
+            lines.append(PatchLine(sign, text if text[:1] not in _SIGNS else text[1:]))
             old_left -= sign != "+"
             new_left -= sign != "-"
             self._at += 1
@@ -179,16 +199,47 @@ class _Reader:
             bare_end=bool(bare & {"+", " "}),
         )  # fmt: skip
 
-    def _ends(self, text: str, counted: bool) -> bool:
-        """Whether a line no longer belongs to the hunk. The counts decide only what is ambiguous."""
+    def _ends(self, text: str, counted: bool, left: int, *, told: bool) -> bool:
+        """Whether a line no longer belongs to the hunk. The counts decide only what is ambiguous.
+
+        Raises:
+            BadPatch: it is no line of a hunk, and changes come behind it that would be lost.
+        """
         if text.startswith(("diff --git ", "@@")):
             return True
         if not counted and (self._file_header() or self._signature()):
             return True
         if not text:
-            # A blank context line without its space, unless the counts say that the hunk is over.
-            return not counted
-        return text[0] not in " +-"
+            # A blank context line without its space, unless the counts or the patch say that the hunk is over.
+            return not counted or self._at + 1 == len(self._rows)
+        if text[0] in _SIGNS:
+            return False
+        later = self._rest_of_hunk()
+        # A context line without its space, unless prose comes behind a hunk that counts too much.
+        fits = self._rows[self._at - 1].strip() and 1 + len([row for row in later if row.strip()]) <= left
+        if counted and (fits or any(row.startswith(("+", "-")) for row in later)):
+            return False
+        # Behind the last hunk there may be prose, and a list in it; of a whole hunk only added lines look like none.
+        if any(row.startswith("+") or (not told and _REMOVED.match(row)) for row in later):
+            raise bad(
+                self._at + 1,
+                f"{clipped(text, 0, 60)!r} begins with none of ' ', '+', '-', and changes come behind it",
+                "Begin each context line with a space.",
+            )
+        return True
+
+    def _rest_of_hunk(self) -> list[str]:
+        """The lines behind this one up to the next hunk or file."""
+        out: list[str] = []
+        for at in range(self._at + 1, len(self._rows)):
+            row = self._rows[at]
+            following = "".join(self._rows[at + 1 : at + 2])
+            if row.startswith(("@@", "diff --git ")) or (
+                row.startswith("--- ") and following.startswith("+++ ")
+            ):
+                break
+            out.append(row)
+        return out
 
 
 def _count(start: str | None, count: str | None) -> int:
@@ -208,24 +259,53 @@ def _extended(row: str, section: _Section, number: int) -> None:
         section.copied_to = _unquoted(row[8:])
     elif row.startswith(("new file mode ", "new mode ")):
         section.created = section.created or row.startswith("new file")
-        section.mode = _file_mode(row.rsplit(" ", 1)[1], number)
-    elif row.startswith("index ") and rest.count(" ") == 1:
-        _file_mode(rest.rsplit(" ", 1)[1], number)
+        section.mode = _file_mode(row, section, number)
+    elif row.startswith(("old mode ", "index ")) and (word == "old" or rest.count(" ") == 1):
+        _file_mode(row, section, number)
     elif row.startswith("deleted file mode "):
         section.deleted = True
+        _file_mode(row, section, number)
     elif row.startswith("GIT binary patch") or (word == "Binary" and rest.endswith("differ")):
-        raise Unsupported(f"line {number} of the patch is binary content; only text can be patched")
+        raise _is_binary(section, number, whole=word == "GIT")
 
 
-def _file_mode(text: str, number: int) -> int:
+def _file_mode(row: str, section: _Section, number: int) -> int:
+    """The permissions at the end of a line; what is no file of text is noted, to be told with its name."""
+    text = row.rsplit(" ", 1)[1]
     mode = int(text, 8) if re.fullmatch(r"[0-7]{6}", text) else 0
-    if mode >> 12 in (0o12, 0o16):
-        what = "symbolic link" if mode >> 12 == 0o12 else "submodule"
-        raise Unsupported(
-            f"line {number} of the patch is about a {what}; only files of text can be patched",
-            hint="Leave that part out, or make the link with a command.",
-        )
+    if mode >> 12 in (_LINK, _SUBMODULE):
+        section.special = section.special or (number, mode >> 12)
     return mode & 0o777
+
+
+def _is_binary(section: _Section, number: int, *, whole: bool) -> Unsupported:
+    name = section.name
+    if section.deleted:
+        way = f"delete {name} with delete_file"
+    elif whole:
+        way = "save the patch to a file and run `git apply` on it"
+    else:
+        way = f"copy the new {name} into its place with a command: the patch does not hold its content"
+    return Unsupported(
+        f"line {number} of the patch: {name} is binary, and only text can be patched; nothing was changed",
+        hint=f"Send the patch without the part about {name}, and {way}.",
+    )
+
+
+def _not_text(section: _Section, number: int, kind: int) -> Unsupported:
+    name = section.name
+    if kind == _SUBMODULE:
+        what, way = "submodule", "set it with `git submodule` or `git -C` in a command"
+    elif section.deleted or section.new == _NULL:
+        what, way = "symbolic link", f"remove it with `rm {shlex.quote(name)}`"
+    else:
+        target = _new_text(section.hunks).strip("\n") or "TARGET"
+        what = "symbolic link"
+        way = f"make it with `ln -sfn -- {shlex.quote(clipped(target, 0, 200))} {shlex.quote(name)}`"
+    return Unsupported(
+        f"line {number} of the patch: {name} is a {what}, and only files of text can be patched; nothing was changed",
+        hint=f"Send the patch without the part about {name}, and {way}.",
+    )
 
 
 def _as_patch(section: _Section) -> FilePatch:

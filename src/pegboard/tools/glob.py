@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, cast
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
@@ -12,6 +12,7 @@ from pegboard.core.result import ToolResult
 from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Entry, Files
+from pegboard.tools.searching import Exclude, Places
 
 _FOLDER: Final = EffectMarker(
     "read", "Folder to look in, relative to the workspace.", (
@@ -30,14 +31,6 @@ def _one(given: Any) -> Any:
     return globs[0] if len(globs) == 1 else "{" + ",".join(globs) + "}"
 
 
-def _several(given: Any) -> Any:
-    """A list of globs as one text, divided by commas."""
-    if not isinstance(given, list):
-        return given
-    globs = cast("list[Any]", given)
-    return ",".join(globs) if all(isinstance(one, str) for one in globs) else globs
-
-
 @tool(
     idempotent=True,
     hints=("find files by name", "which files match", "find", "查找文件"),
@@ -47,32 +40,11 @@ async def glob(
     pattern: Annotated[
         str, BeforeValidator(_one), Alias("glob", "query", "name", "glob_pattern", "file_pattern", "patterns")
     ],
-    path: Annotated[
-        str | Annotated[list[str], Field(min_length=1)],
-        _FOLDER,
-        WithJsonSchema({"type": "string"}),
-        Alias("paths"),
-    ] = ".",
+    path: Annotated[Places, _FOLDER] = ".",
     limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "maxResults", "head_limit")] = 100,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
     no_ignore: Annotated[bool, Alias("include_ignored")] = False,
-    exclude: Annotated[
-        str | None,
-        Unadvertised(),
-        BeforeValidator(_several),
-        Alias(
-            "exclude_pattern",
-            "excludePattern",
-            "excludes",
-            "exclude_glob",
-            "exclude_globs",
-            "exclude_patterns",
-            "exclude_dir",
-            "exclude_dirs",
-            "ignore",
-            "ignore_patterns",
-        ),
-    ] = None,
+    exclude: Exclude = None,
     ignore_case: Annotated[
         bool, Unadvertised(), Alias("i", "-i", "case_insensitive", "caseInsensitive", "ignoreCase", "nocase")
     ] = False,

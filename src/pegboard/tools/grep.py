@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from pegboard.core.errors import InvalidArguments, Unavailable
 from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
@@ -15,6 +15,7 @@ from pegboard.core.sanitise import visible
 from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Found, Match, SearchQuery
+from pegboard.tools.searching import Exclude, Globs, Places
 
 _PLACE: Final = EffectMarker(
     "read", "Folder or file to search, relative to the workspace.", (
@@ -39,14 +40,6 @@ def _mode(given: Any) -> Any:
     return _MODES.get(folded, folded if folded in ("content", "files", "count") else given)
 
 
-def _globs(given: Any) -> Any:
-    """A list of globs as one, divided by commas."""
-    if not isinstance(given, list):
-        return given
-    globs = cast("list[Any]", given)
-    return ",".join(globs) if all(isinstance(one, str) for one in globs) else globs
-
-
 def _without(glob: str | None, exclude: str | None) -> str | None:
     """`glob` with the globs to leave out behind it, each with the `!` that says so."""
     if not exclude:
@@ -67,15 +60,9 @@ def _limit(given: Any) -> Any:
 )
 async def grep(
     pattern: Annotated[str, Alias("query", "regex", "search", "search_pattern", "search_term", "regexp")],
-    path: Annotated[
-        str | Annotated[list[str], Field(min_length=1)],
-        _PLACE,
-        WithJsonSchema({"type": "string"}),
-        Alias("paths"),
-    ] = ".",
+    path: Annotated[Places, _PLACE] = ".",
     glob: Annotated[
-        str | None,
-        BeforeValidator(_globs),
+        Globs,
         Alias(
             "include",
             "file_pattern",
@@ -125,22 +112,7 @@ async def grep(
     offset: Annotated[int, Field(ge=0)] = 0,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
     no_ignore: Annotated[bool, Alias("include_ignored")] = False,
-    exclude: Annotated[
-        str | None,
-        Unadvertised(),
-        BeforeValidator(_globs),
-        Alias(
-            "exclude_pattern",
-            "excludePattern",
-            "excludes",
-            "exclude_glob",
-            "exclude_globs",
-            "exclude_patterns",
-            "exclude_dir",
-            "exclude_dirs",
-            "exclude-dir",
-        ),
-    ] = None,
+    exclude: Exclude = None,
     word: Annotated[
         bool,
         Unadvertised(),

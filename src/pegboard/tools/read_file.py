@@ -15,12 +15,13 @@ from pegboard.core.params import Alias, Inject, ReadPath, Unadvertised
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
-from pegboard.ports.documents import Document, DocumentKind, Documents
+from pegboard.ports.documents import OFFICE, Document, DocumentKind, Documents
 from pegboard.ports.files import Files
 from pegboard.textedit.encoding import NotText, decode
 
 #: Kinds whose files are text too: lines are what an edit needs, Markdown is what a reader needs.
 _ALSO_TEXT: Final = ("html", "csv", "notebook")
+_BINARY: Final = ("pdf", "docx", "xlsx", "pptx")
 
 _RANGE: Final = re.compile(r"[Ll]?(\d{1,9})\s*(?:-|:|,|\.\.|–)\s*[Ll]?(-1|\d{1,9})?")
 _PAGE_CHARS: Final = 9_500
@@ -116,7 +117,8 @@ async def read_file(
         any(v is not None for v in (offset, limit, end_line, encoding)) or not numbered or format == "text"
     )
     kind = documents.kind_of(path) if documents is not None else None
-    if kind is not None and (format == "markdown" or kind not in _ALSO_TEXT or not plain):
+    source = (kind in _ALSO_TEXT and plain) or (kind in _BINARY and format == "text")
+    if kind is not None and not (source and format != "markdown"):
         document = await _document(path, kind, pages, files, documents)
         return _noted(document, (await files.resolve(path)).notes)
     if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "auto"):
@@ -197,10 +199,19 @@ async def _document(
         found = await documents.read(kind, _as_utf8(kind, data), pages=pages)
     except Unsupported as refusal:
         if kind != "image":
+            if kind in _BINARY and _is_text(data):
+                refusal.hint = "By its content the file is text: format='text' shows it."
             raise
         # What only looks like an image is named, not dumped.
         return _named(path, "image", len(data), refusal.message)
     return _rendered(path, found, len(data))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return b"%PDF-" not in data[:1024] and bool(decode(data))
+    except NotText:
+        return False
 
 
 def _as_utf8(kind: DocumentKind, data: bytes) -> bytes:
@@ -236,8 +247,12 @@ async def _binary(
         raise refusal
     mime, size = str(refusal.details["mime_type"]), int(refusal.details["size"])
     kind = documents.kind_of(path, mime) if documents is not None else None
-    if kind is not None:
-        return await _document(path, kind, pages, files, documents)
+    try:
+        if kind is not None:
+            return await _document(path, kind, pages, files, documents)
+    except Unsupported:
+        if mime != OFFICE:  # other packages begin like Office's
+            raise
     return _named(path, mime, size, "")
 
 

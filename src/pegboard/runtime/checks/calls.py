@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from pegboard.core.clipping import clipped
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import MAX_CHARS
@@ -252,4 +253,4 @@ def _word(result: ToolResult) -> str:
 
 def _shown(given: Mapping[str, Any]) -> str:
     text = json.dumps(dict(given), ensure_ascii=False, default=str)
-    return text if len(text) <= 160 else f"{text[:157]}…"
+    return text if len(text) <= 160 else f"{clipped(text, 0, 157)}…"

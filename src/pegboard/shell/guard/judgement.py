@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.given import text
 from pegboard.ports.shell import Inspection
@@ -91,7 +92,7 @@ def judge(
     )
     if len(command) > MAX_COMMAND_BYTES or len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:
         found.ask(f"the command is longer than {MAX_COMMAND_BYTES} bytes")
-        found.executed(command[:200] + "…", None, read_only=False)
+        found.executed(clipped(command, 0, 200) + "…", None, read_only=False)
     else:
         try:
             _Judge(found, 0).text(command, cwd, (), None)
@@ -101,7 +102,7 @@ def judge(
             # The nesting limit counts our own frames; the caller may already stand deep in the stack.
             found.ask("the command is nested too deeply to be judged")
             found.effects.append(
-                Effect("exec", command[:200], at_least="ask", reason=found.reason, bound=UNKNOWN)
+                Effect("exec", clipped(command, 0, 200), at_least="ask", reason=found.reason, bound=UNKNOWN)
             )
     effects = _bound(_with_verdict(found, command), given, cwd)
     writes = any(e.kind in ("write", "delete") for e in effects)
@@ -120,7 +121,9 @@ def _with_verdict(found: Findings, command: str) -> tuple[Effect, ...]:
     carried = max((rank(e.at_least or "allow") for e in found.effects), default=0)
     if rank(found.decision) <= carried:
         return tuple(found.effects)
-    whole = Effect("exec", command[:200], at_least=found.decision, reason=found.reason, bound=UNKNOWN)
+    whole = Effect(
+        "exec", clipped(command, 0, 200), at_least=found.decision, reason=found.reason, bound=UNKNOWN
+    )
     return (*found.effects, whole)
 
 
@@ -178,12 +181,12 @@ class _Judge:
         found = self.found
         if self.depth > MAX_DEPTH:
             found.ask("scripts are nested too deeply to be judged")
-            found.executed(command[:200], None, read_only=False)
+            found.executed(clipped(command, 0, 200), None, read_only=False)
             return
         # Bash joins lines at a backslash before it looks at words; the grammar does not everywhere.
         if len(command) > PLAIN_LENGTH and intricate(command):
             found.ask("the command is long and intricate, so it is not judged")
-            found.executed(command[:200] + "…", None, read_only=False)
+            found.executed(clipped(command, 0, 200) + "…", None, read_only=False)
             return
         if "\\\n" in command:
             command = _JOIN.sub(r"\1", command)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from pegboard.core.clipping import clipped
 from pegboard.process.child import run_small
 from pegboard.shell.sandbox.pinned import pinned
 
@@ -210,7 +211,7 @@ async def _entries(git: str, file: Path) -> list[Entry]:
         [git, "config", "--file", str(file), "--no-includes", "--null", "--list"], _ENV
     )
     if status != 0:
-        raise ValueError(f"it cannot be read ({out.decode('utf-8', 'replace').strip()[:200]})")
+        raise ValueError(f"it cannot be read ({clipped(out.decode('utf-8', 'replace').strip(), 0, 200)})")
     entries: list[Entry] = []
     for item in out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         key, _, value = item.partition("\n")
