@@ -41,6 +41,8 @@ from pegboard.core.transcript import (
 from pegboard.core.values import blank, unguarded
 
 _CALL: Final = unguarded(ToolCall)
+_REPLIED: Final = unguarded(ModelReplied)
+_FINISHED: Final = unguarded(CallFinished)
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -171,6 +173,20 @@ def _call_started(value: Mapping[str, Any]) -> Event:
     )
 
 
+def _model_replied(value: Mapping[str, Any]) -> Event:
+    event = blank(_REPLIED)
+    event.message = _assistant(value["message"])
+    event.__class__ = ModelReplied
+    return event
+
+
+def _call_finished(value: Mapping[str, Any]) -> Event:
+    event = blank(_FINISHED)
+    event.result = result_from_dict(value["result"])
+    event.__class__ = CallFinished
+    return event
+
+
 def _permission_requested(value: Mapping[str, Any]) -> Event:
     return PermissionRequested(
         approval=value["approval"],
@@ -225,14 +241,14 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
         cast(UserMessage, message_from_dict(v["message"])), v.get("by", "user")
     ),
     "message.told": lambda v: UserTold(cast(UserMessage, message_from_dict(v["message"]))),
-    "model.replied": lambda v: ModelReplied(cast(AssistantMessage, message_from_dict(v["message"]))),
+    "model.replied": _model_replied,
     "model.text": lambda v: TextPiece(v["text"]),
     "model.thinking": lambda v: ThinkingPiece(v["text"]),
     "call.started": _call_started,
     "permission.request": _permission_requested,
     "call.update": lambda v: CallUpdate(call_id=v["call_id"], tool=v["tool"], update=v["update"]),
     "call.destination": _destination_tried,
-    "call.finished": lambda v: CallFinished(result_from_dict(v["result"])),
+    "call.finished": _call_finished,
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
     "context.compacted": _context_compacted,
     "run.finished": _run_finished,
@@ -279,8 +295,21 @@ def _assistant(value: Mapping[str, Any]) -> AssistantMessage:
     # Field by field, here and below: a long history is made of these, at half the price of calling their classes.
     message = blank(AssistantMessage)
     message.content = tuple([_part_from_dict(p) for p in value["content"]])
-    message.stop, message.usage, message.model = value["stop"], Usage(**value["usage"]), value["model"]
+    message.stop, message.usage, message.model = value["stop"], _usage(value["usage"]), value["model"]
     return message
+
+
+def _usage(value: Mapping[str, Any]) -> Usage:
+    if len(value) != _USAGE:
+        return Usage(**value)
+    usage = blank(Usage)
+    usage.input_tokens, usage.output_tokens = value["input_tokens"], value["output_tokens"]
+    usage.cache_read_tokens, usage.cache_write_tokens = (
+        value["cache_read_tokens"],
+        value["cache_write_tokens"],
+    )
+    usage.requests, usage.cost_usd = value["requests"], value["cost_usd"]
+    return usage
 
 
 def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
@@ -351,6 +380,7 @@ def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
     return made
 
 
+_USAGE: Final = len(Usage().to_dict())
 _NOTES: Final = frozenset({"duration_s", "truncated", "spill", "labels", "repairs"})
 
 

@@ -92,6 +92,9 @@ def _folded(events: Iterable[Event]) -> History:
     """Calls of the last turn without a result so far."""
     ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
+    sizes: tuple[int, ...] = ()
+    settled = 0
+    """What the last compaction said of the messages that it left."""
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
         match event:
@@ -155,7 +158,8 @@ def _folded(events: Iterable[Event]) -> History:
                 history.requests.setdefault(event.call_id, event)
                 asked[event.approval] = event
             case ContextCompacted():
-                history.messages = list(compact(history.messages, event.budget_tokens).messages)
+                done = compact(history.messages, event.budget_tokens, sizes=sizes, settled=settled)
+                history.messages, sizes, settled = list(done.messages), done.sizes, done.settled
             case RunFinished():
                 history.finished = event
             case Notice() if "limit" in event.detail:
