@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from pegboard.core.call import ToolCall
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
-from pegboard.core.errors import ModelError
+from pegboard.core.errors import BuildError, ModelError
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
     Event,
+    MemoryRecorder,
     ModelReplied,
     Notice,
     RunFinished,
@@ -364,6 +366,41 @@ async def told_meanwhile(turns: list[Any], **options: Any) -> list[Event]:
     agent = Agent(tools=[look, writes], model=ScriptedModel(turns), mode="full", **options)
     await agent.run("go", session="s")
     return agent.session("s")
+
+
+class Slow(MemoryRecorder):
+    """A recorder that has written nothing before somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[Event] = []
+
+    async def flush(self, *, power_loss: bool = False) -> None:
+        await asyncio.sleep(0)
+        self.written = list(self.events)
+
+
+@owes("G-10", "K-52")
+async def test_a_message_is_written_when_who_waits_for_that_goes_on() -> None:
+    recorder = Slow()
+    agent: Agent
+    found: list[Any] = []
+
+    @tool(name="write", effects=PURE)
+    async def writes(n: int) -> str:
+        """Write."""
+        with pytest.raises(BuildError, match="a message takes text"):
+            agent.tell(None, session="s")  # pyright: ignore[reportArgumentType]
+        kept = await agent.tell_and_keep("and be quick", session="s")
+        found.append((kept, [e.message.text for e in recorder.written if isinstance(e, UserTold)]))
+        return f"wrote {n}"
+
+    agent = Agent(tools=[writes], model=ScriptedModel([calls(1, name="write"), {"text": "done"}]))
+    await agent.run("go", session="s", recorder=recorder)
+
+    assert found == [(True, ["and be quick"])]
+    assert said(agent.session("s")) == ["go", "and be quick"]
+    assert not await agent.tell_and_keep("nobody hears", session="s")
 
 
 @owes("G-10", "K-52")
