@@ -383,6 +383,7 @@ def test_a_chat_that_nobody_types_draws_no_prompts_and_reads_files_too(
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["answer"] for row in rows if row["type"] == "run.finished"] == ["one", "two"]
+    assert b"terminal" not in done.stderr
 
 
 @pytest.mark.slow
