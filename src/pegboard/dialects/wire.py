@@ -133,6 +133,13 @@ def count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+def sent_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a Chat Completions message or delta; `function_call` is how they were sent before there were several."""
+    calls = records(message.get("tool_calls"))
+    old = record(message.get("function_call"))
+    return [*calls, {"function": old}] if old and not calls else calls
+
+
 def call_of(id: Any, name: Any, arguments: Any, raw: str = "") -> ToolCall:
     """A call from whatever a reply holds; text arguments stay text, so that nothing is guessed here."""
     if arguments is None or isinstance(arguments, str):
