@@ -98,6 +98,10 @@ CHAT: dict[str, Row] = {
          piece(" ", index=0, id="x1")],
         "", [("x1", "read", A), ("x2", "read", B)],
     ),
+    "one id for several calls": (
+        [piece('{"path": "a"}', name="read", index=0, id="x"), piece('{"path": ', name="read", index=1, id="x"), piece('"b"}', index=1)],
+        "", [("x", "read", A), ("x", "read", B)],
+    ),
     "the name with each piece": (
         [piece('{"pa', name="read", index=0, id="x"), piece('th": {}', name="read", index=0), piece("}", name="read", index=0), piece("\n", name="read", index=0)],
         "", [("x", "read", {"path": {}})],

@@ -126,17 +126,20 @@ class OpenAIChatStream:
 
     def _place(self, index: Any, id: str, name: str, piece: str) -> int | None:
         """Which call a piece belongs to, None where it begins a new one."""
-        last = len(self._calls) - 1 if self._calls else None
-        place = self._by_index.get(index) if isinstance(index, int) else last
-        if id:
+        numbered = isinstance(index, int)
+        place = self._by_index.get(index) if numbered else len(self._calls) - 1 if self._calls else None
+        if place is None:
+            return None
+        before = self._calls[place]["id"]
+        if id and id != before:
             known = next((n for n, c in enumerate(self._calls) if c["id"] == id), None)
             if known is not None:
                 return known
-            if place is not None and self._calls[place]["id"]:
+            if before:
                 return None if name and not self._torn(place, name) else place
-            if not isinstance(index, int):
+            if not numbered:
                 return None
-        return None if place is not None and self._begins(place, name, piece) else place
+        return None if self._begins(place, name, piece) else place
 
     def _torn(self, place: int, name: str) -> bool:
         """Whether the call of that name has begun its arguments and not ended them."""
