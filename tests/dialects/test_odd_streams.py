@@ -186,6 +186,34 @@ def test_messages_in_pieces(row: Row) -> None:
     assert message.stop == ("tools" if calls else "end")
 
 
+@owes("K-49", "args-18", "args-33")
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ('{"path": "a", "path": "b"}', None),
+        ('{"path": "a", "path": "a"}', A),
+        ('{"n": {"path": 1, "path": 2}}', None),
+        ('{"n": 1e999}', None),
+        ('{"n": -1e999}', None),
+        ('{"n": NaN}', None),
+        ('{"n": 1.5}', {"n": 1.5}),
+        ('""', None),
+        ('"a.txt"', None),
+        ("[]", None),
+        ("5", None),
+        ("{" * 3, None),
+        ('{"a":' * 5000 + "1" + "}" * 5000, None),
+    ],
+    ids=lambda v: str(v)[:30],
+)
+def test_arguments_that_reading_would_change_stay_the_text_that_was_sent(sent: str, kept: Any) -> None:
+    message, _ = collected(
+        "anthropic", [begun(0, use("x")), went_on(0, "input_json_delta", partial_json=sent), ended("tool_use")]
+    )  # fmt: skip
+
+    assert message.calls[0].arguments == (sent if kept is None else kept)
+
+
 def test_thinking_that_nobody_began_is_kept_as_such() -> None:
     message, said = collected(
         "anthropic", [went_on(0, "thinking_delta", thinking="hm"), begun(1, TEXT), went_on(1, "text_delta", text="Hey")]

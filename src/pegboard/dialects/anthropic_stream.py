@@ -71,7 +71,7 @@ class AnthropicStream:
         return []
 
     def finish(self) -> AssistantMessage:
-        """The whole message; arguments that are no JSON stay text, which no executor runs."""
+        """The whole message; arguments that are no plain JSON object stay text, as they were sent."""
         content = [self._block(n, block) for n, block in sorted(self._blocks.items())]
         whole = {**self._message, "content": content, "usage": self._usage}
         return self._dialect.decode_message(whole, self._toolkit)
@@ -116,8 +116,6 @@ class AnthropicStream:
                 out[field] = wire.string(block.get(field)) + "".join(pieces)
         if pieces := self._pieces.get((place, "partial_json")):
             text = "".join(pieces)
-            try:
-                out["input"] = wire.from_json(text)
-            except ValueError:
-                out["input"] = text
+            value = wire.plain_object(text)
+            out["input"] = text if value is None else value
         return out

@@ -67,6 +67,20 @@ def from_json(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def plain_object(text: str) -> dict[str, Any] | None:
+    """The object of strict JSON text; None where it is none, or where reading it would lose what was sent.
+
+    A key that is given twice with different values, and a number beyond what can be held, stay to be told.
+    """
+    try:
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once
+        )
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def arguments_text(arguments: str | Mapping[str, Any] | None) -> str:
     """A call's arguments as JSON text of an object, whatever the model sent.
 
@@ -171,6 +185,20 @@ def _object_of(text: str) -> tuple[dict[str, Any] | None, bool]:
 def _plain(text: str) -> bool:
     """Whether text that holds a JSON object may be sent as it stands."""
     return text.lstrip()[:1] == "{" and not _SURROGATE.search(text) and not _ESCAPED_SURROGATE.search(text)
+
+
+def _finite(text: str) -> Any:
+    value = exact(text)
+    return _refuse_constant(text) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out and out[key] != value:
+            raise ValueError(f"{key} is given twice")
+        out[key] = value
+    return out
 
 
 def _refuse_constant(text: str) -> Any:
