@@ -31,6 +31,7 @@ from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Entry
 from pegboard.runtime.replay import replay
+from pegboard.runtime.taking_up import parted
 from pegboard.runtime.transcripts import fold, heard
 from pegboard.store.logs import active_s
 from tests.ledger import owes
@@ -366,6 +367,42 @@ async def told_meanwhile(turns: list[Any], **options: Any) -> list[Event]:
     agent = Agent(tools=[look, writes], model=ScriptedModel(turns), mode="full", **options)
     await agent.run("go", session="s")
     return agent.session("s")
+
+
+@owes("G-10", "agents-16")
+@pytest.mark.parametrize("lost", [CallStarted, CallFinished])
+async def test_a_call_whose_record_is_damaged_is_not_made_again(lost: type[Event]) -> None:
+    agent = Agent(tools=[look, write], model=ScriptedModel([calls(1, 2, name="write"), {"text": "end"}]))
+    await agent.run("go", session="s")
+    whole = agent.session("s")
+    cut = next(n for n, e in enumerate(whole) if isinstance(e, ModelReplied)) + 1
+    of_one = [e for e in whole if (e.call_id if isinstance(e, CallStarted) else getattr(getattr(e, "result", None), "call_id", "")) == "call_1_1"]  # fmt: skip
+    before = whole[:cut] + [
+        Notice(text="record 9 is damaged", detail={"damaged": 9}) if isinstance(e, lost) else e
+        for e in of_one
+    ]
+
+    history = fold(before)
+    found = parted(history, agent.executor.pipeline.toolkit, {})
+
+    # Which of the two the damaged record was about cannot be told.
+    assert found.again == []
+    assert {r.call_id for _, r in found.results} == {c.id for c in history.open_calls} >= {"call_1_2"}
+    assert all(r.error is not None and "unknown" in r.error.message for _, r in found.results)
+
+
+@owes("G-10", "agents-16")
+async def test_what_waits_for_an_answer_goes_on_waiting_past_a_damaged_record() -> None:
+    agent = Agent(
+        tools=[write], mode="ask", approver=SuspendAll(), model=ScriptedModel([calls(1, name="write"), {"text": "end"}])
+    )  # fmt: skip
+    await agent.run("go", session="s")
+    before = [*agent.session("s"), Notice(text="damaged", detail={"damaged": 9})]
+
+    history = fold(before)
+
+    assert len(history.waiting) == 1
+    assert history.started == set()
 
 
 class Slow(MemoryRecorder):
