@@ -293,7 +293,7 @@ def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: P
 @owes("G-05")
 async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> None:
     with opened(folder) as app:
-        app._toolkit = builtin("read_file", "write_file")
+        app._offered._toolkit = builtin("read_file", "write_file")
         async with app.executor() as door:
             preview = await door.preview("write_file", {"path": "b.txt", "content": "new"})
         async with app.one_call("write_file") as one:
@@ -316,11 +316,11 @@ async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> No
 
 async def test_a_denied_call_says_deny_and_policy_diff_finds_what_would_change(folder: Path) -> None:
     with opened(folder, mode="full") as app:
-        app._toolkit = builtin("write_file")
+        app._offered._toolkit = builtin("write_file")
         async with app.one_call("write_file") as one:
             await one.call("write_file", {"path": "c.txt", "content": "x"})
     with opened(folder, mode="read-only") as app:
-        app._toolkit = builtin("write_file")
+        app._offered._toolkit = builtin("write_file")
         async with app.one_call("write_file", approver=AllowOnce()) as one:
             await one.call("write_file", {"path": "d.txt", "content": "x"})
         assert one.outcome()["decision"] == "deny"
@@ -333,7 +333,7 @@ async def test_a_denied_call_says_deny_and_policy_diff_finds_what_would_change(f
 async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Path) -> None:
     (folder / "s.jsonl").write_text('{"calls": [{"name": "ok"}]}\n{"text": "done"}\n')
     with opened(folder) as app:
-        app._toolkit = Toolkit([ok])
+        app._offered._toolkit = Toolkit([ok])
         async with app.executor(session="s") as door:
             agent = app.agent(door, model=f"scripted:{folder / 's.jsonl'}", turns=5)
             assert agent.limits.turns == 5
@@ -360,7 +360,7 @@ async def test_a_home_rule_of_the_user_holds_in_the_app(folder: Path, own_home: 
     (folder / "rules.txt").write_text("deny read:~/notes\n")
 
     with opened(folder, mode="full", policy=folder / "rules.txt") as app:
-        app._toolkit = builtin("read_file")
+        app._offered._toolkit = builtin("read_file")
         async with app.one_call("read_file") as one:
             result = await one.call("read_file", {"path": str(own_home / "notes" / "n")})
 

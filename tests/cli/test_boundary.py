@@ -305,6 +305,25 @@ def test_a_reader_that_goes_away_is_no_failure(workspace: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("both", [False, True], ids=["output alone", "2>&1"])
+def test_where_nobody_reads_the_exit_status_is_that_of_the_command(workspace: Path, both: bool) -> None:
+    def status(*words: str) -> int:
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            return subprocess.run(
+                argv(*words), env=environment(), cwd=workspace, stdin=subprocess.DEVNULL, stdout=writer,
+                stderr=writer if both else subprocess.DEVNULL, timeout=60, check=False,
+            ).returncode  # fmt: skip
+        finally:
+            os.close(writer)
+
+    assert status("call", "list_dir") == 0
+    assert status("runs", "show", "nope") == 2
+    assert status("--help") == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "locale",
     [
@@ -431,6 +450,7 @@ def test_a_chat_that_nobody_types_draws_no_prompts_and_reads_files_too(
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["answer"] for row in rows if row["type"] == "run.finished"] == ["one", "two"]
+    assert b"terminal" not in done.stderr
 
 
 @pytest.mark.slow

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prompt_toolkit.application import create_app_session
 from prompt_toolkit.document import Document
-from prompt_toolkit.input import create_pipe_input
-from prompt_toolkit.output import DummyOutput
 
 from pegboard.app.home import App
 from pegboard.cli.chat import Chat, _Commands, chat
@@ -43,8 +41,12 @@ def talk(work: Path, capsys: pytest.CaptureFixture[str]) -> Talk:
     def say(lines: list[str], turns: list[dict[str, Any]], **options: Any) -> str:
         path = work.parent / "turns.jsonl"
         path.write_text("\n".join(json.dumps(t) for t in turns))
-        with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-            keys.send_text("".join(f"{line}\r" for line in lines) + "\x04")
+        # Some at once and one without its end, as a program would write them.
+        reader, writer = os.pipe()
+        os.write(writer, "\n".join(lines).encode())
+        os.close(writer)
+        with os.fdopen(reader) as stdin, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdin", stdin)
             status = chat(
                 model=f"scripted:{path}", session="chat_x", last=False,
                 options=Options(workspace=work, **{"mode": "ask", **options}),

@@ -161,6 +161,24 @@ def test_purging_payloads_keeps_the_chain(store: Store) -> None:
     assert store.purge("none", before=9.0) == 0
 
 
+def test_bodies_without_a_type_are_all_that_are_kept_of_other_types(store: Store) -> None:
+    types = ["call.started", "call.starting", "call.finished", "call.started", "call.started!", "call.startedly"]
+    drafts = [
+        Draft(run="r", type=kind, at=float(n), body=b'{"type":"%b","n":%d}' % (kind.encode(), n))
+        for n, kind in enumerate(types)
+    ]
+    store.append("s", drafts, key=KEY)
+    store.append("another", drafts, key=KEY)
+
+    assert [n for n, _ in store.bodies("s", without="call.started")] == [2, 3, 5, 6]
+    assert store.bodies("s", without="call.started", after=2, limit=2) == [
+        (3, b'{"type":"call.finished","n":2}'),
+        (5, b'{"type":"call.started!","n":4}'),
+    ]
+    store.purge("s", before=3.0)
+    assert [n for n, _ in store.bodies("s", without="call.started")] == [5, 6]
+
+
 def row(id: str, *, started: float, status: str = "done", stream: str = "s") -> RunRow:
     return RunRow(id=id, stream=stream, status=status, task="t", model="m", agent="a", started=started)
 

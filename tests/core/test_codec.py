@@ -175,6 +175,16 @@ def test_every_message_comes_back_from_json_as_it_was(message: Any) -> None:
     assert message_from_dict(json.loads(json.dumps(message_to_dict(message)))) == message
 
 
+def test_a_turn_whose_usage_names_fewer_figures_has_the_others_at_nothing() -> None:
+    row = message_to_dict(AssistantMessage(usage=Usage(input_tokens=3, output_tokens=4)))
+    row["usage"] = {"input_tokens": 3, "output_tokens": 4}
+
+    back = message_from_dict(row)
+
+    assert isinstance(back, AssistantMessage)
+    assert back.usage == Usage(input_tokens=3, output_tokens=4)
+
+
 def test_an_error_comes_back_with_its_code_and_details() -> None:
     error = ToolError("m", hint="h", code="odd", retryable=True, details={"k": {1, 2}})
     result = ToolResult.failed(error)

@@ -257,7 +257,7 @@ def test_anthropic_streamed_is_the_same_message() -> None:
         {"type": "content_block_start", "index": 3, "content_block": {"type": "tool_use", "id": "t", "name": "ok", "input": {}}},
         {"type": "content_block_delta", "index": 3, "delta": {"type": "input_json_delta", "partial_json": '{"a"'}},
         {"type": "content_block_delta", "index": 3, "delta": {"type": "input_json_delta", "partial_json": ": 1}"}},
-        {"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "lost"}},
+        {"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "!"}},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "citations_delta"}},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "x"}},
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 4}},
@@ -268,9 +268,9 @@ def test_anthropic_streamed_is_the_same_message() -> None:
     message = stream.finish()
     assert deltas == [
         ThinkingDelta("hm"), TextDelta("H"), TextDelta("i"), CallStarted(0, "t", "ok"), CallDelta(0, '{"a"'),
-        CallDelta(0, ": 1}"),
+        CallDelta(0, ": 1}"), TextDelta("!"),
     ]  # fmt: skip
-    assert message.content == (Thinking("hm", "s"), Text("Hi"), ToolCall("t", "ok", {"a": 1}))
+    assert message.content == (Thinking("hm", "s"), Text("Hi"), ToolCall("t", "ok", {"a": 1}), Text("!"))
     assert (message.stop, message.usage.input_tokens, message.usage.output_tokens) == ("tools", 5, 4)
     assert stream.flush() == []
     with raises(ModelError, match="overloaded"):

@@ -129,25 +129,64 @@ async def test_a_stream_cut_at_any_byte_is_a_whole_answer_or_a_retryable_error(p
 
 
 @every
-@pytest.mark.parametrize("how", ["one byte at a time", "comments and pings", "CRLF"])
-async def test_how_a_stream_is_framed_makes_no_difference(provider: Provider, how: str) -> None:
+@owes("K-49")
+@pytest.mark.parametrize("bytewise", [False, True], ids=["at once", "one byte at a time"])
+@pytest.mark.parametrize(
+    "how", ["plain", "comments and pings", "fields without data", "CRLF", "no end of the last event"]
+)
+async def test_how_a_stream_is_framed_makes_no_difference(
+    provider: Provider, how: str, bytewise: bool
+) -> None:
+    """WHATWG HTML §9.2.6: comments are ignored, and an event without data is none."""
     body = body_of(provider.hello).replace(b'"lo"', '"lö 🙂"'.encode())
-    pieces = [body]
-    if how == "one byte at a time":
-        pieces = [body[n : n + 1] for n in range(len(body))]
-    elif how == "comments and pings":
-        pieces = [b": keep-alive\n\n" + body.replace(b"\n\n", b"\n\n: ping\n\n")]
-    else:
-        pieces = [body.replace(b"\n", b"\r\n")]
+    if how == "comments and pings":
+        body = b": keep-alive\n\n" + body.replace(b"\n\n", b"\n\n: ping\n\n")
+    elif how == "fields without data":
+        body = b"retry: 3000\n\n" + body.replace(b"\n\n", b"\n\nid: 7\nretry: 10\n\n")
+    elif how == "CRLF":
+        body = body.replace(b"\n", b"\r\n")
+    elif how == "no end of the last event":
+        body = body.removesuffix(b"data: [DONE]\n\n").rstrip(b"\n")
 
-    done = await outcome(provider, Reply(headers=STREAM, pieces=pieces))
+    done = await outcome(
+        provider,
+        Reply(headers=STREAM, pieces=[body[n : n + 1] for n in range(len(body))] if bytewise else [body]),
+    )
 
-    if (provider.name, how) == ("gemini", "comments and pings"):
-        # The official SDK takes a comment for data; Google sends none. It must be an error, and no half answer.
-        assert isinstance(done, ModelError)
-        return
     assert isinstance(done, AssistantMessage), str(done)
     assert done.text == ("Hello" if provider.name == "openai-responses" else "Hellö 🙂")
+
+
+@every
+@owes("K-49")
+@pytest.mark.parametrize("junk", [b"data: {broken\n\n", b"data: {}}\n\n", b""], ids=["torn", "two", "cut"])
+async def test_what_breaks_behind_the_end_of_an_answer_does_not_take_it_back(
+    provider: Provider, junk: bytes
+) -> None:
+    done = await outcome(provider, Reply(headers=STREAM, pieces=[body_of(provider.hello), junk], cut=True))
+
+    assert isinstance(done, AssistantMessage), str(done)
+    assert done.text == "Hello"
+
+
+async def test_an_error_that_is_told_behind_the_end_is_one() -> None:
+    body = body_of(CHAT.hello).removesuffix(b"data: [DONE]\n\n")
+    told = b'data: {"error": {"message": "the moderator said no"}}\n\n'
+
+    done = await outcome(CHAT, Reply(headers=STREAM, pieces=[body, told]))
+
+    assert isinstance(done, ModelError)
+    assert "the moderator said no" in str(done)
+
+
+@every
+async def test_an_error_event_by_name_is_told_by_its_words(provider: Provider) -> None:
+    told = b'event: error\ndata: {"error": {"message": "it fell over", "code": 503}}\n\n'
+
+    done = await outcome(provider, Reply(headers=STREAM, pieces=[told]))
+
+    assert isinstance(done, ModelError)
+    assert "it fell over" in str(done)
 
 
 @every

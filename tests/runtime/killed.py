@@ -4,9 +4,10 @@ For each of COUNT kill points: a child process runs a scripted agent over the SQ
 killed with SIGKILL; further children take the run up, killed again, until one ends it. Prints one JSON
 line for each: what the world and the stream say.
 
-Kinds: `anywhere` is killed after a random time; `compaction`, `approval` and `told` kill themselves at, or
-some microseconds behind, a moment when the conversation is shortened, somebody is asked and answers, or
-somebody says something to the run that goes on.
+Kinds: `anywhere` is killed after a random time; the others kill themselves at, or some microseconds behind, a
+moment: `compaction` when the conversation is shortened, `approval` when somebody is asked and answers, `told` when
+somebody says something to the run that goes on, `budget` when its turns are used up and it has a last word,
+`fallback` when its first model fails and another answers, `parallel` when several calls run side by side.
 """
 
 from __future__ import annotations
@@ -28,17 +29,23 @@ from pegboard.core.approval import Approved, Waiting
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
+from pegboard.core.errors import ModelError
 from pegboard.core.events import Event, RunFinished
 from pegboard.core.transcript import AssistantMessage
 from pegboard.ports.model import Replied
 from pegboard.store.logs import SessionLog, decode
 from pegboard.store.sqlite import SqliteStore
 
-TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6}
+TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6, "budget": 4, "fallback": 6, "parallel": 3}
+PARTS = 6
+"""Calls that run side by side in each turn of `parallel`."""
 MOMENTS = {
     "compaction": ("context.compacted", "model.replied", "call.finished"),
     "approval": ("permission.request", "call.started", "call.finished", "run.finished"),
     "told": ("message.told", "message.user", "call.finished", "model.replied"),
+    "budget": ("notice", "message.user", "model.replied", "run.finished"),
+    "fallback": ("model.replied", "call.started", "call.finished"),
+    "parallel": ("call.started", "call.finished", "model.replied"),
 }
 """Types of events at which a child ends itself."""
 SESSION = "killed"
@@ -48,23 +55,27 @@ KEY = b"k" * 32
 class Counting:
     """A model whose next turn depends on the transcript alone, as a real one's does."""
 
-    name = "counting"
     destination = "nowhere"
 
-    def __init__(self, last: int) -> None:
-        self._last = last
+    def __init__(
+        self, last: int, *, name: str = "counting", parts: int = 0, fails_at: int | None = None
+    ) -> None:
+        self.name = name
+        self._talk = (last, parts, fails_at)
 
     def converse(self, **_: Any) -> CountingTalk:
-        return CountingTalk(self._last)
+        return CountingTalk(*self._talk)
 
     async def aclose(self) -> None:
         """Nothing."""
 
 
 class CountingTalk:
-    def __init__(self, last: int) -> None:
+    def __init__(self, last: int, parts: int, fails_at: int | None) -> None:
         self.turns = 0
         self._last = last
+        self._parts = parts
+        self._fails_at = fails_at
 
     def append(self, message: Any) -> None:
         # By the ids of its calls: how many turns there were cannot be seen in a shortened conversation.
@@ -74,12 +85,20 @@ class CountingTalk:
     async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[Any]:
         n = self.turns
         await asyncio.sleep(0)
+        if self._fails_at is not None and n >= self._fails_at:
+            raise ModelError("overloaded", retryable=True)
+        if not allow_tools:
+            yield Replied(AssistantMessage(content=(Text("all I have"),)))
+            return
         if n >= self._last:
             yield Replied(AssistantMessage(content=(Text("all done"),)))
             return
         calls = [ToolCall(f"w{n}", "note", {"text": f"w{n}"}), ToolCall(f"r{n}", "look", {})]
         if n % 2:
             calls.append(ToolCall(f"s{n}", "send", {"text": f"s{n}"}))
+        calls += [
+            ToolCall(f"p{n}-{part}", f"part{part}", {"text": f"p{n}-{part}"}) for part in range(self._parts)
+        ]
         yield Replied(AssistantMessage(content=tuple(calls), stop="tools"))
 
 
@@ -143,14 +162,38 @@ def kit(world: Path, filler: str = "", say: Callable[[str], Awaitable[None]] | N
         await asyncio.sleep(0.001)
         return "seen"
 
-    return Toolkit([note, send, look])
+    def part(number: int) -> Any:
+        @tool(name=f"part{number}", effects=[Effect("write", f"part{number}.txt")])
+        async def writes(text: str) -> str:
+            """Write a line beside others."""
+            await asyncio.sleep(0.0005 * number)
+            put(text)
+            await asyncio.sleep(0.0005)
+            return f"wrote {text}"
+
+        return writes
+
+    return Toolkit([note, send, look, *map(part, range(PARTS))])
+
+
+def models(kind: str) -> Any:
+    match kind:
+        case "budget":
+            return Counting(99)
+        case "fallback":
+            return [Counting(99, fails_at=2), Counting(TURNS[kind], name="other:m")]
+        case _:
+            return Counting(TURNS[kind], parts=PARTS if kind == "parallel" else 0)
 
 
 async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int, float] | None) -> None:
     store = SqliteStore(folder / "history.sqlite")
     log = Trap(store, SESSION, key=KEY, heads=folder / "head.json", run=run or "")
     log.moment = moment
-    limits = Limits(turns=99, context_tokens=1500 if kind == "compaction" else None)
+    limits = Limits(
+        turns=TURNS["budget"] if kind == "budget" else 99,
+        context_tokens=1500 if kind == "compaction" else None,
+    )
 
     async def say(text: str) -> None:
         assert agent.tell(text, session=SESSION)
@@ -162,7 +205,7 @@ async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int,
     filler = "and so on " * (60 if kind == "compaction" else 0)
     agent = Agent(
         tools=kit(folder / "world.txt", filler, say if kind == "told" else None),
-        model=Counting(TURNS[kind]), mode="ask" if kind == "approval" else "full", limits=limits, approver=Ann(),
+        model=models(kind), mode="ask" if kind == "approval" else "full", limits=limits, approver=Ann(),
     )  # fmt: skip
     if run is None:
         await agent.run("go", session=SESSION, recorder=log)
@@ -212,7 +255,7 @@ def once(folder: Path, chance: random.Random, kind: str) -> dict[str, Any]:
         rows = store.runs(limit=-1)
         store.close()
         run = rows[0].id if rows else None
-        if rows and rows[0].status == "done":
+        if rows and rows[0].status in ("done", "limit"):
             break
     return {"folder": str(folder), "kills": kills, "points": points, "run": run, "rows": len(rows),
             "status": rows[0].status if rows else "none", "kind": kind}  # fmt: skip

@@ -45,6 +45,44 @@ def test_no_cut_point_parts_a_call_from_its_result(turns: int, seed: int, share:
     assert bool(done.dropped) == (list(done.messages) != messages)
 
 
+@owes("K-73")
+@given(
+    seed=st.integers(0, 10**6),
+    chars=st.sampled_from([100, 601, 644, 700, 2500]),
+    content=st.sampled_from([150, 201, 243, 900]),
+    budgets=st.lists(st.sampled_from([900, 2500, 5000, 20_000]), min_size=2, max_size=5),
+)
+@settings(max_examples=60, deadline=None)
+def test_what_was_counted_and_cut_before_is_left_alone_without_a_difference(
+    seed: int, chars: int, content: int, budgets: list[int]
+) -> None:
+    more = iter(talk(20 * len(budgets), seed=seed, chars=chars, content=content))
+    anew: list[Any] = []
+    told: list[Any] = []
+    sizes: tuple[int, ...] = ()
+    settled = 0
+    for budget in budgets:
+        for message in (next(more) for _ in range(30)):
+            anew.append(message)
+            told.append(message)
+        if isinstance(anew[-1], AssistantMessage):
+            anew.append(results := next(more))
+            told.append(results)
+        try:
+            whole = compact(anew, budget)
+        except ContextOverflow:
+            with pytest.raises(ContextOverflow):
+                compact(told, budget, sizes=sizes, settled=settled)
+            return
+        done = compact(told, budget, sizes=sizes, settled=settled)
+
+        assert (done.messages, done.dropped, done.before, done.after) == (
+            whole.messages, whole.dropped, whole.before, whole.after,
+        )  # fmt: skip
+        assert done.sizes == tuple(map(message_tokens, done.messages))
+        anew, told, sizes, settled = list(whole.messages), list(done.messages), done.sizes, done.settled
+
+
 @owes("K-73", "context-05")
 def test_every_budget_down_to_the_smallest_gives_a_valid_transcript() -> None:
     messages = talk(12, chars=2000, content=1500)

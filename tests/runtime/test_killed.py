@@ -19,6 +19,7 @@ from pegboard.core.events import (
     CallStarted,
     ContextCompacted,
     Event,
+    ModelReplied,
     PermissionRequested,
     RunFinished,
     RunStarted,
@@ -33,7 +34,7 @@ from pegboard.store.chain import verify
 from pegboard.store.logs import decode
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
-from tests.runtime.killed import KEY, SESSION, TURNS
+from tests.runtime.killed import KEY, PARTS, SESSION, TURNS
 from tests.transcript import assert_valid_transcript
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +64,7 @@ def check(folder: Path, line: dict[str, Any]) -> list[Event]:
     entries = store.read(SESSION)
     store.close()
     events = decode(entries)
-    assert line["status"] == "done", line
+    assert line["status"] == ("limit" if line["kind"] == "budget" else "done"), line
     assert line["rows"] == 1 or line["kills"], line
     assert verify(KEY, SESSION, entries) == []
     world_file = folder / "world.txt"
@@ -87,7 +88,8 @@ def settle(events: list[Event], world: Counter[str], line: dict[str, Any]) -> No
     assert set(world) <= started, "something was done that nobody had written down"
     results = {r.call_id: r for r in ended}
     for n in range(TURNS[line["kind"]]):
-        for call in (f"w{n}", f"r{n}", *([f"s{n}"] if n % 2 else [])):
+        parts = [f"p{n}-{part}" for part in range(PARTS if line["kind"] == "parallel" else 0)]
+        for call in (f"w{n}", f"r{n}", *([f"s{n}"] if n % 2 else []), *parts):
             result = results[call]
             if call[0] == "r":
                 assert result.ok
@@ -98,7 +100,7 @@ def settle(events: list[Event], world: Counter[str], line: dict[str, Any]) -> No
                 assert result.error.code == "interrupted"
                 assert "unknown" in result.error.message
     assert isinstance(events[-1], RunFinished)
-    assert events[-1].answer == "all done"
+    assert events[-1].answer == ("all I have" if line["kind"] == "budget" else "all done")
 
 
 def around_words(folder: Path, count: int) -> None:
@@ -111,6 +113,31 @@ def around_words(folder: Path, count: int) -> None:
         assert asyncio.run(
             replay(events, next(e.run for e in events if isinstance(e, RunStarted)))
         ).events == len(events)
+
+
+def replays(events: list[Event]) -> None:
+    run = next(e.run for e in events if isinstance(e, RunStarted))
+    assert asyncio.run(replay(events, run)).events == len(events)
+
+
+def around_budget(folder: Path, count: int) -> None:
+    for events in sweep(folder, count, random.randrange(10**6), "budget"):
+        turns = [e.message for e in events if isinstance(e, ModelReplied)]
+        assert len(turns) == TURNS["budget"] + 1, "a turn more or less than the budget and its last word"
+        assert [m.text for m in turns if not m.calls] == ["all I have"]
+        replays(events)
+
+
+def around_fallback(folder: Path, count: int) -> None:
+    for events in sweep(folder, count, random.randrange(10**6), "fallback"):
+        answered = [e.message.model for e in events if isinstance(e, ModelReplied)]
+        assert answered == ["counting"] * 2 + ["other:m"] * (TURNS["fallback"] - 1)
+        replays(events)
+
+
+def side_by_side(folder: Path, count: int) -> None:
+    for events in sweep(folder, count, random.randrange(10**6), "parallel"):
+        replays(events)
 
 
 def waits(result: ToolResult) -> bool:
@@ -165,6 +192,32 @@ def test_a_run_killed_around_an_approval_does_nothing_unasked_and_nothing_twice(
 @owes("G-10", "K-52")
 def test_a_run_killed_around_what_it_was_told_has_read_each_word_once(tmp_path: Path) -> None:
     around_words(tmp_path, 8)
+
+
+@pytest.mark.slow
+@owes("G-10", "K-51", "G-09")
+def test_a_run_killed_at_the_end_of_its_budget_has_one_last_word(tmp_path: Path) -> None:
+    around_budget(tmp_path, 8)
+
+
+@pytest.mark.slow
+@owes("G-10", "K-49")
+def test_a_run_killed_around_a_model_that_fails_goes_on_with_the_other(tmp_path: Path) -> None:
+    around_fallback(tmp_path, 8)
+
+
+@pytest.mark.slow
+@owes("G-10", "G-17", "X-46")
+def test_a_run_killed_in_calls_side_by_side_tells_each_for_itself(tmp_path: Path) -> None:
+    side_by_side(tmp_path, 8)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.parametrize("around", [around_budget, around_fallback, side_by_side])
+@owes("G-10", "G-17")
+def test_a_hundred_kills_around_budgets_fallbacks_and_calls_side_by_side(tmp_path: Path, around: Any) -> None:
+    around(tmp_path, 100)
 
 
 @pytest.mark.full

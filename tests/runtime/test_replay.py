@@ -16,11 +16,11 @@ from pydantic import BaseModel
 
 from pegboard import Agent, Limits, tool
 from pegboard.app.export import export_pytest
-from pegboard.core.approval import Approved, SuspendAll
+from pegboard.core.approval import Approved, Refused, SuspendAll
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
-from pegboard.core.events import CallFinished, Event, RunFinished, RunStarted
+from pegboard.core.events import CallFinished, Event, PermissionRequested, RunFinished, RunStarted
 from pegboard.core.redact import Redactor
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import Divergence, replay, text_of_event
@@ -235,6 +235,37 @@ async def test_a_live_models_call_is_looked_up_as_it_would_stand_in_the_record()
     assert other[-1].status == "failed"  # pyright: ignore
     assert "no result for risky" in other[-1].error  # pyright: ignore
     assert "ghp_" not in other[-1].error  # pyright: ignore
+
+
+@pytest.mark.parametrize("answer", [Approved(), Refused("no")])
+@owes("G-03", "perm-18", "K-25")
+async def test_a_call_that_waited_and_held_a_secret_replays_whatever_was_answered(answer: Any) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    redact = Redactor().redact
+
+    def stored(events: list[Event]) -> list[Event]:
+        return [event_from_dict(json.loads(redact(json.dumps(event_to_dict(e)))[0])) for e in events]
+
+    first = Agent(
+        tools=[risky], mode="ask", approver=SuspendAll(),
+        model=ScriptedModel([{"calls": [call("risky", text="plain"), call("risky", text=secret)]}]),
+    )  # fmt: skip
+    run = (await first.run("go", session="s")).run_id
+    before = stored(first.session("s"))
+    plain, held = (e for e in before if isinstance(e, PermissionRequested))
+    # One call may be made now, and a void one is counted before the others.
+    other = Agent(tools=[risky], mode="ask", model=ScriptedModel([{"text": "done"}]), limits=Limits(calls=1))
+    answers = {plain.approval: Refused("no"), held.approval: answer}
+    later = [e async for e in other.resume(run, before, answers=answers)]
+    kept = stored(other.session("s"))
+
+    results = {e.result.call_id: e.result.error for e in later if isinstance(e, CallFinished)}
+    void, beyond = results[held.call_id], results[plain.call_id]
+    assert void is not None
+    assert beyond is not None
+    assert void.details.get("void") == ("secret" if isinstance(answer, Approved) else None)
+    assert ("beyond" in beyond.details) == isinstance(answer, Approved)
+    assert (await replay(kept, run)).events == len(kept)
 
 
 @pytest.mark.slow

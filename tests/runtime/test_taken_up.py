@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from pegboard.core.call import ToolCall
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
-from pegboard.core.errors import ModelError
+from pegboard.core.errors import BuildError, ModelError
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
     Event,
+    MemoryRecorder,
     ModelReplied,
     Notice,
     RunFinished,
@@ -29,6 +31,7 @@ from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Entry
 from pegboard.runtime.replay import replay
+from pegboard.runtime.taking_up import parted
 from pegboard.runtime.transcripts import fold, heard
 from pegboard.store.logs import active_s
 from tests.ledger import owes
@@ -364,6 +367,77 @@ async def told_meanwhile(turns: list[Any], **options: Any) -> list[Event]:
     agent = Agent(tools=[look, writes], model=ScriptedModel(turns), mode="full", **options)
     await agent.run("go", session="s")
     return agent.session("s")
+
+
+@owes("G-10", "agents-16")
+@pytest.mark.parametrize("lost", [CallStarted, CallFinished])
+async def test_a_call_whose_record_is_damaged_is_not_made_again(lost: type[Event]) -> None:
+    agent = Agent(tools=[look, write], model=ScriptedModel([calls(1, 2, name="write"), {"text": "end"}]))
+    await agent.run("go", session="s")
+    whole = agent.session("s")
+    cut = next(n for n, e in enumerate(whole) if isinstance(e, ModelReplied)) + 1
+    of_one = [e for e in whole if (e.call_id if isinstance(e, CallStarted) else getattr(getattr(e, "result", None), "call_id", "")) == "call_1_1"]  # fmt: skip
+    before = whole[:cut] + [
+        Notice(text="record 9 is damaged", detail={"damaged": 9}) if isinstance(e, lost) else e
+        for e in of_one
+    ]
+
+    history = fold(before)
+    found = parted(history, agent.executor.pipeline.toolkit, {})
+
+    # Which of the two the damaged record was about cannot be told.
+    assert found.again == []
+    assert {r.call_id for _, r in found.results} == {c.id for c in history.open_calls} >= {"call_1_2"}
+    assert all(r.error is not None and "unknown" in r.error.message for _, r in found.results)
+
+
+@owes("G-10", "agents-16")
+async def test_what_waits_for_an_answer_goes_on_waiting_past_a_damaged_record() -> None:
+    agent = Agent(
+        tools=[write], mode="ask", approver=SuspendAll(), model=ScriptedModel([calls(1, name="write"), {"text": "end"}])
+    )  # fmt: skip
+    await agent.run("go", session="s")
+    before = [*agent.session("s"), Notice(text="damaged", detail={"damaged": 9})]
+
+    history = fold(before)
+
+    assert len(history.waiting) == 1
+    assert history.started == set()
+
+
+class Slow(MemoryRecorder):
+    """A recorder that has written nothing before somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[Event] = []
+
+    async def flush(self, *, power_loss: bool = False) -> None:
+        await asyncio.sleep(0)
+        self.written = list(self.events)
+
+
+@owes("G-10", "K-52")
+async def test_a_message_is_written_when_who_waits_for_that_goes_on() -> None:
+    recorder = Slow()
+    agent: Agent
+    found: list[Any] = []
+
+    @tool(name="write", effects=PURE)
+    async def writes(n: int) -> str:
+        """Write."""
+        with pytest.raises(BuildError, match="a message takes text"):
+            agent.tell(None, session="s")  # pyright: ignore[reportArgumentType]
+        kept = await agent.tell_and_keep("and be quick", session="s")
+        found.append((kept, [e.message.text for e in recorder.written if isinstance(e, UserTold)]))
+        return f"wrote {n}"
+
+    agent = Agent(tools=[writes], model=ScriptedModel([calls(1, name="write"), {"text": "done"}]))
+    await agent.run("go", session="s", recorder=recorder)
+
+    assert found == [(True, ["and be quick"])]
+    assert said(agent.session("s")) == ["go", "and be quick"]
+    assert not await agent.tell_and_keep("nobody hears", session="s")
 
 
 @owes("G-10", "K-52")

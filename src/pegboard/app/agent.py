@@ -28,7 +28,7 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
-from pegboard.core.given import text
+from pegboard.core.given import text as given_text
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
@@ -72,8 +72,8 @@ class Agent:
         defer_beyond: int = BEYOND,
         **options: Any,
     ) -> None:
-        self.instructions = text(instructions or "", "instructions=…")
-        self.name = text(name, "name=…")
+        self.instructions = given_text(instructions or "", "instructions=…")
+        self.name = given_text(name, "name=…")
         self.limits = limits_of(limits)
         self.executor = executor or Executor(
             tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
@@ -85,7 +85,7 @@ class Agent:
         self._calls_in = calls_in
         self._opened = False
         self._talks: dict[str, list[Event]] = {}
-        self._busy: dict[str, Callable[[str], None]] = {}
+        self._busy: dict[str, tuple[Callable[[str], None], Tee]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._spent_s: dict[str, float] = {}
 
@@ -101,7 +101,7 @@ class Agent:
             BuildError: the task is no text, or the session's key is none.
             ModelError: no model could be found or opened. What happens later is told by the status.
         """
-        task, session = text(task, "a task"), key_of(session)
+        task, session = given_text(task, "a task"), key_of(session)
         tee = Tee(self._history(session), recorder)
         finished = await self._loop(task, tee, session)
         return answer_of(finished, tee.mine)
@@ -177,7 +177,7 @@ class Agent:
 
         Leaving the loop cancels the run; `aclose()` returns when it has ended.
         """
-        return self._streamed(text(task, "a task"), key_of(session), recorder)
+        return self._streamed(given_text(task, "a task"), key_of(session), recorder)
 
     async def _streamed(
         self,
@@ -204,12 +204,28 @@ class Agent:
     def tell(self, text: str, *, session: str) -> bool:
         """Give a running session another user message; it is read before the next model turn (K-52).
 
+        The run's recorder has it when this returns, and a log on disk writes it with its next batch: a process that
+        is killed within that moment loses it. `tell_and_keep` returns when it is written.
+
         Returns False where no run of that session is going on.
         """
-        told = self._busy.get(session)
-        if told is None:
+        busy = self._busy.get(session)
+        if busy is None:
             return False
-        told(text)
+        busy[0](text)
+        return True
+
+    async def tell_and_keep(self, text: str, *, session: str) -> bool:
+        """`tell`, and return when the run's recorder has written the message.
+
+        Raises:
+            StoreError: it could not be written; the run that goes on reads it all the same.
+        """
+        busy = self._busy.get(session)
+        if busy is None:
+            return False
+        busy[0](text)
+        await busy[1].flush()
         return True
 
     async def aclose(self) -> None:
@@ -315,13 +331,13 @@ class Agent:
             tee.listen(traced.heard)
 
         def told(text: str) -> None:
-            message = UserMessage.of(text)
+            message = UserMessage.of(given_text(text, "a message"))
             # Kept before it is read: the process may be killed in between.
             tee.record(UserTold(message))
             state.inbox.append(message)
 
         if session is not None:
-            self._busy[session] = told
+            self._busy[session] = (told, tee)
         listeners = self.executor.wiring.listeners
         listeners.append(told)
         begun = loop.clock.monotonic()

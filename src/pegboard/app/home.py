@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble
 from pegboard.app.at_work import AtWork
-from pegboard.app.builtins import builtin
 from pegboard.app.executor import Executor
+from pegboard.app.offered import Offered
 from pegboard.app.one_call import OneCall
 from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
@@ -25,7 +25,7 @@ from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, here
 from pegboard.core.approval import Approver
-from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, Recorder
 from pegboard.core.policy import Mode, Policy
 from pegboard.core.provide import Provided
@@ -76,9 +76,8 @@ class App:
         self.policy = policy
         self.tell: Callable[[str], None] = _warn
         self._store: SqliteStore | None = None
-        self._toolkit: Toolkit | None = None
         self._redactor: Redactor | None = None
-        self._skills: Skills | None = None
+        self._offered = Offered(config, paths)
 
     @classmethod
     def open(
@@ -141,34 +140,12 @@ class App:
     @property
     def toolkit(self) -> Toolkit:
         """The offered tools."""
-        if self._toolkit is None:
-            self._toolkit = builtin(*(self.config.tools or ()))
-            if self.config.tool_files:
-                self._toolkit = self._with_files(self._toolkit)
-        return self._toolkit
+        return self._offered.toolkit
 
     @property
     def skills(self) -> Skills | None:
         """The skills that the settings name; None without any."""
-        if self._skills is None and self.config.tool_files.skills:
-            from pegboard.app.toolfiles import skills_of
-
-            self._skills = skills_of(self.config, self.paths)
-        return self._skills
-
-    def _with_files(self, kit: Toolkit) -> Toolkit:
-        from pegboard.app.toolfiles import tools_of
-
-        skills = self.skills
-        try:
-            kit += tools_of(self.config)
-            return kit if skills is None else kit + skills.toolkit()
-        except ConfigError:
-            raise
-        except BuildError as error:
-            raise ConfigError(
-                f"{', '.join(map(str, self.config.files))}: {error}; take one of them out, or give it a prefix"
-            ) from error
+        return self._offered.skills
 
     def __enter__(self) -> App:
         return self
@@ -208,7 +185,7 @@ class App:
             sources: what brings further tools to a given kit.
         """
         if kit is None:
-            kit = self.toolkit if only is None else self._kit_of(only)
+            kit = self.toolkit if only is None else self._offered.only(only)
             sources = self.servers() if only is None or only not in kit else []
         wiring = Wiring(
             workspace=self.workspace, policy=self.policy, provided=Provided(objects=provide), shaper=Shaper(),
@@ -247,16 +224,7 @@ class App:
 
     def tool(self, name: str) -> Tool | None:
         """The offered tool of that name or alias; loads no other where it can."""
-        return self._kit_of(name).resolve(name)
-
-    def _kit_of(self, name: str) -> Toolkit:
-        """Only the named tool, or all where none is called so, since the answer then lists them."""
-        from pegboard.tools import TOOLS
-
-        if self._toolkit is None and name in TOOLS and name in (self.config.tools or TOOLS):
-            return builtin(name)
-        found = self.toolkit.resolve(name)
-        return self.toolkit if found is None else Toolkit([found])
+        return self._offered.only(name).resolve(name)
 
     def servers(self) -> list[Any]:
         """The configured MCP servers, none of them started; empty without any."""

@@ -72,6 +72,9 @@ class Commands(Given):
         except _usage() as error:
             _shorten(error)
             raise
+        except BrokenPipeError:
+            _drop_output()
+            raise typer.Exit(0) from None
         except OSError as error:
             _end_system(error)
 
@@ -185,7 +188,13 @@ def _way_out(path: str) -> str:
 
 def _drop_output() -> None:
     """What is buffered goes nowhere, else the interpreter would complain of it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        # It went to the same reader (`2>&1`).
+        os.dup2(nowhere, 2)
 
 
 def _system(error: OSError) -> str:
@@ -202,7 +211,11 @@ def _line(text: str) -> None:
     from pegboard.core.redact import Redactor
 
     # An error says what was given; what looks like a key is no part of a message that goes into a log.
-    note(brief(Redactor().redact(text)[0]))
+    try:
+        note(brief(Redactor().redact(text)[0]))
+    except BrokenPipeError:
+        # Nobody reads; the exit status says it all the same.
+        _drop_output()
 
 
 def complete_streams() -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import shutil
 import signal
-import stat
 import sys
-import threading
 from collections.abc import Iterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -28,6 +25,7 @@ from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
 from pegboard.cli.chat_desk import Asker, Desk, Questions, prompts_on
 from pegboard.cli.offer import agent_for
 from pegboard.cli.options import Options
+from pegboard.cli.piped import Piped
 from pegboard.cli.progress import Progress
 from pegboard.cli.show import note, note_of, paint, print_event, safe, say
 from pegboard.core.approval import AllowOnce, Approver
@@ -39,7 +37,6 @@ from pegboard.store.logs import SessionLog
 
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
-    _as_pipe(0)
     with options.open() as app:
         key = session or (_latest(app) if last else None)
         if key is None:
@@ -48,22 +45,6 @@ def chat(*, model: str | None, session: str | None, last: bool, options: Options
                 note("there is no earlier chat; a new one begins")
         with app.claim(key):
             return asyncio.run(_until_ended(Chat(app, key, model, options)))
-
-
-def _as_pipe(descriptor: int) -> None:
-    """Let a file that is standard input come through a pipe: no event loop can wait for a file."""
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return
-    reader, writer = os.pipe()
-    file = os.dup(descriptor)
-    os.dup2(reader, descriptor)
-    os.close(reader)
-
-    def copy() -> None:
-        with os.fdopen(file, "rb") as lines, os.fdopen(writer, "wb") as out, suppress(BrokenPipeError):
-            shutil.copyfileobj(lines, out)
-
-    threading.Thread(target=copy, daemon=True).start()
 
 
 async def _until_ended(chat: Chat) -> int:
@@ -110,17 +91,7 @@ class Chat:
         self._app = app
         self._session = session
         self._options = options
-        history = app.paths.state / "chat-history"
-        if not history.exists():
-            # Made by us first: what was typed is for nobody else to read.
-            history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(history, os.O_CREAT | os.O_WRONLY, 0o600))
-        self._line: PromptSession[str] = PromptSession(
-            history=FileHistory(str(history)), completer=_Commands(app), key_bindings=_keys(),
-            multiline=True, complete_while_typing=False, prompt_continuation="… ",
-            output=prompts_on(),
-        )  # fmt: skip
-        self._desk = Desk(self._line, stop=self._stop, live=sys.stdin.isatty())
+        self._desk = Desk(_typed(app) if sys.stdin.isatty() else Piped(sys.stdin), stop=self._stop)
         self._work: asyncio.Task[None] | None = None
         self._ahead: list[str] = []
         """Lines typed for a run that has begun and cannot take them yet."""
@@ -275,6 +246,20 @@ class Chat:
             say(paint(f"{finished.status}: {safe(finished.error)}", "red"))
         for pending in finished.pending:
             note(f"waits for {pending.get('kind')} {pending.get('pending')}: pegboard approvals")
+
+
+def _typed(app: App) -> PromptSession[str]:
+    """The prompt that lines are typed at."""
+    history = app.paths.state / "chat-history"
+    if not history.exists():
+        # Made by us first: what was typed is for nobody else to read.
+        history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(history, os.O_CREAT | os.O_WRONLY, 0o600))
+    return PromptSession(
+        history=FileHistory(str(history)), completer=_Commands(app), key_bindings=_keys(),
+        multiline=True, complete_while_typing=False, prompt_continuation="… ",
+        output=prompts_on(),
+    )  # fmt: skip
 
 
 class _Commands(Completer):

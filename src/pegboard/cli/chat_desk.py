@@ -13,11 +13,12 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input.typeahead import clear_typeahead
-from prompt_toolkit.output import DummyOutput, Output, create_output
+from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from pegboard.cli.approve import parse_answer, show_request, wants_whole
 from pegboard.cli.people import chosen
+from pegboard.cli.piped import Piped
 from pegboard.cli.show import paint, print_changes, safe, say
 from pegboard.core.approval import ApprovalRequest, Approved, Refused, Waiting
 from pegboard.core.pipeline import new_id
@@ -30,11 +31,8 @@ _BUSY: Final = "a line sent now is read before the next model turn; Ctrl+C stops
 def prompts_on() -> Output | None:
     """Where prompts are drawn; None = standard output.
 
-    Standard output is what was said and done: where it goes to a file or program, prompts stand on standard error,
-    and where nobody types there are none.
+    Standard output is what was said and done: where it goes to a file or program, prompts stand on standard error.
     """
-    if not sys.stdin.isatty():
-        return DummyOutput()
     return None if sys.stdout.isatty() else create_output(stdout=sys.stderr)
 
 
@@ -46,23 +44,34 @@ class Desk:
     """Reads lines for the conversation; a question takes the terminal and gives it back with what was typed.
 
     Args:
-        line: the conversation's prompt.
+        line: the conversation's prompt, where a person types: then a line is read while a run goes on, and what was
+            typed before a question was shown is no answer to it.
+        piped: gives the lines where nobody types; they wait for the run before them, and no prompt is drawn.
         stop: ends the run that goes on; False where none does.
-        live: whether a person types; then a line is read while a run goes on, and what was typed before a
-            question was shown is no answer to it. Lines that come from elsewhere wait for the run before them.
     """
 
-    def __init__(self, line: PromptSession[str], *, stop: Callable[[], bool], live: bool) -> None:
-        self.live = live
-        self._line = line
+    def __init__(self, line: PromptSession[str] | Piped, *, stop: Callable[[], bool]) -> None:
+        self._line = line if isinstance(line, PromptSession) else None
+        self._piped = None if isinstance(line, PromptSession) else line
         self._stop = stop
         self._free = asyncio.Lock()
         self._wanted = 0
         self._draft = ""
         self._partial = ""
 
+    @property
+    def live(self) -> bool:
+        """Whether a person types."""
+        return self._line is not None
+
     async def read(self) -> str | None:
         """The next line for the conversation, None at the end of input."""
+        if self._piped is not None:
+            try:
+                return await self._piped.message()
+            except EOFError:
+                return None
+        assert self._line is not None
         app = self._line.app
         while True:
             async with self._free:
@@ -83,12 +92,14 @@ class Desk:
     def partial(self, text: str) -> None:
         """Show the unfinished line of what the model says, above the prompt."""
         self._partial = text
-        self._line.app.invalidate()
+        if self._line is not None:
+            self._line.app.invalidate()
 
     def busy(self, busy: bool) -> None:
         """Whether a run goes on, for the line below the prompt."""
-        self._line.bottom_toolbar = (lambda: _BUSY) if busy and self.live else None
-        self._line.app.invalidate()
+        if self._line is not None:
+            self._line.bottom_toolbar = (lambda: _BUSY) if busy else None
+            self._line.app.invalidate()
 
     @asynccontextmanager
     async def taken(self) -> AsyncGenerator[None]:
@@ -103,13 +114,28 @@ class Desk:
 
     def attend(self) -> None:
         """Forget what was typed before a question was shown: it cannot be an answer to it."""
-        if not self.live:
+        if self._line is None:
             return
         clear_typeahead(self._line.input)
         with suppress(termios.error, ValueError, OSError):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
+    async def answer(self, prompt: str, options: Iterable[str] = ()) -> str:
+        """A line that answers a question; the terminal has been taken for it.
+
+        Raises:
+            EOFError: the input has ended.
+            KeyboardInterrupt: Ctrl+C.
+        """
+        if self._piped is not None:
+            return await self._piped.line()
+        line: PromptSession[str] = PromptSession(completer=WordCompleter(list(options)), output=prompts_on())
+        with patch_stdout(raw=True):
+            return await line.prompt_async(prompt)
+
     def _make_way(self) -> None:
+        if self._line is None:
+            return
         app = self._line.app
         if self._wanted and app.is_running and not app.is_done:
             self._draft = self._line.default_buffer.text
@@ -125,7 +151,6 @@ class Asker:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._line: PromptSession[str] = PromptSession(output=prompts_on())
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """The person's answer; an end of input is a no."""
@@ -134,8 +159,7 @@ class Asker:
             self._desk.attend()
             while True:
                 try:
-                    with patch_stdout(raw=True):
-                        line = await self._line.prompt_async("allow? ")
+                    line = await self._desk.answer("allow? ")
                 except (EOFError, KeyboardInterrupt):
                     return Refused("nobody answered")
                 answer = parse_answer(line)
@@ -161,12 +185,9 @@ class Questions:
                 for number, option in enumerate(question.options, 1):
                     say(f"  {number}. {safe(option)}")
                 self._desk.attend()
-                session: PromptSession[str] = PromptSession(
-                    completer=WordCompleter(list(question.options)), output=prompts_on()
-                )
+                asked = self._desk.answer("answer: ", question.options)
                 try:
-                    with patch_stdout(raw=True):
-                        line = await asyncio.wait_for(session.prompt_async("answer: "), question.timeout_s)
+                    line = await asyncio.wait_for(asked, question.timeout_s)
                 except (TimeoutError, EOFError, KeyboardInterrupt):
                     return Waiting("question", new_id("q"), None, {"question": question.text})
                 out.append(chosen(line.strip(), question))

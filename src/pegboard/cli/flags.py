@@ -17,6 +17,8 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, 
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
 ]
+ModelName = Annotated[str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")]
+SessionKey = Annotated[str | None, typer.Option("--session", help="Go on in this session.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 

@@ -12,7 +12,17 @@ from typing import Annotated
 import typer
 
 from pegboard.cli.boundary import Commands, complete_streams
-from pegboard.cli.flags import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, leave
+from pegboard.cli.flags import (
+    ConfigFile,
+    Json,
+    ModelName,
+    ModeOption,
+    PolicyFile,
+    SessionKey,
+    Workspace,
+    Yes,
+    leave,
+)
 from pegboard.cli.past_commands import COMMANDS
 
 app = typer.Typer(
@@ -68,11 +78,9 @@ def call_command(
 @app.command("run")
 def run_command(
     task: Annotated[str, typer.Argument(help="What to do.")],
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
-    ] = None,
+    model: ModelName = None,
     on_ask: Annotated[str, typer.Option("--on-ask", help="deny or suspend when nobody can answer.")] = "deny",
-    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    session: SessionKey = None,
     turns: Annotated[int | None, typer.Option("--turns", min=1, help="Most model turns.")] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
@@ -91,10 +99,8 @@ def run_command(
 
 @app.command("chat")
 def chat_command(
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")
-    ] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Go on in this session.")] = None,
+    model: ModelName = None,
+    session: SessionKey = None,
     last: Annotated[bool, typer.Option("--last", help="Go on in the latest chat.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,

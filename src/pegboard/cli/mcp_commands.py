@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from pegboard.cli.boundary import Given
+from pegboard.cli.flags import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, leave
 from pegboard.config.environment import environment
 
 mcp = typer.Typer(
@@ -15,9 +16,6 @@ mcp = typer.Typer(
     rich_markup_mode=None,
 )
 
-Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: here).")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, in place of the user's.")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 Patterns = Annotated[
     list[str] | None,
     typer.Option("--tools", help="Offer these too (name or pattern); read-only tools are offered anyway."),
@@ -49,12 +47,10 @@ def serve_command(
         list[Path] | None, typer.Option("--skills", help="Folder of skills to offer as prompts.")
     ] = None,
     workspace: Workspace = None,
-    mode: Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")] = None,
-    policy: Annotated[Path | None, typer.Option("--policy", help="File with rules.")] = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
     config: ConfigFile = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
-    ] = False,
+    yes: Yes = False,
 ) -> None:
     """Offer our tools to an MCP host: the read-only ones, and --tools."""
     from pegboard.cli.mcp_serve import Serving, serve
@@ -66,7 +62,7 @@ def serve_command(
         http=http, patterns=tools or [], trust_clients=trust_clients, token=token, clients=client or [],
         skills=skills or [],
     )  # fmt: skip
-    raise typer.Exit(serve(how, options=options))
+    leave(serve(how, options=options))
 
 
 @mcp.command("add", context_settings={"allow_extra_args": True})
@@ -103,7 +99,7 @@ def list_command(workspace: Workspace = None, config: ConfigFile = None, json: J
     from pegboard.cli.mcp import list_servers
     from pegboard.cli.options import Options
 
-    raise typer.Exit(list_servers(options=Options(workspace=workspace, config=config, json=json)))
+    leave(list_servers(options=Options(workspace=workspace, config=config, json=json)))
 
 
 @mcp.command("remove")
@@ -111,7 +107,7 @@ def remove_command(name: Annotated[str, typer.Argument()]) -> None:
     """Forget a server and what was approved of it."""
     from pegboard.cli.mcp import remove
 
-    raise typer.Exit(remove(name))
+    leave(remove(name))
 
 
 @mcp.command("test")
@@ -144,7 +140,7 @@ def login_command(
     from pegboard.cli.mcp import login
     from pegboard.cli.options import Options
 
-    raise typer.Exit(login(name, logout=logout, options=Options(workspace=workspace, config=config)))
+    leave(login(name, logout=logout, options=Options(workspace=workspace, config=config)))
 
 
 @mcp.command("config")
@@ -159,4 +155,4 @@ def config_command(
     from pegboard.cli.mcp import config_for
     from pegboard.cli.options import Options
 
-    raise typer.Exit(config_for(host, tools or [], options=Options(workspace=workspace)))
+    leave(config_for(host, tools or [], options=Options(workspace=workspace)))

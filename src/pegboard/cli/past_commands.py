@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pegboard.cli.flags import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, leave
+from pegboard.cli.flags import ConfigFile, Json, ModelName, ModeOption, PolicyFile, Workspace, Yes, leave
 
 
 def runs_command(
     action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
     run: Annotated[str | None, typer.Argument(metavar="[ID]", help="A run; import: a file.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
+    model: ModelName = None,
     pytest: Annotated[bool, typer.Option("--pytest", help="export: as a test case.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,

@@ -25,13 +25,18 @@ from pegboard.core.events import (
     UserTold,
 )
 from pegboard.core.shaping import to_data
-from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.transcript import Usage, UserMessage
 from pegboard.core.transcript_codec import (
+    assistant_from_dict,
     message_from_dict,
     message_to_dict,
     result_from_dict,
     result_to_dict,
 )
+from pegboard.core.values import blank, unguarded
+
+_REPLIED: Final = unguarded(ModelReplied)
+_FINISHED: Final = unguarded(CallFinished)
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -162,6 +167,20 @@ def _call_started(value: Mapping[str, Any]) -> Event:
     )
 
 
+def _model_replied(value: Mapping[str, Any]) -> Event:
+    event = blank(_REPLIED)
+    event.message = assistant_from_dict(value["message"])
+    event.__class__ = ModelReplied
+    return event
+
+
+def _call_finished(value: Mapping[str, Any]) -> Event:
+    event = blank(_FINISHED)
+    event.result = result_from_dict(value["result"])
+    event.__class__ = CallFinished
+    return event
+
+
 def _permission_requested(value: Mapping[str, Any]) -> Event:
     return PermissionRequested(
         approval=value["approval"],
@@ -216,14 +235,14 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
         cast(UserMessage, message_from_dict(v["message"])), v.get("by", "user")
     ),
     "message.told": lambda v: UserTold(cast(UserMessage, message_from_dict(v["message"]))),
-    "model.replied": lambda v: ModelReplied(cast(AssistantMessage, message_from_dict(v["message"]))),
+    "model.replied": _model_replied,
     "model.text": lambda v: TextPiece(v["text"]),
     "model.thinking": lambda v: ThinkingPiece(v["text"]),
     "call.started": _call_started,
     "permission.request": _permission_requested,
     "call.update": lambda v: CallUpdate(call_id=v["call_id"], tool=v["tool"], update=v["update"]),
     "call.destination": _destination_tried,
-    "call.finished": lambda v: CallFinished(result_from_dict(v["result"])),
+    "call.finished": _call_finished,
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
     "context.compacted": _context_compacted,
     "run.finished": _run_finished,

@@ -22,6 +22,7 @@ from pegboard.core.transcript import (
 from pegboard.core.values import blank, unguarded
 
 _CALL: Final = unguarded(ToolCall)
+_USAGE: Final = len(Usage().to_dict())
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def message_from_dict(value: Mapping[str, Any]) -> Message:
     """
     match value["role"]:
         case "assistant":
-            return _assistant(value)
+            return assistant_from_dict(value)
         case "user":
             return UserMessage(tuple([block_from_dict(b) for b in value["content"]]))
         case "results":
@@ -60,12 +61,26 @@ def message_from_dict(value: Mapping[str, Any]) -> Message:
             raise ValueError(f"unknown message role {other!r}")
 
 
-def _assistant(value: Mapping[str, Any]) -> AssistantMessage:
+def assistant_from_dict(value: Mapping[str, Any]) -> AssistantMessage:
+    """The assistant's message of `message_to_dict`."""
     # Field by field, here and below: a long history is made of these, at half the price of calling their classes.
     message = blank(AssistantMessage)
     message.content = tuple([_part_from_dict(p) for p in value["content"]])
-    message.stop, message.usage, message.model = value["stop"], Usage(**value["usage"]), value["model"]
+    message.stop, message.usage, message.model = value["stop"], _usage(value["usage"]), value["model"]
     return message
+
+
+def _usage(value: Mapping[str, Any]) -> Usage:
+    if len(value) != _USAGE:
+        return Usage(**value)
+    usage = blank(Usage)
+    usage.input_tokens, usage.output_tokens = value["input_tokens"], value["output_tokens"]
+    usage.cache_read_tokens, usage.cache_write_tokens = (
+        value["cache_read_tokens"],
+        value["cache_write_tokens"],
+    )
+    usage.requests, usage.cost_usd = value["requests"], value["cost_usd"]
+    return usage
 
 
 def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:

@@ -21,13 +21,19 @@ _PIECES: Final = {
 
 
 class AnthropicStream:
-    """Collects content blocks by their index, then decodes them as one message."""
+    """Collects content blocks by their index, then decodes them as one message.
+
+    A block that begins under an index which was begun before is one more block; a piece of text whose block never
+    began begins it.
+    """
 
     def __init__(self, dialect: Anthropic, toolkit: ToolkitView | None) -> None:
         self._dialect = dialect
         self._toolkit = toolkit
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
+        self._moved: dict[int, int] = {}
+        """Where the last block that was begun under an index is kept, if not there."""
         self._pieces: dict[tuple[int, str], list[str]] = {}
         self._calls: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
@@ -49,7 +55,8 @@ class AnthropicStream:
             case "content_block_delta":
                 return self._piece(place, wire.record(event.get("delta")))
             case "message_delta":
-                self._message.update(wire.record(event.get("delta")))
+                delta = wire.record(event.get("delta"))
+                self._message.update({k: v for k, v in delta.items() if v is not None})
                 usage = wire.record(event.get("usage"))
                 self._usage.update({k: v for k, v in usage.items() if v is not None})
             case "error":
@@ -64,12 +71,15 @@ class AnthropicStream:
         return []
 
     def finish(self) -> AssistantMessage:
-        """The whole message; arguments that are no JSON stay text, which no executor runs."""
+        """The whole message; arguments that are no plain JSON object stay text, as they were sent."""
         content = [self._block(n, block) for n, block in sorted(self._blocks.items())]
         whole = {**self._message, "content": content, "usage": self._usage}
         return self._dialect.decode_message(whole, self._toolkit)
 
     def _start(self, place: int, block: dict[str, Any]) -> list[Delta]:
+        if place in self._blocks:
+            self._moved[place] = max(self._blocks) + 1
+            place = self._moved[place]
         self._blocks[place] = block
         match block.get("type"):
             case "tool_use":
@@ -83,8 +93,13 @@ class AnthropicStream:
     def _piece(self, place: int, delta: dict[str, Any]) -> list[Delta]:
         field = _PIECES.get(wire.string(delta.get("type")), "")
         piece = delta.get(field)
-        if not isinstance(piece, str) or not piece or place not in self._blocks:
+        place = self._moved.get(place, place)
+        if not isinstance(piece, str) or not piece:
             return []
+        if place not in self._blocks:
+            if field not in ("text", "thinking"):
+                return []
+            self._blocks[place] = {"type": field, field: ""}
         self._pieces.setdefault((place, field), []).append(piece)
         if field == "text":
             return [TextDelta(piece)]
@@ -101,8 +116,6 @@ class AnthropicStream:
                 out[field] = wire.string(block.get(field)) + "".join(pieces)
         if pieces := self._pieces.get((place, "partial_json")):
             text = "".join(pieces)
-            try:
-                out["input"] = wire.from_json(text)
-            except ValueError:
-                out["input"] = text
+            value = wire.plain_object(text)
+            out["input"] = text if value is None else value
         return out

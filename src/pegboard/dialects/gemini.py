@@ -162,6 +162,7 @@ class GeminiStream:
         self._parts: list[dict[str, Any]] = []
         self._body: dict[str, Any] = {}
         self._candidate: dict[str, Any] = {}
+        self._index: int | None = None
         self._calls = 0
 
     def feed(self, chunk: Any) -> list[Delta]:
@@ -173,7 +174,13 @@ class GeminiStream:
         body = wire.reply_dict(chunk, "Gemini")
         self._body.update({k: v for k, v in body.items() if v is not None and k != "candidates"})
         out: list[Delta] = []
-        for candidate in wire.records(body.get("candidates"))[:1]:
+        for candidate in wire.records(body.get("candidates")):
+            index = wire.count(candidate.get("index"))
+            if self._index is None:
+                self._index = index
+            if index != self._index:
+                # Of several candidates the first is read.
+                continue
             self._candidate.update({k: v for k, v in candidate.items() if v is not None})
             for part in wire.records(wire.record(candidate.get("content")).get("parts")):
                 out += self._part(part)

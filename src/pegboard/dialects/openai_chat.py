@@ -120,9 +120,9 @@ class OpenAIChat:
         if details := wire.records(message.get("reasoning_details")):
             content.append(Opaque("openai-chat", {"reasoning_details": details}))
         refusal = wire.string(message.get("refusal"))
-        if text := _text_of(message.get("content")) or refusal:
+        if text := _text_of(message.get("content")) + refusal:
             content.append(Text(text))
-        for sent in _sent_calls(message):
+        for sent in wire.sent_calls(message):
             function = wire.record(sent.get("function"))
             call = wire.call_of(sent.get("id"), function.get("name"), function.get("arguments"))
             own = self._catalogue.own_name(call.name, toolkit)
@@ -203,12 +203,6 @@ def _function(name: str, description: str, parameters: Mapping[str, Any]) -> dic
             "parameters": parameters,
         },
     }
-
-
-def _sent_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    calls = wire.records(message.get("tool_calls"))
-    old = wire.record(message.get("function_call"))
-    return [*calls, {"function": old}] if old and not calls else calls
 
 
 def _text_of(content: Any) -> str:

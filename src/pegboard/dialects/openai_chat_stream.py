@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects import wire
@@ -19,7 +19,9 @@ class OpenAIChatStream:
 
     Servers differ in what they leave out: an index, an id on later pieces, a name sent twice. A
     piece belongs to the call of its index; without an index, to the call of its id; without both,
-    to the last call.
+    to the last call. Some use one index for all calls, or a new id for each piece: then a name begins
+    a call where the one before has its arguments whole, or has begun them under another name.
+    Of several choices the first is read.
     """
 
     def __init__(self, dialect: OpenAIChat, toolkit: ToolkitView | None) -> None:
@@ -31,6 +33,7 @@ class OpenAIChatStream:
         self._refusal: list[str] = []
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[int, int] = {}
+        self._choice: int | None = None
         self._reason: Any = None
         self._usage: Any = None
         self._model: Any = None
@@ -45,7 +48,12 @@ class OpenAIChatStream:
         self._model = self._model or body.get("model")
         self._usage = body.get("usage") or self._usage
         out: list[Delta] = []
-        for choice in wire.records(body.get("choices"))[:1]:
+        for choice in wire.records(body.get("choices")):
+            number = wire.count(choice.get("index"))
+            if self._choice is None:
+                self._choice = number
+            if number != self._choice:
+                continue
             self._reason = choice.get("finish_reason") or self._reason
             out += self._delta(wire.record(choice.get("delta")))
         return out
@@ -81,18 +89,24 @@ class OpenAIChatStream:
                 out.append(ThinkingDelta(thought))
                 break
         self._details += wire.records(delta.get("reasoning_details"))
-        for kept, field in ((self._text, "content"), (self._refusal, "refusal")):
-            if text := _piece(delta.get(field)):
+        content = delta.get("content")
+        if isinstance(content, list):
+            content = "".join([_piece(part.get("text")) for part in wire.records(cast("list[Any]", content))])
+        for kept, text in ((self._text, _piece(content)), (self._refusal, _piece(delta.get("refusal")))):
+            if text:
                 kept.append(text)
                 out.append(TextDelta(text))
-        for sent in wire.records(delta.get("tool_calls")):
+        for sent in wire.sent_calls(delta):
             out += self._call(sent)
         return out
 
     def _call(self, sent: dict[str, Any]) -> list[Delta]:
         function = wire.record(sent.get("function"))
         id, name = wire.string(sent.get("id")), wire.string(function.get("name"))
-        place = self._place(sent.get("index"), id)
+        piece = function.get("arguments")
+        # An object where its text should stand, whole.
+        piece = wire.to_json(piece) if isinstance(piece, dict) else _piece(piece)
+        place = self._place(sent.get("index"), id, name, piece)
         out: list[Delta] = []
         if place is None:
             place = len(self._calls)
@@ -105,22 +119,48 @@ class OpenAIChatStream:
         # Some servers repeat the whole name in every piece.
         if name != call["name"]:
             call["name"] += name
-        if piece := _piece(function.get("arguments")):
+        if piece:
             call["arguments"].append(piece)
             out.append(CallDelta(place, piece))
         return out
 
-    def _place(self, index: Any, id: str) -> int | None:
+    def _place(self, index: Any, id: str, name: str, piece: str) -> int | None:
         """Which call a piece belongs to, None where it begins a new one."""
-        if isinstance(index, int):
-            place = self._by_index.get(index)
-            # Some servers send every call under index 0, each whole and with its own id.
-            if place is not None and id and self._calls[place]["id"] not in ("", id):
-                return next((n for n, c in enumerate(self._calls) if c["id"] == id), None)
-            return place
-        if id:
-            return next((n for n, c in enumerate(self._calls) if c["id"] == id), None)
-        return len(self._calls) - 1 if self._calls else None
+        numbered = isinstance(index, int)
+        place = self._by_index.get(index) if numbered else len(self._calls) - 1 if self._calls else None
+        if place is None:
+            return None
+        before = self._calls[place]["id"]
+        if id and id != before:
+            known = next((n for n, c in enumerate(self._calls) if c["id"] == id), None)
+            if known is not None:
+                return known
+            if before:
+                return None if name and not self._torn(place, name) else place
+            if not numbered:
+                return None
+        return None if self._begins(place, name, piece) else place
+
+    def _torn(self, place: int, name: str) -> bool:
+        """Whether the call of that name has begun its arguments and not ended them."""
+        call = self._calls[place]
+        text = "".join(call["arguments"]).strip()
+        return call["name"] == name and bool(text) and not _is_whole(text)
+
+    def _begins(self, place: int, name: str, piece: str) -> bool:
+        """Whether a piece without an id of its own is another call all the same."""
+        call = self._calls[place]
+        text = "".join(call["arguments"]).strip() if name else ""
+        return bool(text) and (name != call["name"] or (bool(piece.strip()) and _is_whole(text)))
+
+
+def _is_whole(text: str) -> bool:
+    if not text.endswith("}"):
+        return False
+    try:
+        return isinstance(wire.from_json(text), dict)
+    except ValueError:
+        return False
 
 
 def _piece(value: Any) -> str:

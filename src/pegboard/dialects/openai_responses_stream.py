@@ -12,7 +12,8 @@ from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta,
 if TYPE_CHECKING:
     from pegboard.dialects.openai_responses import OpenAIResponses
 
-_TEXT: Final = ("response.output_text.delta", "response.refusal.delta")
+_REFUSAL: Final = "response.refusal.delta"
+_TEXT: Final = ("response.output_text.delta", _REFUSAL)
 _THINKING: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 PASSING: Final = (
     "",
@@ -29,7 +30,7 @@ _LAST: Final = ("response.completed", "response.incomplete", "response.failed")
 class OpenAIResponsesStream:
     """Reads `response.*` events; the last one holds the whole response and wins.
 
-    A stream that ends without it is put together from its pieces.
+    A stream that ends without it, or whose last event has no output though some came, is put together from its pieces.
     """
 
     def __init__(self, dialect: OpenAIResponses, toolkit: ToolkitView | None) -> None:
@@ -39,6 +40,7 @@ class OpenAIResponsesStream:
         self._items: dict[int, dict[str, Any]] = {}
         self._pieces: dict[int, list[str]] = {}
         self._calls: dict[int, int] = {}
+        self._refused: set[int] = set()
 
     def feed(self, chunk: Any) -> list[Delta]:
         """What this event adds.
@@ -64,6 +66,8 @@ class OpenAIResponsesStream:
                 return [ThinkingDelta(piece)]
             if kind in _TEXT:
                 self._pieces.setdefault(place, []).append(piece)
+                if kind == _REFUSAL:
+                    self._refused.add(place)
                 return [TextDelta(piece)]
             if kind == "response.function_call_arguments.delta" and place in self._calls:
                 self._pieces.setdefault(place, []).append(piece)
@@ -80,10 +84,10 @@ class OpenAIResponsesStream:
         Raises:
             ModelError: the response failed.
         """
-        whole = self._whole or {
-            "output": [self._put_together(n, item) for n, item in sorted(self._items.items())],
-            "status": "incomplete",
-        }
+        whole = self._whole or {"output": [], "status": "incomplete"}
+        if whole.get("output") == []:
+            places = sorted({*self._items, *self._pieces})
+            whole = {**whole, "output": [item for n in places for item in self._put_together(n)]}
         return self._dialect.decode_message(whole, self._toolkit)
 
     def _item(self, place: int, item: dict[str, Any]) -> list[Delta]:
@@ -93,10 +97,16 @@ class OpenAIResponsesStream:
         index = self._calls[place] = len(self._calls)
         return [CallStarted(index, wire.string(item.get("call_id")), wire.string(item.get("name")))]
 
-    def _put_together(self, place: int, item: dict[str, Any]) -> dict[str, Any]:
+    def _put_together(self, place: int) -> list[dict[str, Any]]:
+        """What came at a place: the item, with the pieces that it does not hold itself."""
+        item = self._items.get(place)
+        before = [] if item is None else [item]
         text = "".join(self._pieces.get(place, ()))
-        if not text:
-            return item
-        if item.get("type") == "function_call":
-            return {**item, "arguments": text}
-        return {**item, "content": [{"type": "output_text", "text": text}]}
+        if not text or (item is not None and item.get("type") == "message" and item.get("content")):
+            return before
+        if item is not None and item.get("type") == "function_call":
+            return [{**item, "arguments": text}]
+        kind, field = ("refusal", "refusal") if place in self._refused else ("output_text", "text")
+        said = {"type": "message", "content": [{"type": kind, field: text}]}
+        # Text at the place of something else (an index that is missing counts as 0) stands behind that.
+        return [said] if item is None or item.get("type") == "message" else [*before, said]

@@ -74,6 +74,20 @@ def from_json(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def plain_object(text: str) -> dict[str, Any] | None:
+    """The object of strict JSON text; None where it is none, or where reading it would lose what was sent.
+
+    A key that is given twice with different values, and a number beyond what can be held, stay to be told.
+    """
+    try:
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once
+        )
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def arguments_text(arguments: str | Mapping[str, Any] | None) -> str:
     """A call's arguments as JSON text of an object, whatever the model sent.
 
@@ -140,6 +154,13 @@ def count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+def sent_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a Chat Completions message or delta; `function_call` is how they were sent before there were several."""
+    calls = records(message.get("tool_calls"))
+    old = record(message.get("function_call"))
+    return [*calls, {"function": old}] if old and not calls else calls
+
+
 def call_of(id: Any, name: Any, arguments: Any, raw: str = "") -> ToolCall:
     """A call from whatever a reply holds; text arguments stay text, so that nothing is guessed here."""
     if arguments is None or isinstance(arguments, str):
@@ -171,6 +192,20 @@ def _object_of(text: str) -> tuple[dict[str, Any] | None, bool]:
 def _plain(text: str) -> bool:
     """Whether text that holds a JSON object may be sent as it stands."""
     return text.lstrip()[:1] == "{" and not _SURROGATE.search(text) and not _ESCAPED_SURROGATE.search(text)
+
+
+def _finite(text: str) -> Any:
+    value = exact(text)
+    return _refuse_constant(text) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out and out[key] != value:
+            raise ValueError(f"{key} is given twice")
+        out[key] = value
+    return out
 
 
 def _refuse_constant(text: str) -> Any:

@@ -15,7 +15,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message
 from pegboard.dialects import protocol
 from pegboard.dialects.protocol import Dialect
-from pegboard.models.failures import Endpoint, failure_of
+from pegboard.models.failures import Endpoint, failure_of, is_torn
 from pegboard.models.retry import Failure, Retry
 from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
 
@@ -111,7 +111,18 @@ class ProviderConversation:
         chunks = self._wire.send(self._messages, tools=self._tools, allow_tools=allow_tools)
         try:
             async with aclosing(chunks):
-                async for chunk in chunks:
+                while True:
+                    try:
+                        chunk = await anext(chunks)
+                    except StopAsyncIteration:
+                        break
+                    except ModelError:
+                        raise
+                    except Exception as error:
+                        # Whatever breaks behind its end, the answer is whole.
+                        if ended and is_torn(error):
+                            break
+                        raise
                     ended = ended or self._wire.ends(chunk)
                     for delta in reader.feed(chunk):
                         event = _event(delta)

@@ -164,6 +164,11 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
     )
 
 
+def is_torn(error: Exception) -> bool:
+    """Whether the bytes broke off or were no JSON, and no server told of an error."""
+    return _status(error) is None and not isinstance(getattr(error, "body", None), Mapping)
+
+
 def no_stream(text: str, endpoint: Endpoint) -> ModelError:
     """What it means that a page or a JSON object came where a stream was asked for."""
     try:

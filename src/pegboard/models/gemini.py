@@ -73,7 +73,7 @@ class GeminiModel(RemoteModel):
                 async_client_args={
                     "follow_redirects": False,
                     "trust_env": not self.endpoint.is_local,
-                    "event_hooks": watched(self.endpoint),
+                    "event_hooks": watched(self.endpoint, named=False),
                 },
             ),
         )

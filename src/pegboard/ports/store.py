@@ -99,11 +99,15 @@ class Store(Protocol):
         after: int = 0,
         run: str | None = None,
         types: Sequence[str] = (),
+        without: str = "",
         limit: int = -1,
     ) -> list[tuple[int, bytes | None]]:
         """Number and body of what `read` gives, without the chain: what reading a history needs.
 
-        `types`: only events of these; empty = all.
+        Args:
+            types: only events of these; empty = all.
+            without: none of this type, and none whose payload was purged; not together with a run or types.
+                Told by how a body begins: half the price of looking each type up. A damaged one may be among them.
         """
         ...
 

@@ -58,9 +58,8 @@ def answered(call_id: str, tool: str, answer: Any) -> ToolResult:
     return ToolResult(content=(Text(text),), data=answer, call_id=call_id, tool=tool)
 
 
-LOST: Final = (
-    "its arguments held a secret, which the record of this run does not keep, so an approval of it is void"
-)
+VOID: Final = "void"
+"""Key in the details of an error: what made an approval of the call void before anybody looked at the answer."""
 
 
 def lost_secret(call: ToolCall) -> Conflict | None:
@@ -68,6 +67,8 @@ def lost_secret(call: ToolCall) -> Conflict | None:
     if not holds_mark(call.arguments):
         return None
     return Conflict(
-        f"{call.name} did not run: {LOST}",
+        f"{call.name} did not run: its arguments held a secret, which the record of this run does not keep, so an "
+        "approval of it is void",
         hint="Make the call again with the secret itself, or better with secret://NAME.",
+        details={VOID: "secret"},
     )

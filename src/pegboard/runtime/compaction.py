@@ -15,6 +15,7 @@ from typing import Final
 from pegboard.core.errors import PegboardError
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, UserMessage
 from pegboard.runtime.shorten import (
+    CUT_LINE,
     Shortened,
     images_in,
     shorten_calls,
@@ -23,7 +24,7 @@ from pegboard.runtime.shorten import (
     shorten_user,
     without_images,
 )
-from pegboard.runtime.tokens import BYTES_PER_TOKEN, message_tokens
+from pegboard.runtime.tokens import BYTES_PER_TOKEN, MEDIA_TOKENS, message_tokens
 
 TARGET: Final = 0.5
 """Share of the budget that is left in use, so that the next compaction is far away."""
@@ -36,6 +37,8 @@ MOST_IMAGE_BYTES: Final = 8 * 1024 * 1024
 KEPT_IMAGES: Final = 4
 _RECENT: Final = 3
 _OLD_RESULT: Final = 600
+_OLD_RESULT_TOKENS: Final = int((_OLD_RESULT + CUT_LINE) / BYTES_PER_TOKEN)
+"""One of no more has been cut before, or would not be shorter for it."""
 _OLD_LEAF: Final = 200
 _LAST_RESORT: Final = (4000, 1500, 500, 160)
 _NOTE_CHARACTERS: Final = 2000
@@ -86,12 +89,16 @@ class Compaction:
         messages: every call of it is followed by its results.
         dropped: what was left out, one sentence each; empty where nothing was.
         before, after: estimated tokens.
+        sizes: of each message, in estimated tokens.
+        settled: so many of the first messages have been cut as old ones; to cut them so again changes nothing.
     """
 
     messages: tuple[Message, ...]
     dropped: tuple[str, ...]
     before: int
     after: int
+    sizes: tuple[int, ...]
+    settled: int
 
 
 def too_many_images(sizes: Sequence[int]) -> bool:
@@ -99,17 +106,21 @@ def too_many_images(sizes: Sequence[int]) -> bool:
     return len(sizes) > MOST_IMAGES or sum(sizes) > MOST_IMAGE_BYTES
 
 
-def compact(messages: Sequence[Message], budget: int) -> Compaction:
+def compact(
+    messages: Sequence[Message], budget: int, *, sizes: Sequence[int] = (), settled: int = 0
+) -> Compaction:
     """Make a conversation fit.
 
     Args:
         messages: a valid transcript, whole turns only.
         budget: estimated tokens that the messages may take.
+        sizes: of as many of the first messages as have been counted before.
+        settled: as the last compaction said it; a long conversation is shortened again and again.
 
     Raises:
         ContextOverflow: it cannot be made to fit.
     """
-    work = _Work(messages)
+    work = _Work(messages, sizes, settled)
     work.drop_images()
     goal = int(budget * TARGET)
     if work.size > goal:
@@ -133,39 +144,46 @@ class _Group:
 
     __slots__ = ("messages", "sizes")
 
-    def __init__(self, *messages: Message) -> None:
-        self.messages: list[Message] = []
-        self.sizes: list[int] = []
-        for message in messages:
-            self.add(message)
+    def __init__(self, message: Message, size: int) -> None:
+        self.messages = [message]
+        self.sizes = [size]
 
     @property
     def size(self) -> int:
         """Estimated tokens."""
         return sum(self.sizes)
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message, size: int) -> None:
         """One more at the end."""
         self.messages.append(message)
-        self.sizes.append(message_tokens(message))
+        self.sizes.append(size)
 
 
 class _Work:
     """One compaction under way."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], sizes: Sequence[int], settled: int) -> None:
         self.groups: list[_Group] = []
-        for message in messages:
+        self._settled = settled
+        sizes = [*sizes, *map(message_tokens, messages[len(sizes) :])]
+        for message, size in zip(messages, sizes, strict=True):
             if isinstance(message, ResultsMessage) and self.groups:
-                self.groups[-1].add(message)
+                self.groups[-1].add(message, size)
             else:
-                self.groups.append(_Group(message))
-        self.before = self.size = sum(g.size for g in self.groups)
+                self.groups.append(_Group(message, size))
+        self.before = self.size = sum(sizes)
         self.dropped: list[str] = []
 
     def drop_images(self) -> None:
         """Pictures become text, the oldest first, down to the ones that may stay."""
-        sizes = [s for g in self.groups for m in g.messages for s in images_in(m)]
+        # A picture alone takes more than nearly every message does.
+        sizes = [
+            s
+            for g in self.groups
+            for m, size in zip(g.messages, g.sizes, strict=True)
+            if size >= MEDIA_TOKENS
+            for s in images_in(m)
+        ]
         if not too_many_images(sizes):
             return
         kept, room = 0, MOST_IMAGE_BYTES
@@ -184,12 +202,18 @@ class _Work:
     def shorten_old(self) -> None:
         """Cut results and arguments of all but the last turns."""
         results = calls = 0
+        seen = 0
         for group in self.groups[: -self._recent() or None]:
+            seen += len(group.messages)
+            if seen <= self._settled:
+                continue
             for place, message in enumerate(group.messages):
                 if isinstance(message, ResultsMessage):
-                    results += self._cut(group, place, shorten_results, _OLD_RESULT)
+                    if group.sizes[place] > _OLD_RESULT_TOKENS:
+                        results += self._cut(group, place, shorten_results, _OLD_RESULT)
                 elif isinstance(message, AssistantMessage):
                     calls += self._cut(group, place, shorten_calls, _OLD_LEAF)
+        self._settled = max(seen, self._settled)
         self._say(results, "old result was cut", "old results were cut")
         self._say(calls, "old call's arguments were cut", "old calls' arguments were cut")
 
@@ -205,6 +229,7 @@ class _Work:
         for number, group in enumerate(self.groups):
             if number < last and number not in keep and self.size > goal:
                 self.size -= group.size
+                self._settled -= len(group.messages)
                 gone.append(group)
                 continue
             if gone and not place:
@@ -212,8 +237,10 @@ class _Work:
             rest.append(group)
         if not gone:
             return
-        note = _Group(_note([g.messages for g in gone]))
+        said = _note([g.messages for g in gone])
+        note = _Group(said, message_tokens(said))
         self.size += note.size
+        self._settled += 1
         # Behind the task, before what follows: a conversation begins with what the person wanted.
         rest.insert(max(place, 1) if first == 0 else place, note)
         self.groups = rest
@@ -237,8 +264,14 @@ class _Work:
 
     def done(self) -> Compaction:
         """The outcome."""
-        messages = tuple(m for g in self.groups for m in g.messages)
-        return Compaction(messages=messages, dropped=tuple(self.dropped), before=self.before, after=self.size)
+        return Compaction(
+            messages=tuple([m for g in self.groups for m in g.messages]),
+            dropped=tuple(self.dropped),
+            before=self.before,
+            after=self.size,
+            sizes=tuple([s for g in self.groups for s in g.sizes]),
+            settled=self._settled,
+        )
 
     def _recent(self) -> int:
         return min(_RECENT, len(self.groups))
@@ -270,7 +303,7 @@ def _is_task(message: Message) -> bool:
 def _note(gone: Sequence[Sequence[Message]]) -> UserMessage:
     """What the left out messages were about, in few lines; an earlier note's lines are carried over."""
     lines: list[str] = []
-    calls: Counter[str] = Counter()
+    calls: list[str] = []
     for message in (m for group in gone for m in group):
         match message:
             case UserMessage() if message.text.startswith(NOTE):
@@ -278,13 +311,13 @@ def _note(gone: Sequence[Sequence[Message]]) -> UserMessage:
             case UserMessage():
                 lines.append(f"- the user said: {shorten_text(message.text, 200)}")
             case AssistantMessage():
-                calls.update(call.name for call in message.calls)
-                if message.text.strip():
-                    lines.append(f"- you said: {shorten_text(message.text.strip(), 200)}")
+                calls += [call.name for call in message.calls]
+                if text := message.text.strip():
+                    lines.append(f"- you said: {shorten_text(text, 200)}")
             case _:
                 pass
     if calls:
-        told = ", ".join(f"{name} ({count}x)" for name, count in calls.most_common(20))
+        told = ", ".join(f"{name} ({count}x)" for name, count in Counter(calls).most_common(20))
         lines.append(f"- you called: {told}")
     body = shorten_text("\n".join(lines), _NOTE_CHARACTERS)
     return UserMessage.of(f"{NOTE}\n{body}\nLook again at whatever you still need.")

@@ -22,7 +22,7 @@ from pegboard.core.events import (
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message
 from pegboard.ports.model import ModelEvent, Replied
-from pegboard.runtime.answers import LOST
+from pegboard.runtime.answers import VOID
 from pegboard.runtime.script import CALL_EVENTS, RecordEnds, Script
 
 
@@ -63,7 +63,7 @@ class GivenAnswers(dict[str, Any]):
                 return Refused()
             if isinstance(event, CallFinished) and event.result.call_id == call:
                 error = event.result.error
-                return default if error is not None and error.message.endswith(LOST) else Refused()
+                return default if error is not None and VOID in error.details else Refused()
         return default
 
     def __getitem__(self, key: str) -> Any:

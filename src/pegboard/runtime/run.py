@@ -14,27 +14,24 @@ from pegboard.core.errors import ModelError, ToolError
 from pegboard.core.events import (
     CallFinished,
     Event,
-    ModelReplied,
     Notice,
     Recorder,
     RunFinished,
     RunResumed,
     RunStarted,
-    TextPiece,
-    ThinkingPiece,
     UserSaid,
 )
-from pegboard.core.executor import TurnExecutor, distinct_calls
+from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
 from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
-from pegboard.models.failures import is_too_long
-from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
+from pegboard.ports.model import Model
 from pegboard.runtime.budget import USED_UP, Budget, Spent
-from pegboard.runtime.compaction import ContextOverflow, Window
+from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
+from pegboard.runtime.model_turns import ModelTurns
 from pegboard.runtime.refusals import failed_call, not_whole, refused_calls, used_up
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.state import RunState
@@ -193,6 +190,9 @@ class Loop:
         budget: Budget,
         answered: AssistantMessage | None,
     ) -> Ended:
+        asking = ModelTurns(
+            model=self.model, recorder=self.recorder, price=self.price, telemetry=self.telemetry
+        )
         repeats = RepeatGuard()
         ending = Ending(self.read_output)
         last_text = ""
@@ -207,11 +207,11 @@ class Loop:
                     return Ended("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)
                 if over is not None:
-                    return await self._last_word(talk, state, over, ending)
+                    return await self._last_word(asking, talk, state, over, ending)
                 if near is not None:
                     self._record(Notice(text=f"{near} are used", detail=asdict(near)))
             try:
-                message = answered or await self._model_turn(talk, state)
+                message = answered or await asking.next(talk, state)
             except ModelError as failure:
                 return Ended("failed", last_text, str(failure))
             answered = None
@@ -230,63 +230,6 @@ class Loop:
                 if isinstance(ended, Ended):
                     return ended
                 self._say(talk, UserMessage.of(ended), by="runtime")
-
-    async def _model_turn(self, talk: Talk, state: RunState, *, allow_tools: bool = True) -> AssistantMessage:
-        """One model turn within the window; where the model says it was too long, once more with less."""
-        if (done := talk.fit()) is not None:
-            self._record(done)
-        try:
-            return await self._reply(talk, state, allow_tools)
-        except ModelError as failure:
-            if len(talk.messages) < 4 or not (failure.too_long or is_too_long(str(failure))):
-                raise
-            try:
-                self._record(talk.compact(talk.tokens // 2))
-            except ContextOverflow as error:
-                # What the model said is what a person can act on; our estimate of it is not.
-                raise failure from error
-            return await self._reply(talk, state, allow_tools)
-
-    async def _reply(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
-        """One model turn, in a span of its own where somebody traces."""
-        if self.telemetry is None:
-            return await self._streamed(talk, state, allow_tools)
-        with self.telemetry.chat(self.model.name) as replied:
-            message = await self._streamed(talk, state, allow_tools)
-            replied(message)
-            return message
-
-    async def _streamed(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
-        """Pieces as they stream, then ModelReplied, appended to the talk."""
-        message: AssistantMessage | None = None
-        record = self.recorder.record
-        async for event in talk.reply(allow_tools=allow_tools):
-            match event:
-                case TextDelta(text):
-                    record(TextPiece(text))
-                case ThinkingDelta(text):
-                    record(ThinkingPiece(text))
-                case Replied(replied):
-                    message = replied
-                case CallDelta():
-                    pass
-        if message is None:
-            raise ModelError(f"{self.model.name} ended its stream without an answer", retryable=True)
-        if message.calls:
-            calls = distinct_calls(message.calls, state.call_ids)
-            state.call_ids.update(c.id or "" for c in calls)
-            if calls != message.calls:
-                message = replace(message, content=_with_calls(message, calls))
-        if self.price is not None and message.usage.cost_usd is None:
-            cost = self.price(self.model.name, message)
-            if cost is not None:
-                message = replace(message, usage=replace(message.usage, cost_usd=cost))
-        # First: a turn that cannot be kept was none, and the run's figures are those of its record.
-        talk.append(message)
-        state.turns += 1
-        state.usage += message.usage
-        record(ModelReplied(message))
-        return message
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -360,12 +303,14 @@ class Loop:
                 ResultsMessage(for_model((done[c.id or ""] for c in last.calls), state.mark, last.calls))
             )
 
-    async def _last_word(self, talk: Talk, state: RunState, over: Spent, ending: Ending) -> Ended:
+    async def _last_word(
+        self, asking: ModelTurns, talk: Talk, state: RunState, over: Spent, ending: Ending
+    ) -> Ended:
         """The budget is used up: one answer without tools (ledger K-51)."""
         self._record(Notice(text=f"{over}{USED_UP}", detail=asdict(over)))
         self._say(talk, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
         try:
-            message = await self._model_turn(talk, state, allow_tools=False)
+            message = await asking.next(talk, state, allow_tools=False)
         except ModelError as failure:
             return Ended("limit", ending.begun, f"{over}; then: {failure}")
         for call in message.calls:
@@ -396,18 +341,6 @@ class Loop:
             error=ended.error,
             output=ended.output,
         )
-
-
-def _with_calls(message: AssistantMessage, calls: tuple[ToolCall, ...]) -> tuple[Any, ...]:
-    """The content with its calls replaced by the distinct ones; everything keeps its place."""
-    left = list(calls)
-    out: list[Any] = []
-    for part in message.content:
-        if not isinstance(part, ToolCall):
-            out.append(part)
-        elif left and left[0].name == part.name and left[0].arguments is part.arguments:
-            out.append(left.pop(0))
-    return tuple(out)
 
 
 __all__ = ["Loop", "RunState", "Status"]

@@ -18,6 +18,8 @@ Shortened: TypeAlias = tuple[Message, int]
 """A message, and how many of its parts were shortened."""
 
 _UNREADABLE: Final = "_unreadable"
+CUT_LINE: Final = len("\n[…  characters left out to save room …]\n") + 1
+"""Characters that cutting a text adds at least."""
 _LEFT_OUT: Final = re.compile(r"\n\[… (\d{1,12}) characters left out to save room[^\n]{0,200}? …\]\n")
 """The line that stands for what was left out."""
 
@@ -30,7 +32,8 @@ def shorten_text(text: str, most: int, *, where: str = "") -> str:
         most: characters to keep.
         where: where the whole is, for the line between.
     """
-    if len(text) <= most:
+    if len(text) <= most + CUT_LINE:
+        # Short enough, or (cut before, mostly) no longer than what would come of it.
         return text
     head = most // 2
     tail = most - head
@@ -47,10 +50,13 @@ def shorten_results(message: ResultsMessage, most: int) -> Shortened:
     count = 0
     results: list[ToolResult] = []
     for result in message.results:
-        blocks = tuple(_shorter(b, most, result.notes.spill or "") for b in result.content)
-        if blocks != result.content:
+        blocks = _shorter_all(result.content, most, result.notes.spill or "")
+        if blocks is not result.content:
             count += 1
-            result = replace(result, content=blocks)
+            result = ToolResult(
+                content=blocks, data=result.data, error=result.error, notes=result.notes,
+                artifacts=result.artifacts, call_id=result.call_id, tool=result.tool,
+            )  # fmt: skip
         results.append(result)
     return (ResultsMessage(tuple(results)), count) if count else (message, 0)
 
@@ -96,8 +102,8 @@ def shorten_call(call: ToolCall, most: int) -> ToolCall:
 
 def shorten_user(message: UserMessage, most: int) -> Shortened:
     """Long texts of a user message cut to `most` characters."""
-    blocks = tuple(_shorter(b, most, "") for b in message.content)
-    return (message, 0) if blocks == message.content else (UserMessage(blocks), 1)
+    blocks = _shorter_all(message.content, most, "")
+    return (message, 0) if blocks is message.content else (UserMessage(blocks), 1)
 
 
 def without_images(message: Message) -> Shortened:
@@ -138,11 +144,19 @@ def _without(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], int]:
     ), count
 
 
+def _shorter_all(blocks: tuple[Block, ...], most: int, where: str) -> tuple[Block, ...]:
+    """The blocks with long texts cut; the same tuple where there is none."""
+    for block in blocks:
+        if isinstance(block, Text) and len(block.text) > most + CUT_LINE:
+            break
+    else:
+        return blocks
+    out = tuple([_shorter(b, most, where) for b in blocks])
+    return blocks if out == blocks else out
+
+
 def _shorter(block: Block, most: int, where: str) -> Block:
-    if not isinstance(block, Text):
-        return block
-    text = shorten_text(block.text, most, where=where)
-    return block if text is block.text or text == block.text else Text(text)
+    return Text(shorten_text(block.text, most, where=where)) if isinstance(block, Text) else block
 
 
 def _leaves(value: Any, most: int) -> Any:

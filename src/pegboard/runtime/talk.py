@@ -25,6 +25,8 @@ class Talk:
         self._window = window
         self._talk = converse()
         self.messages: list[Message] = []
+        self._sizes: list[int] = []
+        self._settled = 0
         self._images: list[int] = []
         self._tokens = self._estimated = 0
 
@@ -38,6 +40,7 @@ class Talk:
         self._talk.append(message)
         self.messages.append(message)
         size = message_tokens(message)
+        self._sizes.append(size)
         self._tokens += size
         self._estimated += size
         usage = message.usage if isinstance(message, AssistantMessage) else None
@@ -75,17 +78,19 @@ class Talk:
             ContextOverflow: it cannot be made to fit.
         """
         before = self._tokens
-        done = compact(self.messages, budget)
-        self.start_again(done.messages)
+        done = compact(self.messages, budget, sizes=self._sizes, settled=self._settled)
+        self._settled = done.settled
+        self.start_again(done.messages, done.sizes)
         return ContextCompacted(
             budget_tokens=budget, before_tokens=before, after_tokens=self._tokens, dropped=done.dropped
         )
 
-    def start_again(self, messages: Sequence[Message]) -> None:
-        """Open a new conversation that holds these messages and no others."""
+    def start_again(self, messages: Sequence[Message], sizes: Sequence[int]) -> None:
+        """Open a new conversation that holds these messages, of these sizes, and no others."""
         self._talk = self._converse()
         self.messages = list(messages)
-        self._tokens = self._estimated = sum(map(message_tokens, messages))
+        self._sizes = list(sizes)
+        self._tokens = self._estimated = sum(sizes)
         self._images = [s for m in messages for s in images_in(m)]
         for message in messages:
             self._talk.append(message)

@@ -28,6 +28,7 @@ from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
+from pegboard.store.logs import DAMAGED
 
 IMPORTED: Final = "imported"
 """Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
@@ -92,6 +93,9 @@ def _folded(events: Iterable[Event]) -> History:
     """Calls of the last turn without a result so far."""
     ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
+    sizes: tuple[int, ...] = ()
+    settled = 0
+    """What the last compaction said of the messages that it left."""
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
         match event:
@@ -155,9 +159,13 @@ def _folded(events: Iterable[Event]) -> History:
                 history.requests.setdefault(event.call_id, event)
                 asked[event.approval] = event
             case ContextCompacted():
-                history.messages = list(compact(history.messages, event.budget_tokens).messages)
+                done = compact(history.messages, event.budget_tokens, sizes=sizes, settled=settled)
+                history.messages, sizes, settled = list(done.messages), done.sizes, done.settled
             case RunFinished():
                 history.finished = event
+            case Notice() if DAMAGED in event.detail:
+                # It may have told that one of them began: nobody knows what it did.
+                history.started.update(i for i in waits if i and i not in history.waiting)
             case Notice() if "limit" in event.detail:
                 history.noticed.add(event.detail["limit"])
                 if event.text.endswith(USED_UP):

@@ -235,11 +235,8 @@ def history(
     return read_back(store.bodies(stream, run=run, after=after, types=types))
 
 
-_FOLDED: Final = (
-    "run.started", "run.resumed", "message.user", "message.told", "model.replied", "call.finished",
-    "notice", "context.compacted", "run.finished",
-)  # fmt: skip
-"""Types of events that a fold uses of turns which have all their results."""
+_BEGUN: Final = "call.started"
+"""The type of events that a fold does not use of turns which have all their results."""
 
 
 def history_to_go_on(store: Store, stream: str) -> list[Event]:
@@ -252,10 +249,10 @@ def history_to_go_on(store: Store, stream: str) -> list[Event]:
 
 
 def _to_go_on(store: Store, stream: str) -> list[Event]:
-    bodies = store.bodies(stream, types=_FOLDED)
+    bodies = store.bodies(stream, without=_BEGUN)
     events = read_back(bodies)
     last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
-    if last is None or len(events) != len(bodies) or not _answered(events[: last + 1]):
+    if last is None or not _answered(events[: last + 1]):
         # Of a turn that was left open the fold tells which calls had begun.
         return history(store, stream)
     return events[: last + 1] + history(store, stream, after=bodies[last][0])

@@ -56,11 +56,14 @@ class MemoryStore:
         after: int = 0,
         run: str | None = None,
         types: Sequence[str] = (),
+        without: str = "",
         limit: int = -1,
     ) -> list[tuple[int, bytes | None]]:
         """See Store."""
         found = [
-            (e.seq, e.body) for e in self.read(stream, after=after, run=run) if not types or e.type in types
+            (e.seq, e.body)
+            for e in self.read(stream, after=after, run=run)
+            if (not types or e.type in types) and not (without and (e.type == without or e.body is None))
         ]
         return found if limit < 0 else found[:limit]
 

@@ -165,9 +165,17 @@ class SqliteStore:
         after: int = 0,
         run: str | None = None,
         types: Sequence[str] = (),
+        without: str = "",
         limit: int = -1,
     ) -> list[tuple[int, bytes | None]]:
         """See Store."""
+        if without:
+            begins = b'{"type":"%b' % without.encode()
+            found = self._rows(
+                "SELECT seq, body FROM payloads WHERE stream=? AND seq>? AND (body<? OR body>=?) ORDER BY seq LIMIT ?",
+                stream, after, begins + b'"', begins + b"#", limit,
+            )  # fmt: skip
+            return cast("list[tuple[int, bytes | None]]", found)
         where, values = "e.stream=? AND e.seq>?", [stream, after]
         if run is not None:
             where, values = where + " AND e.run=?", [*values, run]
