@@ -70,13 +70,15 @@ class Server:
     behave: Behave
     others: Behave | None = None
     session: str = "s1"
+    version: str = "2025-11-25"
     seen: list[Asked] = field(default_factory=list)
     url: str = ""
     port: int = 0
     listening: asyncio.Server | None = None
 
     def posted(self, method: str) -> list[Asked]:
-        return [a for a in self.seen if a.method == "POST" and a.message.get("method") == method]
+        alone = [a for a in self.seen if a.method == "POST" and isinstance(a.message, dict)]
+        return [a for a in alone if a.message.get("method") == method]
 
     async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -99,12 +101,15 @@ class Server:
         if asked.method != "POST":
             await (self.others(asked) if self.others is not None else asked.answer(405))
             return
+        if isinstance(asked.message, list):
+            await asked.answer(202, kind="")
+            return
         match asked.message.get("method"):
             case "initialize":
                 more = {"mcp_session_id": self.session} if self.session else {}
                 await asked.result(
                     {
-                        "protocolVersion": "2025-11-25",
+                        "protocolVersion": self.version,
                         "capabilities": {"tools": {"listChanged": True}},
                         "serverInfo": {"name": "raw", "version": "1"},
                     },
@@ -157,7 +162,7 @@ def event(asked: Asked, value: str, *, id: str = "", own: Any = None) -> str:
 BODIES = {
     "html": ("<html>", "text/html", "content type"),
     "no-json": ("not json", "application/json", "no message"),
-    "batch": ("[]", "application/json", "no message"),
+    "batch": ("[]", "application/json", "only revision 2025-03-26"),
     "no-version": ('{"id":ID,"result":{}}', "application/json", "no message"),
     "nan": ('{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}', "application/json", "cannot be read"),
     "deep": ('{"jsonrpc":"2.0","id":ID,"result":' + '{"a":' * 99_999 + "1" + "}" * 99_999 + "}",
