@@ -165,6 +165,9 @@ MARK: Final = re.compile(
 FIXED: Final = (*CALLS, *RESULTS, *THINKING, *THINKING.values(), *THINKING_ENDS, *NOISE)
 """All marks that are fixed strings."""
 
+DECLARED: Final = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]{0,390}(?:\[|>\s*\Z)")
+"""Entities, or a document type that holds some or stands right before the end of what is searched (case xml-19)."""
+
 _ORPHAN = re.compile(
     r"</(parameter|param|invoke|function|function_calls?|tool_calls?|params|name|arg_value)>\Z"
 )
