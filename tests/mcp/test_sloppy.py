@@ -85,6 +85,22 @@ async def test_an_error_in_a_form_of_its_own_is_told(error: str, told: str, peer
     assert result.error is not None and told in result.error.message
 
 
+@owes("X-43")
+@pytest.mark.slow
+async def test_a_tool_of_its_own_limit_ends_at_it_and_the_others_at_the_servers(peer: Make) -> None:
+    server = peer(
+        tools=[tool("quick"), tool("slow")], behave={"quick": "hang", "slow": "hang"},
+        _timeout_s=0.6, _tool_timeouts={"quick": 0.2},
+    )  # fmt: skip
+
+    async with Executor([server], approver=AllowOnce()) as door:
+        quick = await door.call("mcp_s_quick", {})
+        slow = await door.call("mcp_s_slow", {})
+
+    assert "within 0.2 s" in quick.error.message and quick.error.details["timeout_s"] == 0.2
+    assert "within 0.6 s" in slow.error.message
+
+
 # -- lines ------------------------------------------------------------------------------------
 
 
