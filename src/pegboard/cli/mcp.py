@@ -15,7 +15,8 @@ from pegboard.config.paths import Paths, here
 from pegboard.config.servers import Configured, load_servers, own_file, save_server
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.client import MCPServer, start_all
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 
 # -- add, list, remove ------------------------------------------------------------------------
 

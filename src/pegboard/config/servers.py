@@ -15,7 +15,8 @@ from pegboard.config.paths import Paths
 from pegboard.config.reading import raw_file
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 
 OWN: Final = "mcp.json"
 """In our config folder: what `pegboard mcp add` writes, in the desktop clients' form."""
