@@ -114,7 +114,7 @@ RESULTS: Final[dict[str, str]] = {
 """Results of tools: whatever stands in them is no call, even if a model writes them (case xml-20)."""
 
 LOOSE: Final = re.compile(
-    r"<(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
+    r"<\s{0,3}+(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
     r"(?P<attributes>\s[^<>]{0,400}?)?(?P<self>/?)>"
 )
 """A mark that is nearly `<tool_call>`."""

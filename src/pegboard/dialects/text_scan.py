@@ -54,6 +54,8 @@ _JSON_AHEAD = re.compile(r"""\s*(?:```\w*\s*)?(?:\[\s*)?\{\s*["']""")
 _ON_LINES = re.compile(r"[ \t]*\n[^<]{1,4000}\n[ \t]*</tool_call>[ \t]*(?:\n|\Z)")
 _NAME_AHEAD = re.compile(rf"\s*[\w.:-]{{1,100}}\s*(?:{'|'.join(map(re.escape, BETWEEN))})")
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
+_WORD_AHEAD = re.compile(r"\s*([\w.-]{1,100})")
+_NEAR: Final = 4_000
 
 
 def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
@@ -203,8 +205,13 @@ class Scan:
             return self.tools.knows(tag_name(tag))
         if _ON_LINES.match(self.text, body) and (begin == 0 or self.text[begin - 1] == "\n"):
             return True
+        if _JSON_AHEAD.match(self.text, body) is not None or _NAME_AHEAD.match(self.text, body) is not None:
+            return True
+        named = _WORD_AHEAD.match(self.text, body)
         return (
-            _JSON_AHEAD.match(self.text, body) is not None or _NAME_AHEAD.match(self.text, body) is not None
+            named is not None
+            and self.tools.knows(named[1])
+            and any(close in self.text[body : body + _NEAR] for close in CLOSERS)
         )
 
     def _is_quoted(self, begin: int, end: int) -> bool:
