@@ -90,7 +90,7 @@ def list_servers(*, options: Options) -> int:
             "runs": s.command_line,
             "source": s.source,
             "disabled": s.disabled,
-            "notes": list(s.notes),
+            "notes": [*s.notes, *([s.fault] if s.fault else [])],
         }
         for s in configured.servers
     ]
@@ -103,7 +103,8 @@ def list_servers(*, options: Options) -> int:
             for r in rows
         ]
     )
-    for line in (*configured.ignored, *(n for s in configured.servers for n in s.notes)):
+    said = [line for s in configured.servers for line in (*s.notes, s.fault) if line]
+    for line in (*configured.ignored, *said):
         say(safe(line))
     if not rows:
         say("no MCP servers; add one: pegboard mcp add NAME -- COMMAND …")

@@ -227,6 +227,8 @@ class MCPServer:
     async def _connect(self) -> Any:
         from pegboard.mcp.connection import Connection
 
+        if self.config.fault:
+            raise Unavailable(self.config.fault, hint="Set it and start again.")
         connection = Connection(self)
         loop = asyncio.get_running_loop()
         try:

@@ -50,6 +50,7 @@ class ServerConfig:
         disabled: it is listed and not started.
         env_file: a file of further `NAME=VALUE` lines, read by whoever reads the settings; `env` wins.
         source: where it was configured, for messages.
+        fault: why it cannot be started although it is listed, empty where it can.
         notes: keys that stand in the settings and mean nothing here, one sentence each, for people.
     """
 
@@ -77,6 +78,7 @@ class ServerConfig:
     disabled: bool = False
     env_file: str = ""
     source: str = ""
+    fault: str = ""
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +91,7 @@ class ServerConfig:
             )
         if self.transport == "stdio" and not self.command:
             raise ConfigError(f"MCP server {self.name!r} needs a command, or a url")
-        if self.transport != "stdio" and not self.url.startswith(("http://", "https://")):
+        if self.transport != "stdio" and not self.fault and not self.url.startswith(("http://", "https://")):
             raise ConfigError(
                 f"MCP server {self.name!r}: the url {self.url!r} must start with http:// or https://"
             )

@@ -27,6 +27,7 @@ def servers_of(
     environment: Mapping[str, str],
     inputs: Mapping[str, str] | None = None,
     source: str = "config",
+    keep: bool = False,
 ) -> tuple[ServerConfig, ...]:
     """The servers of a settings value.
 
@@ -40,9 +41,10 @@ def servers_of(
         inputs: answers for VS Code's `${input:id}` by id; others come from PEGBOARD_INPUT_ID in the environment
             or the default under the file's own `inputs`; a missing one is an error that names the variable.
         source: for messages.
+        keep: a server whose variable has no value is kept, with that as its `fault`: it must not cost the others.
 
     Raises:
-        ConfigError: a wrong key or value, or a variable without a value; the message names both.
+        ConfigError: a wrong key or value, or, unless `keep`, a variable without a value; the message names both.
     """
     table = _inner(value)
     answers = _answers(value, environment, inputs or {})
@@ -58,7 +60,10 @@ def servers_of(
         if not isinstance(row, Mapping):
             raise ConfigError(f"{source}: MCP server {name!r} must be a table, not {type(row).__name__}")
         fill = _Filler(source, name, environment, answers)
-        out.append(_server(name, cast("Mapping[str, Any]", fill.fill(row, "")), source))
+        filled = cast("Mapping[str, Any]", fill.fill(row, ""))
+        if fill.fault and not keep:
+            raise ConfigError(fill.fault)
+        out.append(_server(name, filled, source, fill.fault))
     names = [one.name for one in out]
     for name in names:
         if names.count(name) > 1:
@@ -126,7 +131,7 @@ _GRANTS: Final = frozenset({"alwaysallow", "autoapprove", "trust", "trusted"})
 """Keys by which other programs let calls run unasked. A server's own table never grants anything here."""
 
 
-def _server(name: str, row: Mapping[str, Any], source: str) -> ServerConfig:
+def _server(name: str, row: Mapping[str, Any], source: str, fault: str) -> ServerConfig:
     found: dict[str, Any] = {}
     notes: list[str] = []
     for key, value in row.items():
@@ -147,12 +152,12 @@ def _server(name: str, row: Mapping[str, Any], source: str) -> ServerConfig:
         if field_name:
             found[field_name] = value
     try:
-        return replace(_typed(name, found, source), notes=tuple(notes))
+        return replace(_typed(name, found, source, fault), notes=tuple(notes))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{source}: MCP server {name!r}: {error}") from None
 
 
-def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
+def _typed(name: str, found: dict[str, Any], source: str, fault: str) -> ServerConfig:
     url = _text(found.get("url"))
     said = _fold(_text(found.get("transport")))
     transport = _TRANSPORTS.get(said) if said else ("streamable_http" if url else "stdio")
@@ -176,6 +181,7 @@ def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
         disabled=_flag(found.get("disabled", False), "disabled")
         or not _flag(found.get("enabled", True), "enabled"),
         source=source,
+        fault=fault,
     )
     numbers = {k: _seconds(found[k], k) for k in ("timeout_s", "max_s", "start_s") if k in found}
     flags = {
@@ -186,7 +192,11 @@ def _typed(name: str, found: dict[str, Any], source: str) -> ServerConfig:
 
 
 class _Filler:
-    """Fills variables in every text below a server's table."""
+    """Fills variables in every text below a server's table.
+
+    Attributes:
+        fault: the first variable without a value, in a sentence; it stays as it stands.
+    """
 
     def __init__(
         self, source: str, server: str, environment: Mapping[str, str], inputs: Mapping[str, str]
@@ -195,6 +205,7 @@ class _Filler:
         self._server = server
         self._environment = environment
         self._inputs = inputs
+        self.fault = ""
 
     def fill(self, value: Any, key: str) -> Any:
         if isinstance(value, str):
@@ -213,7 +224,8 @@ class _Filler:
             what = f"the environment variable {name}, which is not set"
             if kind == "input":
                 what = f"the input {name}; set the environment variable {input_variable(name)}"
-            raise ConfigError(f"{self._source}: MCP server {self._server!r}: key {key} needs {what}")
+            self.fault = self.fault or f"{self._source}: MCP server {self._server!r}: key {key} needs {what}"
+            return match[0]
         return found
 
 
