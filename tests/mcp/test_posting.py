@@ -10,14 +10,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
 import pytest
 
 from pegboard import AllowOnce, Executor
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.inbound import MAX_NOTICES
+from pegboard.mcp.posting import HttpDispatcher
 from tests.ledger import owes
 from tests.mcp.conftest import tool
+from tests.waiting import soon
 
 
 @dataclass
@@ -300,6 +304,34 @@ async def test_what_is_said_before_the_answer_on_its_stream_does_no_harm() -> No
                 await asyncio.sleep(0.01)
 
     assert result.text == "yours"
+
+
+@owes("mcp-22")
+@pytest.mark.slow
+async def test_a_question_is_answered_however_many_notes_are_still_being_looked_at() -> None:
+    looking = asyncio.Event()
+
+    async def on_request(said: Any, method: str, params: Any) -> dict[str, Any]:
+        return {}
+
+    async def on_notify(said: Any, method: str, params: Any) -> None:
+        await looking.wait()
+
+    async def never(asked: Asked) -> None:
+        raise AssertionError(asked.message)
+
+    async with served(never) as server, httpx2.AsyncClient(trust_env=False) as client:
+        dispatcher = HttpDispatcher(client, server.url)
+        running = asyncio.ensure_future(dispatcher.run(on_request, on_notify))
+        await asyncio.sleep(0)
+        for _ in range(MAX_NOTICES + 50):
+            dispatcher._inbound.take({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+        dispatcher._inbound.take({"jsonrpc": "2.0", "id": "q", "method": "ping"})
+        await soon(lambda: bool(server.seen), "the question is answered")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert server.seen[0].message == {"jsonrpc": "2.0", "id": "q", "result": {}}
 
 
 @pytest.mark.slow

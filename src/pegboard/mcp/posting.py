@@ -31,6 +31,9 @@ _VERSION: Final = "mcp-protocol-version"
 _SESSION: Final = "mcp-session-id"
 _LAST_EVENT: Final = "last-event-id"
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+MAX_REPLIES: Final = 256
+"""Answers to a server's own questions that are on their way at once; more are dropped."""
+
 _TRIES: Final = 2
 """Tries in a row to take up a stream again."""
 _RETRY_S: Final = 1.0
@@ -56,6 +59,7 @@ class HttpDispatcher:
         self._inbound = Inbound("streamable-http", self._reply)
         self._session = ""
         self._version = ""
+        self._replying = 0
 
     # -- outward ------------------------------------------------------------------------------
 
@@ -115,9 +119,14 @@ class HttpDispatcher:
         return self._version in MODERN_PROTOCOL_VERSIONS
 
     def _reply(self, message: Json | list[Json]) -> None:
-        # A server that asks faster than it takes our answers would have us keep every one of them.
-        if not self._inbound.crowded:
-            self._later(self._post_quietly(message))
+        # A server that asks faster than it takes our answers would have us keep every one of them. What else it says
+        # is counted elsewhere: a flood of notes must not leave its question without an answer.
+        if self._replying < MAX_REPLIES:
+            self._replying += 1
+            self._inbound.spawn(self._post_quietly(message)).add_done_callback(self._replied)
+
+    def _replied(self, _: Any) -> None:
+        self._replying -= 1
 
     def _later(self, work: Any) -> None:
         self._inbound.spawn(work)
