@@ -311,3 +311,34 @@ def test_what_cannot_be_served_is_told_before_anything_is_offered(place: Path) -
         done = run(place, "mcp", "serve", *words, "--workspace", str(place))
         assert done.returncode == 2
         assert said in done.stderr and "offers" not in done.stderr
+
+
+@owes("mcp-21", "X-40")
+@pytest.mark.slow
+def test_a_server_whose_variable_is_not_set_is_named_with_it_and_costs_the_others_nothing(
+    place: Path,
+) -> None:
+    add(place, "fine", tools=[TOOL])
+    run(
+        place,
+        "mcp",
+        "add",
+        "web",
+        "--url",
+        "https://h.example/mcp",
+        "--header",
+        "Authorization=Bearer ${WEB_TOKEN}",
+    )
+    run(place, "mcp", "add", "where", "--url", "https://${WHERE}/mcp")
+
+    listed = run(place, "mcp", "list")
+    tested = run(place, "mcp", "test")
+    called = run(place, "call", "mcp_fine_t", "--yes")
+    removed = run(place, "mcp", "remove", "where")
+
+    assert "fine" in listed.stdout and "https://h.example/mcp" in listed.stdout
+    for said in (listed.stdout + listed.stderr, tested.stdout + tested.stderr):
+        assert "WEB_TOKEN, which is not set" in said and "WHERE, which is not set" in said
+    assert tested.returncode == 1 and "mcp_fine_t" in tested.stdout
+    assert called.returncode == 0, called.stderr
+    assert removed.returncode == 0

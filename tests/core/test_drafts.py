@@ -86,7 +86,13 @@ def test_words_of_draft_04_are_said_in_2020_12(old: dict[str, Any], new: dict[st
 
 
 def test_a_newer_schema_stays_the_very_same_object() -> None:
-    for schema in (of(a={"exclusiveMinimum": 0, "items": {"type": "string"}}), True, of(any={"enum": ["x"]})):
+    for schema in (
+        of(a={"exclusiveMinimum": 0, "items": {"type": "string"}}),
+        True,
+        of(any={"enum": ["x"]}),
+        of(a={"default": None, "enum": [None], "const": None}),
+        of(a={"examples": [{"x": None}], "default": {"x": None}}),
+    ):
         assert modern(schema) is schema
         assert readable(schema) is schema
 
@@ -116,6 +122,9 @@ def test_a_frozen_schema_and_one_that_is_no_json_are_looked_at_all_the_same() ->
         (of(a={"nullable": False, "type": "string"}), of(a={"type": "string"})),
         ({**of(nullable={"nullable": "x"}), "nullable": True}, of(nullable={"nullable": "x"})),
         ({"$schema": "http://json-schema.org/draft-03/schema#", **of(a={"type": "any"})}, of(a={})),
+        ({"type": "object", "properties": None, "required": None, "items": None}, {"type": "object"}),
+        (of(a=None, b={"enum": None, "default": None}), of(a={}, b={"default": None})),
+        (of(a={"const": None, "title": None}), of(a={"const": None})),
     ],
 )  # fmt: skip
 def test_words_that_no_validator_knows_are_read_as_they_are_meant(

@@ -150,7 +150,11 @@ LOOK = (Effect("exec", "ls", ("ls",), read_only=True),)
         ((Effect("send", "slack:1"),), (Effect("send", "slack:2"),), False),
         ((Effect("call", "github/issues"),), (Effect("call", "github/search"),), True),
         ((Effect("call", "github/issues"),), (Effect("call", "jira/issues"),), False),
+        ((Effect("call", "m/a", unordered=True),), (Effect("call", "m/b", unordered=True),), False),
+        ((Effect("call", "m/a", unordered=True),), (Effect("call", "m/b"),), True),
+        ((Effect("call", "m/a"),), (Effect("call", "m/b", unordered=True),), True),
         (None, (), True),
+        ((), None, True),
         ((), (), False),
     ],
 )

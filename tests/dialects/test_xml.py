@@ -240,6 +240,54 @@ def test_a_document_type_is_refused(before: str) -> None:
     assert xml.decode(f"<tool_call><!DOCTYPE t>{call('w', '<t>1</t>')[11:]}", KIT) == []
 
 
+DECLARING = {
+    "entities": ('<!DOCTYPE t [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>{call}', "", 0),
+    "type": ("<!DOCTYPE t>\n{call}", "", 0),
+    "external": ('<!DOCTYPE t SYSTEM "http://h/y.dtd">{call}', "", 0),
+    "entity": ('Hello <!ENTITY x SYSTEM "file:///etc/passwd">{call} bye', "Hello  bye", 0),
+    "in-text": ("Hello <!DOCTYPE t> {call} bye", "Hello  bye", 0),
+    "before-tag": ("q <!DOCTYPE t> <read><path>p</path></read>", "q", 0),
+    "second": ("{call}<!DOCTYPE t>{call}", "", 1),
+    "first": ("<!DOCTYPE t>\n{call}\n{call}", "", 1),
+    "behind-thought": ("<think>z</think><!DOCTYPE t>{call}", "", 0),
+    "far": ("<!DOCTYPE t>{spaces}{call}", "", 0),
+    "talk": ("I begin with <!DOCTYPE html> as usual. {call}", "I begin with <!DOCTYPE html> as usual.", 1),
+    "page": ("<!DOCTYPE html><html>hi</html>", "<!DOCTYPE html><html>hi</html>", 0),
+    "dtd": ('say <!ENTITY x "y"> done', 'say <!ENTITY x "y"> done', 0),
+    "half": ("a <!DOCTYPE t [", "a <!DOCTYPE t [", 0),
+    "only": ("a <!DOCTYPE t>", "a <!DOCTYPE t>", 0),
+}
+
+
+@owes("xml-19", "xml-13")
+@pytest.mark.parametrize("spoken", ["xml", "text"])
+@pytest.mark.parametrize("kind", list(DECLARING))
+def test_a_declaration_that_is_refused_is_never_shown_and_any_other_is_whole(kind: str, spoken: str) -> None:
+    if (kind, spoken) == ("before-tag", "text"):
+        return  # a tool's tag is a call at the end alone there, so that what stands before it is text
+    reply, text, calls = DECLARING[kind]
+    reply = reply.replace("{call}", call("w", "<t>1</t>")).replace("{spaces}", " " * 2000)
+    read = dialect(spoken)
+
+    message = read.decode_message(reply, KIT)
+
+    assert (message.text.rstrip(), len(message.calls)) == (text, calls)
+    for size in (1, 2, 5, 13, len(reply)):
+        stream = read.stream(KIT)
+        deltas = [d for n in range(0, len(reply), size) for d in stream.feed(reply[n : n + size])]
+        deltas += stream.flush()
+        assert "".join(d.text for d in deltas if isinstance(d, TextDelta)).rstrip() == text, size
+        assert stream.finish() == message
+
+
+def test_a_page_of_markup_is_not_held_to_its_end() -> None:
+    stream = xml.stream(KIT)
+
+    deltas = stream.feed("<!DOCTYPE html>\n<html><body>") + stream.feed("<p>one</p>\n")
+
+    assert "<!DOCTYPE html>" in "".join(d.text for d in deltas if isinstance(d, TextDelta))
+
+
 def test_a_document_type_that_is_only_talked_about_refuses_nothing() -> None:
     assert read("I begin with <!DOCTYPE html> as usual. " + call("w", "<t>1</t>")) == [("w", {"t": "1"})]
 

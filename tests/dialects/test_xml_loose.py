@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pegboard.dialects import dialect
+from pegboard.dialects.protocol import TextDelta
 from tests.dialects.corpora import pieces
 from tests.dialects.kit import FakeKit, tool
 from tests.ledger import owes
@@ -179,3 +180,67 @@ def test_a_comment_that_never_ends_is_cut_off() -> None:
     )
 
     assert (message.calls, message.stop) == ((), "length")
+
+
+NEARLY = {
+    "spaced": "< tool_call >< name > read < / name ><params><path>a.txt</path></params>< / tool_call >",
+    "hyphens": "<tool-call><tool-name>read</tool-name><params><path>a.txt</path></params></tool-call>",
+    "invisible": "<tool_call>\u200b<name>read</name>\ufeff<params><path>a.txt</path></params>\u2060</tool_call>",
+    "tool-params": "<tool_call><tool_name>read</tool_name><tool_params><path>a.txt</path></tool_params></tool_call>",
+    "args": "<tool_call><name>read</name><args><path>a.txt</path></args></tool_call>",
+    "tool-input": '<tool_call><name>read</name><tool_input>{"path": "a.txt"}</tool_input></tool_call>',
+}
+
+
+@pytest.mark.parametrize("spoken", ["xml", "text"])
+@pytest.mark.parametrize("kind", list(NEARLY))
+def test_a_call_that_is_nearly_right_is_read_streamed_in_pieces_too(kind: str, spoken: str) -> None:
+    form, kit = dialect(spoken), FakeKit(tool("read", path="string"))
+
+    message = form.decode_message(NEARLY[kind], kit)
+
+    assert [(c.name, c.arguments) for c in message.calls] == [("read", {"path": "a.txt"})]
+    assert message.text == ""
+    for size in (1, 3, 1000):
+        stream = form.stream(kit)
+        deltas = [
+            d for n in range(0, len(NEARLY[kind]), size) for d in stream.feed(NEARLY[kind][n : n + size])
+        ]
+        deltas += stream.flush()
+        assert stream.finish() == message
+        assert not [d for d in deltas if isinstance(d, TextDelta)]
+
+
+def test_a_parameter_that_is_called_like_a_container_stays_one() -> None:
+    kit = FakeKit(tool("run", args="string"))
+
+    (call,) = dialect("xml").decode("<tool_call><name>run</name><args>-v</args></tool_call>", kit)
+    (unknown,) = dialect("xml").decode("<tool_call><name>other</name><args><x>1</x></args></tool_call>", kit)
+
+    assert call.arguments == {"args": "-v"}
+    assert list(unknown.arguments) == ["args"]
+
+
+@pytest.mark.parametrize("spoken", ["xml", "text"])
+@pytest.mark.parametrize(
+    "reply",
+    ['<tool_call>read path="a.txt"</tool_call>', "<tool_call>read\n<path>a.txt</path></tool_call>",
+     "<tool_call> read: a.txt </tool_call>"],
+)  # fmt: skip
+def test_a_call_by_a_tools_name_that_cannot_be_read_is_told_and_not_lost(reply: str, spoken: str) -> None:
+    form, kit = dialect(spoken), FakeKit(tool("read", path="string"))
+
+    message = form.decode_message(reply, kit)
+
+    assert message.calls == () and message.stop == "malformed"
+    assert "could not be read" in form.feedback(reply, kit)
+
+
+@pytest.mark.parametrize(
+    "reply", ["The mark <tool_call>read begins a call.", "Use `<tool_call>` to read.", "a < tool_call > b"]
+)
+def test_a_mark_in_prose_is_no_lost_call(reply: str) -> None:
+    form, kit = dialect("xml"), FakeKit(tool("read", path="string"))
+
+    assert form.decode_message(reply, kit).stop == "end"
+    assert form.decode_message(reply, kit).text == reply and form.feedback(reply, kit) == ""

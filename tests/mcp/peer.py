@@ -1,7 +1,8 @@
 """A hand-written MCP server, as bad as its argument says: python peer.py JSON.
 
 Keys: tools, pages, results (tool -> result), behave (tool -> word), resources, prompts, version, stderr_bytes,
-dies_at (a method, with its cursor).
+dies_at (a method, with its cursor), listed (a method -> its whole answer), lines (tool, or `start` or `initialize` -> lines to write, `@id` for the id), reads
+(tool -> how many lines to read and answer with).
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ def raw(text: str) -> None:
 
 def answer(id: Any, result: Any) -> None:
     say({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def lines(name: str, id: Any = None) -> None:
+    for line in SETUP.get("lines", {}).get(name, ()):
+        raw(line.replace("@id", json.dumps(id)) + "\n")
 
 
 def text(value: str) -> dict[str, Any]:
@@ -259,6 +265,10 @@ def call(id: Any, params: dict[str, Any]) -> None:
                     [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
                 )
             answer(id, text("forked"))
+        case ["lines"]:
+            lines(name, id)
+            if count := SETUP.get("reads", {}).get(name):
+                answer(id, text("".join(sys.stdin.readline() for _ in range(count))))
         case _:
             result = SETUP.get("results", {}).get(name)
             answer(id, result if result is not None else text(json.dumps(params.get("arguments"))))
@@ -294,6 +304,7 @@ def main() -> None:
     if SETUP.get("silent"):
         while True:
             time.sleep(600)
+    lines("start")
     for line in sys.stdin:
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
@@ -307,6 +318,8 @@ def main() -> None:
         if id is None or method is None:
             continue
         match method:
+            case "initialize" if "initialize" in SETUP.get("lines", {}):
+                lines("initialize", id)
             case "initialize":
                 if SETUP.get("early"):
                     answer(1234, {"unasked": True})
@@ -314,6 +327,8 @@ def main() -> None:
                 capabilities |= {k: {} for k in ("resources", "prompts") if k in SETUP}
                 answer(id, {"protocolVersion": SETUP.get("version", "2025-11-25"), "capabilities": capabilities,
                             "serverInfo": {"name": SETUP.get("says", "peer"), "version": "1"}})  # fmt: skip
+            case "tools/list" if method in SETUP.get("listed", {}):
+                answer(id, SETUP["listed"][method])
             case "tools/list":
                 answer(id, page("tools", expand(SETUP.get("tools", [])), params))
             case "resources/list":

@@ -18,7 +18,8 @@ import pytest
 from pegboard.core.errors import ConfigError, Unavailable
 from pegboard.mcp.auth import MAX_LOGINS, FileTokens, interactive_auth, silent_auth
 from pegboard.mcp.client import MCPServer
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 from pegboard.mcp.own_login import own_auth
 from tests.ledger import owes
 from tests.mcp.test_posting import Asked, Server, served, text
@@ -38,7 +39,7 @@ class Issuer(Server):
     async def serve(self, asked: Asked) -> None:
         path = urlsplit(asked.path).path
         if path.startswith("/.well-known/"):
-            await asked.answer(200, json.dumps({**self.metadata(), **self.says}))
+            await asked.answer(*self.documents(path, {**self.metadata(), **self.says}))
         elif path == "/register":
             await asked.answer(201, json.dumps({**json.loads(asked.body), "client_id": "registered"}))
         elif path == "/token":
@@ -48,6 +49,10 @@ class Issuer(Server):
             await asked.answer(200, json.dumps(token))
         else:
             await asked.answer(404, kind="")
+
+    def documents(self, path: str, row: dict[str, Any]) -> tuple[int, str]:
+        """Status and body of a well-known document."""
+        return 200, json.dumps(row)
 
     @property
     def base(self) -> str:
@@ -69,6 +74,8 @@ class Issuer(Server):
 class Guarded(Server):
     """An MCP server that wants a token of the issuers that it names."""
 
+    documents = Issuer.documents
+
     def __init__(self, *issuers: str, **says: Any) -> None:
         super().__init__(_answers)
         self.issuers = issuers
@@ -77,7 +84,7 @@ class Guarded(Server):
     async def serve(self, asked: Asked) -> None:
         if urlsplit(asked.path).path.startswith("/.well-known/oauth-protected-resource"):
             row = {"resource": self.url, "authorization_servers": list(self.issuers), **self.says}
-            await asked.answer(200, json.dumps(row))
+            await asked.answer(*self.documents(asked.path, row))
         elif asked.headers.get("authorization") != "Bearer good":
             where = f"http://127.0.0.1:{self.port}/.well-known/oauth-protected-resource/mcp"
             await asked.answer(401, kind="", www_authenticate=f'Bearer resource_metadata="{where}"')
@@ -370,3 +377,147 @@ async def test_settings_with_a_secret_need_no_person(tmp_path: Path) -> None:
 async def test_a_plain_server_needs_no_login() -> None:
     async with served(_answers) as server:
         assert len(await tools_of(server.url, None)) == 2
+
+
+# -- broken documents -------------------------------------------------------------------------
+
+BROKEN: dict[str, Any] = {
+    "no-json": "<html>",
+    "empty": "",
+    "list": "[]",
+    "nothing": "{}",
+    "null": "null",
+    "half": '{"issuer": "http://',
+}
+ISSUERS_FAULTS: dict[str, Any] = {
+    **BROKEN,
+    "no-token-endpoint": {"token_endpoint": None},
+    "no-page": {"authorization_endpoint": None},
+    "endpoint-number": {"token_endpoint": 5},
+    "endpoint-no-address": {"authorization_endpoint": "/authorize"},
+    "endpoint-script": {"authorization_endpoint": "javascript:alert(1)"},
+    "methods-text": {"code_challenge_methods_supported": "S256"},
+    "other-issuer": {"issuer": "https://other.example"},
+    "status-500": 500,
+    "status-503": 503,
+    "status-429": 429,
+}
+RESOURCE_FAULTS: dict[str, Any] = {
+    **BROKEN,
+    "no-issuers": {"authorization_servers": []},
+    "issuers-text": {"authorization_servers": "http://127.0.0.1:1"},
+    "issuers-number": {"authorization_servers": [5]},
+    "no-resource": {"resource": None},
+    "status-500": 500,
+    "other-resource": {"resource": "https://other.example/mcp"},
+}
+
+
+def broken(fault: Any) -> Any:
+    def documents(path: str, row: dict[str, Any]) -> tuple[int, str]:
+        if isinstance(fault, int):
+            return fault, "{}"
+        return 200, fault if isinstance(fault, str) else json.dumps({**row, **fault})
+
+    return documents
+
+
+async def refused(server: Any, issuer: Any, tokens: FileTokens) -> tuple[str, list[Any]]:
+    """What is told of a login that fails, and the pages that a person was shown."""
+    async with browser(issuer) as (show, opened):
+        async with interactive_auth(server.url, tokens, show=show, timeout_s=5) as auth:
+            with pytest.raises(Unavailable) as caught:
+                await tools_of(server.url, auth)
+    return caught.value.message, opened
+
+
+@owes("K-79")
+@pytest.mark.parametrize("fault", list(ISSUERS_FAULTS))
+async def test_a_broken_description_of_an_issuer_ends_the_login_in_words(fault: str, tmp_path: Path) -> None:
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        issuer.documents = broken(ISSUERS_FAULTS[fault])
+        told, opened = await refused(server, issuer, FileTokens(tmp_path / "t.json"))
+
+    assert opened == [] and issuer.granted == []
+    assert not [
+        a.path for s in (issuer, server) for a in s.seen if a.path in ("/register", "/token", "/authorize")
+    ]
+    assert "issuer" in told or "authorisation server" in told, told
+    if fault.startswith("status"):
+        assert fault.removeprefix("status-") in told
+    elif fault != "other-issuer":
+        assert "malformed" in told and issuer.base in told, told
+
+
+@owes("K-79")
+@pytest.mark.parametrize("fault", list(RESOURCE_FAULTS))
+async def test_a_broken_description_of_who_protects_a_server_ends_the_login_in_words(
+    fault: str, tmp_path: Path
+) -> None:
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        server.documents = broken(RESOURCE_FAULTS[fault])
+        told, opened = await refused(server, issuer, FileTokens(tmp_path / "t.json"))
+
+    assert opened == [] and issuer.seen == []
+    assert not [a.path for a in server.seen if a.path in ("/register", "/token", "/authorize")]
+    if fault == "other-resource":
+        assert "resource" in told
+    elif fault.startswith("status"):
+        assert "500" in told
+    else:
+        assert "malformed" in told and "who protects" in told, told
+
+
+async def test_one_place_that_can_be_read_makes_up_for_the_broken_ones(tmp_path: Path) -> None:
+    def second(path: str, row: dict[str, Any]) -> tuple[int, str]:
+        # What answers every unknown path with its start page.
+        return (200, json.dumps(row)) if "openid" in path else (200, "<html>")
+
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        issuer.documents = second
+        auth = own_auth(server.url, FileTokens(tmp_path / "t.json"), own(issuer.base))
+        assert await tools_of(server.url, auth)
+
+    assert len(issuer.granted) == 1
+
+
+async def test_an_issuer_for_programs_alone_needs_no_page_and_must_still_be_itself(tmp_path: Path) -> None:
+    def pageless(path: str, row: dict[str, Any]) -> tuple[int, str]:
+        return 200, json.dumps({k: v for k, v in row.items() if k != "authorization_endpoint"})
+
+    async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
+        issuer.documents = pageless
+        auth = own_auth(server.url, FileTokens(tmp_path / "t.json"), own(issuer.base))
+        assert await tools_of(server.url, auth)
+
+        issuer.says["issuer"] = "https://other.example"
+        auth = own_auth(server.url, FileTokens(tmp_path / "u.json"), own(issuer.base))
+        with pytest.raises(Unavailable, match="issuer"):
+            await tools_of(server.url, auth)
+
+    assert len(issuer.granted) == 1
+
+
+async def test_where_nothing_is_published_the_default_places_are_asked(tmp_path: Path) -> None:
+    class Both(Guarded):
+        """Its own issuer, as in 2025-03-26, without any document."""
+
+        async def serve(self, asked: Asked) -> None:
+            path = urlsplit(asked.path).path
+            if path.startswith("/.well-known/"):
+                await asked.answer(404, kind="")
+            elif path in ("/register", "/token"):
+                await Issuer.serve(self, asked)  # type: ignore[arg-type]
+            else:
+                await super().serve(asked)
+
+    async with on(Both()) as server:
+        server.granted, server.gives = [], {}
+        async with browser(server) as (show, opened):
+            async with interactive_auth(
+                server.url, FileTokens(tmp_path / "t.json"), show=show, timeout_s=10
+            ) as auth:
+                tools = await tools_of(server.url, auth)
+
+    assert len(tools) == 2 and len(server.granted) == 1
+    assert opened[0].startswith(f"http://127.0.0.1:{server.port}/authorize?")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pegboard.core.errors import ConfigError
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 from tests.ledger import owes
 
 FORMS: list[Any] = [

@@ -8,7 +8,8 @@ import pytest
 
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.catalogue import build
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.naming import exposed_name, name_all
 from pegboard.mcp.serve_http import HttpFace

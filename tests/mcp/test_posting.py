@@ -10,14 +10,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
 import pytest
 
 from pegboard import AllowOnce, Executor
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.inbound import MAX_NOTICES
+from pegboard.mcp.posting import HttpDispatcher
 from tests.ledger import owes
 from tests.mcp.conftest import tool
+from tests.waiting import soon
 
 
 @dataclass
@@ -70,13 +74,15 @@ class Server:
     behave: Behave
     others: Behave | None = None
     session: str = "s1"
+    version: str = "2025-11-25"
     seen: list[Asked] = field(default_factory=list)
     url: str = ""
     port: int = 0
     listening: asyncio.Server | None = None
 
     def posted(self, method: str) -> list[Asked]:
-        return [a for a in self.seen if a.method == "POST" and a.message.get("method") == method]
+        alone = [a for a in self.seen if a.method == "POST" and isinstance(a.message, dict)]
+        return [a for a in alone if a.message.get("method") == method]
 
     async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -99,12 +105,15 @@ class Server:
         if asked.method != "POST":
             await (self.others(asked) if self.others is not None else asked.answer(405))
             return
+        if isinstance(asked.message, list):
+            await asked.answer(202, kind="")
+            return
         match asked.message.get("method"):
             case "initialize":
                 more = {"mcp_session_id": self.session} if self.session else {}
                 await asked.result(
                     {
-                        "protocolVersion": "2025-11-25",
+                        "protocolVersion": self.version,
                         "capabilities": {"tools": {"listChanged": True}},
                         "serverInfo": {"name": "raw", "version": "1"},
                     },
@@ -157,7 +166,7 @@ def event(asked: Asked, value: str, *, id: str = "", own: Any = None) -> str:
 BODIES = {
     "html": ("<html>", "text/html", "content type"),
     "no-json": ("not json", "application/json", "no message"),
-    "batch": ("[]", "application/json", "no message"),
+    "batch": ("[]", "application/json", "only revision 2025-03-26"),
     "no-version": ('{"id":ID,"result":{}}', "application/json", "no message"),
     "nan": ('{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}', "application/json", "cannot be read"),
     "deep": ('{"jsonrpc":"2.0","id":ID,"result":' + '{"a":' * 99_999 + "1" + "}" * 99_999 + "}",
@@ -295,6 +304,34 @@ async def test_what_is_said_before_the_answer_on_its_stream_does_no_harm() -> No
                 await asyncio.sleep(0.01)
 
     assert result.text == "yours"
+
+
+@owes("mcp-22")
+@pytest.mark.slow
+async def test_a_question_is_answered_however_many_notes_are_still_being_looked_at() -> None:
+    looking = asyncio.Event()
+
+    async def on_request(said: Any, method: str, params: Any) -> dict[str, Any]:
+        return {}
+
+    async def on_notify(said: Any, method: str, params: Any) -> None:
+        await looking.wait()
+
+    async def never(asked: Asked) -> None:
+        raise AssertionError(asked.message)
+
+    async with served(never) as server, httpx2.AsyncClient(trust_env=False) as client:
+        dispatcher = HttpDispatcher(client, server.url)
+        running = asyncio.ensure_future(dispatcher.run(on_request, on_notify))
+        await asyncio.sleep(0)
+        for _ in range(MAX_NOTICES + 50):
+            dispatcher._inbound.take({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+        dispatcher._inbound.take({"jsonrpc": "2.0", "id": "q", "method": "ping"})
+        await soon(lambda: bool(server.seen), "the question is answered")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert server.seen[0].message == {"jsonrpc": "2.0", "id": "q", "result": {}}
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -141,3 +142,54 @@ async def test_where_neither_transport_is_spoken_both_reasons_are_told() -> None
         with pytest.raises(Unavailable, match=r"streamable HTTP .*SSE .*404"):
             await server.tools()
     await server.aclose()
+
+
+class SilentOnProbes:
+    """The old transport by hand: a server that answers what it knows, and nothing at all to the rest."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self._stream: asyncio.StreamWriter | None = None
+
+    async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        if head.startswith("GET"):
+            self._stream = writer
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+            writer.write(b"event: endpoint\ndata: /post\n\n")
+            await writer.drain()
+            await reader.read()
+            writer.close()
+            return
+        length = next(
+            int(h.split(":")[1]) for h in head.split("\r\n") if h.lower().startswith("content-length")
+        )
+        asked = json.loads(await reader.readexactly(length))
+        self.heard.append(asked["method"])
+        writer.write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+        result = {
+            "initialize": {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+            "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        }.get(asked["method"])  # fmt: skip
+        if result is not None and self._stream is not None:
+            answer = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            self._stream.write(f"event: message\ndata: {answer}\n\n".encode())
+            await self._stream.drain()
+
+
+@owes("D-37", "X-41")
+@pytest.mark.slow
+async def test_the_old_transport_is_not_probed_for_the_stateless_era_which_it_never_had() -> None:
+    silent = SilentOnProbes()
+    listening = await asyncio.start_server(silent.visit, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    server = client(f"http://127.0.0.1:{port}/sse", "sse")
+
+    tools = await server.tools()
+    await server.aclose()
+    listening.close()
+
+    assert [t.name for t in tools] == ["mcp_old_t"]
+    assert silent.heard == ["initialize", "notifications/initialized", "tools/list"]

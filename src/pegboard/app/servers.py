@@ -50,7 +50,7 @@ def opened(
 
 def stored_auth(config: ServerConfig, paths: Paths) -> httpx2.Auth | None:
     """Authorisation by the client's own secret or key, or from tokens that `pegboard mcp login` kept; else None."""
-    if config.transport == "stdio":
+    if config.transport == "stdio" or config.fault:
         return None
     from pegboard.mcp.auth import FileTokens, silent_auth
 

@@ -16,7 +16,8 @@ from pegboard.config.servers import Configured, load_servers, own_file, save_ser
 from pegboard.core.clipping import clipped
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.client import MCPServer, start_all
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 
 # -- add, list, remove ------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ def list_servers(*, options: Options) -> int:
             "runs": s.command_line,
             "source": s.source,
             "disabled": s.disabled,
-            "notes": list(s.notes),
+            "notes": [*s.notes, *([s.fault] if s.fault else [])],
         }
         for s in configured.servers
     ]
@@ -103,7 +104,8 @@ def list_servers(*, options: Options) -> int:
             for r in rows
         ]
     )
-    for line in (*configured.ignored, *(n for s in configured.servers for n in s.notes)):
+    said = [line for s in configured.servers for line in (*s.notes, s.fault) if line]
+    for line in (*configured.ignored, *said):
         say(safe(line))
     if not rows:
         say("no MCP servers; add one: pegboard mcp add NAME -- COMMAND …")

@@ -15,7 +15,8 @@ from pegboard.config.paths import Paths
 from pegboard.config.reading import raw_file
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
-from pegboard.mcp.config import ServerConfig, servers_of
+from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.forms import servers_of
 
 OWN: Final = "mcp.json"
 """In our config folder: what `pegboard mcp add` writes, in the desktop clients' form."""
@@ -147,7 +148,8 @@ def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, 
         value = folded.get("mcpservers", _folded(folded.get("tools")).get("mcpservers"))
         if value is None:
             return ()
-    return servers_of(value, environment=environment, source=path.name)
+    # One server that lacks a variable must not take the others with it; started, it says what it lacks.
+    return servers_of(value, environment=environment, source=path.name, keep=True)
 
 
 def _folded(value: Any) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
     Raises:
         ConfigError: the file cannot be read, or a line of it is no `NAME=VALUE`.
     """
-    if not server.env_file:
+    if not server.env_file or server.fault:
         return server
     path = folder / server.env_file
     try:

@@ -13,7 +13,9 @@ from typing import Any, Final, cast, overload
 from pegboard.core.schema import Schema, rewrite
 from pegboard.core.strict import nullable
 
-_LOOSE: Final = re.compile(r'"nullable": |"required": (?:true|false)|"any"|json-schema\.org/draft-03/')
+_LOOSE: Final = re.compile(
+    r'"nullable": |"required": (?:true|false)|"any"|json-schema\.org/draft-03/|(?<!"default)(?<!"const)": null'
+)
 _OLD: Final = re.compile(
     _LOOSE.pattern + r'|json-schema\.org/(?:draft-0[4-7]|draft/2019-09)/|"definitions": |"items": \['
     r'|"exclusiveM(?:in|ax)imum": (?:true|false)|"\$recursive|"\$id": "#|[ \[](?:NaN|-?Infinity)[,\]}]'
@@ -25,6 +27,7 @@ _NEWEST: Final = 2020
 _FLAG: Final = "\0required"
 # Up to draft 07 everything beside a reference is ignored; what only informs may stay.
 _BESIDE: Final = frozenset({"$ref", "$defs", "definitions", "title", "description", "default", "examples"})
+_MAY_BE_NULL: Final = frozenset({"default", "const"})
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 _VALUES: Final = frozenset(
     {"default", "const", "enum", "examples", "multipleOf", *(word for pair in _BOUNDS for word in pair)}
@@ -32,7 +35,7 @@ _VALUES: Final = frozenset(
 
 
 def readable(schema: Schema) -> Schema:
-    """The schema in words that validators know: `type: any`, `required: true` on a property, and `nullable`.
+    """The schema in words that validators know: `type: any`, `required: true` on a property, `nullable`, null for absent.
 
     Their drafts have no validator any more, or are no JSON Schema, and programs write them all the same. A schema
     without such words stays the very same object.
@@ -95,7 +98,12 @@ def _can_move(root: Mapping[str, Any]) -> bool:
 
 
 def _flagged(node: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """No `type: any` and no `nullable`; a flag `required` stands apart from the list of that name."""
+    """No `type: any`, no `nullable` and no null words; a flag `required` stands apart from the list of that name."""
+    # Programs whose empty lists are null write `required: null`, and `items: null`.
+    for word in [w for w, v in node.items() if v is None and w not in _MAY_BE_NULL]:
+        del node[word]
+    if isinstance(node.get("properties"), dict):
+        node["properties"] = {k: {} if v is None else v for k, v in node["properties"].items()}
     kind = node.get("type")
     if kind == "any" or (isinstance(kind, list) and "any" in kind):
         del node["type"]

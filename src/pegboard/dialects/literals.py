@@ -33,7 +33,8 @@ WORDS: Final[dict[str, Any]] = {
 FENCES: Final = ('<|"|>', "<escape>")
 """What Gemma's templates put on both sides of a string instead of quotes."""
 
-_SPACE = re.compile(r"\s*")
+# What takes no room is no more than white space between two parts of a call.
+_SPACE = re.compile(r"[\s\u200b-\u200d\u2060\ufeff]*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"-Infinity|[A-Za-z_$][\w$.-]*")
 _STRINGS = {
@@ -101,7 +102,7 @@ def as_written(value: Any) -> str:
 
 
 def skip_space(text: str, pos: int) -> int:
-    """The position behind white space."""
+    """The position behind white space, and behind characters that show even less."""
     match = _SPACE.match(text, pos)
     return match.end() if match else pos
 

@@ -114,7 +114,7 @@ RESULTS: Final[dict[str, str]] = {
 """Results of tools: whatever stands in them is no call, even if a model writes them (case xml-20)."""
 
 LOOSE: Final = re.compile(
-    r"<(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
+    r"<\s{0,3}+(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
     r"(?P<attributes>\s[^<>]{0,400}?)?(?P<self>/?)>"
 )
 """A mark that is nearly `<tool_call>`."""
@@ -164,6 +164,9 @@ MARK: Final = re.compile(
 
 FIXED: Final = (*CALLS, *RESULTS, *THINKING, *THINKING.values(), *THINKING_ENDS, *NOISE)
 """All marks that are fixed strings."""
+
+DECLARED: Final = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]{0,390}(?:\[|>\s*\Z)")
+"""Entities, or a document type that holds some or stands right before the end of what is searched (case xml-19)."""
 
 _ORPHAN = re.compile(
     r"</(parameter|param|invoke|function|function_calls?|tool_calls?|params|name|arg_value)>\Z"

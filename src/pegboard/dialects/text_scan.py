@@ -11,12 +11,14 @@ import re
 from typing import Final
 
 from pegboard.core.clipping import clipped
-from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import Named, Tools, calls_of, read_body, read_python, read_tags, tag_name
+from pegboard.dialects.literals import CutOff, Unreadable
+from pegboard.dialects.text_bare import read_bare
+from pegboard.dialects.text_calls import Named, Tools, read_body, read_tags, tag_name
 from pegboard.dialects.text_marks import (
     BETWEEN,
     CALLS,
     CLOSERS,
+    DECLARED,
     MARK,
     NOISE,
     RESULTS,
@@ -25,7 +27,6 @@ from pegboard.dialects.text_marks import (
     THINKING_ENDS,
     before_orphans,
 )
-from pegboard.dialects.text_rare import is_example, read_rare
 from pegboard.dialects.text_turns import (
     MINIMAX,
     Call,
@@ -53,12 +54,9 @@ _TRAILING = re.compile(r"\s*(?:" + "|".join(re.escape(c) for c in [*CLOSERS, *NO
 _JSON_AHEAD = re.compile(r"""\s*(?:```\w*\s*)?(?:\[\s*)?\{\s*["']""")
 _ON_LINES = re.compile(r"[ \t]*\n[^<]{1,4000}\n[ \t]*</tool_call>[ \t]*(?:\n|\Z)")
 _NAME_AHEAD = re.compile(rf"\s*[\w.:-]{{1,100}}\s*(?:{'|'.join(map(re.escape, BETWEEN))})")
-_DOCTYPE = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]*(?:\[|>\s*\Z)")
-_FENCE_LINE = re.compile(r"```(?:json|tool(?:_(?:calls?|code|use))?|function_calls?|python)?[ \t]*\n")
-_CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
-_NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
 _LINE_NAME = re.compile(r"\s*([\w.-]+)\n(?=\s*\{)")
-_RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
+_WORD_AHEAD = re.compile(r"\s*([\w.-]{1,100})")
+_NEAR: Final = 4_000
 
 
 def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
@@ -77,7 +75,7 @@ def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
         return read_kimi_blocks(text, tools)
     reading = Scan(text, tools, tags=tags).read()
     if not reading.cut and not reading.calls and (tools.schemas is not None or not tags):
-        _bare(reading, tools)
+        read_bare(reading, tools)
     reading.repairs += tools.work.repairs
     return reading
 
@@ -173,8 +171,9 @@ class Scan:
                 self.doubts.append((body, self._shown(begin)))
             del self.tools.work.repairs[repairs:]
             return end
-        if _DOCTYPE.search(text, self.plain, begin):
+        if declared := DECLARED.search(text, self.plain, begin):
             self.refused.append("a document type or entity declaration stood before the call")
+            self._flush(declared.start())
             self.plain = end
             return end
         self._flush(self._before(begin))
@@ -207,8 +206,13 @@ class Scan:
             return self.tools.knows(tag_name(tag))
         if _ON_LINES.match(self.text, body) and (begin == 0 or self.text[begin - 1] == "\n"):
             return True
+        if _JSON_AHEAD.match(self.text, body) is not None or _NAME_AHEAD.match(self.text, body) is not None:
+            return True
+        named = _WORD_AHEAD.match(self.text, body)
         return (
-            _JSON_AHEAD.match(self.text, body) is not None or _NAME_AHEAD.match(self.text, body) is not None
+            named is not None
+            and self.tools.knows(named[1])
+            and any(close in self.text[body : body + _NEAR] for close in CLOSERS)
         )
 
     def _is_quoted(self, begin: int, end: int) -> bool:
@@ -320,86 +324,3 @@ class Scan:
         if end > self.plain:
             self.parts.append(self.text[self.plain : end])
         self.plain = max(self.plain, end)
-
-
-def _bare(reading: Reading, tools: Tools) -> None:
-    """Calls without any mark: the whole answer, or the fenced block that it ends in."""
-    answer = "".join(p for p in reading.parts if isinstance(p, str))
-    stripped = answer.strip()
-    if wrapped := _RESPONSE.match(answer):
-        _answer(reading, wrapped[1], [])
-        return
-    begin, body = _fenced(stripped)
-    calls = _whole(body, tools)
-    if calls:
-        _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
-        return
-    start, rare = read_rare(stripped, tools)
-    if rare and is_example(stripped[:start]):
-        reading.unread.append(" ".join(stripped[start : start + 60].split()))
-    elif rare:
-        _answer(reading, stripped[:start], rare)
-    elif shown := _ends_in_call(stripped, tools):
-        reading.unread.append(shown)
-    elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:
-        # Functionary names the recipient on the first line; `all` is the person.
-        _answer(reading, stripped[4:], [])
-
-
-def _ends_in_call(text: str, tools: Tools) -> str:
-    """The beginning of the object of a call that a text ends in, empty where it ends in none.
-
-    It may be an example that a person asked for, so it is not run; said it must be, since a model that
-    writes its calls so waits for a result.
-    """
-    for found in _CALL_AHEAD.finditer(text):
-        if not tools.knows(found[1]):
-            continue
-        try:
-            value, end = read_literal(text, found.start())
-            calls = calls_of(value, tools, marked=False)
-        except Unreadable:
-            continue
-        if calls and _NOTHING_MORE.fullmatch(text, end):
-            return " ".join(clipped(text, found.start(), found.start() + 60).split())
-    return ""
-
-
-def _fenced(text: str) -> tuple[int, str]:
-    """Where the fenced block begins that a text ends in, and its content; else 0 and the text."""
-    if text.endswith("```"):
-        begin = text.rfind("```", 0, len(text) - 3)
-        if begin >= 0 and (line := _FENCE_LINE.match(text, begin)):
-            return begin, text[line.end() : -3].strip()
-    return 0, text
-
-
-def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None:
-    thoughts: list[str | Thought | Call] = [p for p in reading.parts if isinstance(p, Thought)]
-    reading.parts = [*thoughts, *([text] if text else [])]
-    reading.parts += [Call(named, raw if n == 0 else "") for n, (named, raw) in enumerate(calls)]
-
-
-def _whole(body: str, tools: Tools) -> list[Named]:
-    """The calls that a text consists of; none where there is anything else in it."""
-    if not body or (body[0] not in "{[" and not (body[-1] == ")" and tools.schemas)):
-        return []
-    try:
-        if body[0] == "{" or '"' in body[:40].lstrip("[ \n")[:3]:
-            calls: list[Named] = []
-            pos = 0
-            while pos < len(body):
-                value, pos = read_literal(body, pos)
-                calls += calls_of(value, tools, marked=False)
-                pos = skip_space(body, pos)
-                if body[pos : pos + 1] == ";":
-                    pos = skip_space(body, pos + 1)
-            return calls
-        calls, pos = read_python(body, 0, tools)
-    except Unreadable:
-        try:
-            calls, pos = read_python(body, 0, tools)
-        except Unreadable:
-            return []
-    known = bool(calls) and all(tools.knows(call.name) for call in calls)
-    return calls if known and skip_space(body, pos) == len(body) else []

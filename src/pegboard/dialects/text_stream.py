@@ -8,7 +8,16 @@ from typing import Final
 
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta
-from pegboard.dialects.text_marks import CLOSERS, FIXED, MARK, NOISE, THINKING, THINKING_ENDS, before_orphans
+from pegboard.dialects.text_marks import (
+    CLOSERS,
+    DECLARED,
+    FIXED,
+    MARK,
+    NOISE,
+    THINKING,
+    THINKING_ENDS,
+    before_orphans,
+)
 from pegboard.dialects.text_rare import ahead
 from pegboard.dialects.text_turns import MINIMAX, Call, Reading, Thought
 from pegboard.dialects.wire import arguments_text
@@ -22,6 +31,9 @@ _STARTS: Final = frozenset(
 _LONGEST: Final = max(map(len, _STARTS))
 _SOON: Final = 100
 """So many characters behind a mark, or its closing mark, show whether it announced a call."""
+
+_DECLARATION: Final = 1_000
+"""So long may a document type and what stands behind it be looked at again and again."""
 
 _UNFINISHED = re.compile(r"<[^<>]{0,400}\Z")
 _FENCE = r"```\w*[ \t]*\n?\s*[{\[]"
@@ -130,6 +142,14 @@ class TextStream:
             return False
         if mark is None or begin < mark.start():
             safe = min(begin, self._safe())
+            # Up to where a tag may be beginning: behind a document type it may be that of a call.
+            unfinished = _UNFINISHED.search(self._buffer)
+            edge = unfinished.start() if unfinished else len(self._buffer)
+            if (declared := DECLARED.search(self._buffer, 0, edge)) and declared.start() < safe:
+                if not declared[0].rstrip().endswith(">") or len(declared[0]) > _DECLARATION:
+                    self._start_holding(declared.start(), declared.end(), out, ())
+                    return False
+                safe = declared.start()
             self._text(self._buffer[:safe], out)
             self._buffer = self._buffer[safe:]
             return False
@@ -211,6 +231,9 @@ class TextStream:
 
     def _start_holding(self, begin: int, end: int, out: list[Delta], closers: tuple[str, ...]) -> None:
         """Hold from a mark on, until one of these stands behind it; with none, to the end."""
+        if declared := DECLARED.search(self._buffer, 0, begin):
+            # A call behind this is refused, and the declaration with it.
+            begin, end, closers = declared.start(), declared.end(), ()
         before = self._buffer[:begin] or ("" if any(self._blank) else "".join(self._shown[-1:]))
         if before.endswith("`"):
             # Quoted perhaps, as only what comes behind it will tell.

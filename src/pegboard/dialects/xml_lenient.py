@@ -19,7 +19,10 @@ _NAME = re.compile(
     r"<(?:name|tool_name)>\s*(?:<!\[CDATA\[)?\s*([^\s<>\]]+)\s*(?:\]\]>)?\s*(</(?:name|tool_name)>)?"
 )
 _NAME_EQUALS = re.compile(r"<name\s*=\s*[\"']?([^\s<>\"'/]+)[\"']?\s*(?:/?>)?\s*(?:</name>)?")
-_PARAMS = re.compile(r"<(/?)(params|parameters|arguments)(?:\s[^<>]{0,200}?)?(/?)>")
+_PARAMS = re.compile(
+    r"<(/?)(params|parameters|arguments|args|tool_(?:params|parameters|arguments|args|input))(?:\s[^<>]{0,200}?)?(/?)>"
+)
+_CONTAINERS: Final = frozenset({"params", "parameters", "arguments"})
 _ATTRIBUTE = re.compile(r"([\w:-]++)\s*+=\s*+(?:\"([^\"<]*+)\"|'([^'<]*+)')")
 _UNFINISHED = re.compile(r"(?:<(?:name|tool_name)>\s*)?(?:<[^<>]*)?\Z")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
@@ -167,6 +170,8 @@ class _Reader:
         # Inside <params> the same word is a parameter of that name.
         if match is None or (self.inside and not match[1]):
             return None
+        if match[2] not in _CONTAINERS and (not self.tools.knows(self.name) or self._takes(match[2])):
+            return None
         if match[2] != "params" and not match[1]:
             self._repair(f"<params> was written <{match[2]}>")
         self.inside = not (match[1] or match[3])
@@ -174,6 +179,10 @@ class _Reader:
         if self.inside and self.containers == 2:
             self._repair("there were several <params>")
         return match.end()
+
+    def _takes(self, word: str) -> bool:
+        """Whether a parameter of the tool has this name."""
+        return word in self.tools.names(self.name)
 
     def _element(self, pos: int) -> int | None:
         opened = OPEN.match(self.text, pos)

@@ -18,7 +18,7 @@ from pegboard.dialects.xml_elements import CDATA, CDATA_END
 _ATTRIBUTE: Final = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"<>]*)\"|'([^'<>]*)'|([^\s\"'<>/]+))")
 _NAMES: Final = frozenset({"name", "tool", "tool_name", "function"})
 _STRUCTURE: Final = frozenset({*_NAMES, "params", "parameters", "arguments"})
-_TAG: Final = re.compile(r"<(/?)\s*(?:[\w.-]+:)?([\w.-]+)((?:\s[^<>]*?)?)\s*(/?)>")
+_TAG: Final = re.compile(r"<\s*(/?)\s*(?:[\w.-]+:)?([\w.-]+)((?:\s[^<>]*?)?)\s*(/?)>")
 
 
 class NotRead(Unreadable):
@@ -93,7 +93,7 @@ def _taken_out(call: Named, tools: Tools) -> Named:
 
 def _end(text: str, pos: int, word: str) -> re.Match[str] | None:
     """The closing tag of the block, outside of CDATA."""
-    close = re.compile(rf"</\s*(?:[\w.-]+:)?{re.escape(word)}\s*>", re.IGNORECASE)
+    close = re.compile(rf"<\s*/\s*(?:[\w.-]+:)?{re.escape(word)}\s*>", re.IGNORECASE)
     while True:
         found = close.search(text, pos)
         section = text.find(CDATA, pos, found.start() if found else len(text))
@@ -113,8 +113,9 @@ def _written_rightly(body: str) -> str:
         slash, word, attributes, single = tag[1], tag[2], tag[3], tag[4]
         parts.append(body[pos : tag.start()])
         pos = tag.end()
-        if word.lower() in _STRUCTURE:
-            parts.append(f"<{slash}{'name' if word.lower() in _NAMES else word.lower()}{single}>")
+        plain = word.lower().replace("-", "_")
+        if plain in _STRUCTURE:
+            parts.append(f"<{slash}{'name' if plain in _NAMES else plain}{single}>")
             continue
         kept = "".join(f' {k}="{v}"' for k, v in _attributes(attributes) if k in ("name", "type"))
         parts.append(f"<{slash}{word}{kept}{single}>")

@@ -33,7 +33,7 @@ def accepts(header: str, wanted: str) -> bool:
 
 
 async def json_answer(
-    send: SendEvent, status: int, value: Json, extra: Sequence[tuple[bytes, bytes]] = ()
+    send: SendEvent, status: int, value: Json | list[Json], extra: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
     """Answer with a JSON value."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

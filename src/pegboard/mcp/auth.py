@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthTokenError
+from mcp.client.auth.utils import validate_metadata_issuer
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -30,6 +31,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from pegboard.core.errors import Unavailable
+from pegboard.mcp.discovery import Discovery, kind_of
 from pegboard.mcp.pinning import write_private
 from pegboard.mcp.visible import clean, plain_address
 
@@ -266,9 +268,35 @@ class Authorisation(OAuthClientProvider):
 
     Attributes:
         wanted: scopes that the settings name, asked for beside those that the server names.
+        page: whether a person takes part, at a page of the issuer.
     """
 
     wanted: str = ""
+    page: bool = True
+    _discovery: Discovery | None = None
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = super()._auth_flow(request)
+        self._discovery = found = Discovery(page=self.page)
+        try:
+            asked = await anext(flow)
+            while True:
+                kind = None if asked is request else kind_of(asked)
+                if asked is not request and kind != "resource":
+                    found.check("resource")
+                response = yield asked
+                if kind is not None:
+                    await found.look(kind, response)
+                    if found.pageless is not None:
+                        validate_metadata_issuer(found.pageless, self._expected_issuer())
+                        self.context.oauth_metadata = found.pageless
+                asked = await flow.asend(response)
+                if asked is not request and kind_of(asked) is None:
+                    found.check("issuer")
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         try:
@@ -282,6 +310,10 @@ class Authorisation(OAuthClientProvider):
             raise
 
     async def _perform_authorization(self) -> httpx2.Request:
+        if self._discovery is not None:
+            # Before anybody is sent to a page that nobody has named.
+            self._discovery.check("resource")
+            self._discovery.check("issuer")
         if self.wanted:
             asked = self.context.client_metadata
             asked.scope = " ".join(dict.fromkeys([*(asked.scope or "").split(), *self.wanted.split()]))

@@ -12,12 +12,13 @@ from urllib.parse import unquote
 from pegboard.mcp.definitions import MAX_TOOLS, definition_of, output_of
 from pegboard.mcp.naming import Style, exposed_name, name_all, tailed
 from pegboard.mcp.pinning import Definition
-from pegboard.mcp.visible import clean, report, report_schema
+from pegboard.mcp.visible import clean, hidden, report, report_schema
 
 Kind: TypeAlias = Literal["tool", "resources", "prompts"]
 Refused: TypeAlias = Callable[[str], bool]
 
 _LISTED: Final = 40
+_LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +113,15 @@ def build(
                   idempotent=idempotent, notes=tuple(notes))
         )  # fmt: skip
     some = tuple(r for r in resources if _either(r, allow, deny))
-    prompt_rows = tuple(p for p in prompts if permitted(str(p.get("name", "")), allow, deny))
+    prompt_rows = _prompts(server, prompts, allow, deny, said)
     used = {o.name for o in offers}
     if some:
         offers.append(_reader(server, some, used, style))
     if prompt_rows:
         offers.append(_prompter(server, prompt_rows, used, style))
-    return Catalogue(offers=tuple(offers), resources=some, prompts=prompt_rows, warnings=tuple(said))
+    return Catalogue(
+        offers=tuple(offers), resources=some, prompts=prompt_rows, warnings=tuple(dict.fromkeys(said))
+    )
 
 
 def _called(tool: Mapping[str, Any]) -> str:
@@ -177,16 +180,14 @@ def _reader(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], st
 
 
 def _prompter(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> Offer:
-    lines: list[str] = []
-    for row in rows[:_LISTED]:
-        given = [str(a.get("name")) for a in cast("list[dict[str, Any]]", row.get("arguments") or [])]
-        lines.append(
-            f"- {row.get('name')}({', '.join(given)}): {clean(str(row.get('description') or ''))[:160]}"
-        )
+    lines = [
+        f"- {row['name']}({', '.join(_given(row))}): {clean(str(row.get('description') or ''))[:160]}"
+        for row in rows[:_LISTED]
+    ]
     schema = {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "enum": [str(r.get("name")) for r in rows]},
+            "name": {"type": "string", "enum": [r["name"] for r in rows]},
             "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
         },
         "required": ["name"],
@@ -196,6 +197,33 @@ def _prompter(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], 
         + "\n".join(lines)
     )
     return _extra(server, "prompts", "get_prompt", text, schema, used, style)
+
+
+def _prompts(
+    server: str,
+    rows: Iterable[Mapping[str, Any]],
+    allow: tuple[str, ...] | None,
+    deny: tuple[str, ...],
+    said: list[str],
+) -> tuple[Mapping[str, Any], ...]:
+    """The prompts that can be named: each name once, and none that cannot be seen."""
+    out: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        name = row.get("name")
+        if not isinstance(name, str) or not name or name in out or hidden(name) or len(name) > _LONGEST_NAME:
+            said.append(
+                f"{server}: the prompt {clean(str(name))[:80]!r} is refused: it has no name, or one that is taken, hidden or too long"
+            )
+        elif permitted(name, allow, deny):
+            out[name] = row
+    return tuple(out.values())
+
+
+def _given(prompt: Mapping[str, Any]) -> list[str]:
+    """The names of its arguments, whatever stands there."""
+    listed: Any = prompt.get("arguments")
+    found = cast("list[Any]", listed) if isinstance(listed, list) else []
+    return [clean(str(cast("Any", a).get("name")))[:80] for a in found if isinstance(a, dict)]
 
 
 def _extra(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pegboard.core.errors import Interrupted, NotFound, PegboardError, TimedOut, ToolError, Unavailable
+from pegboard.core.errors import Interrupted, NotFound, PegboardError, ToolError, Unavailable
 from pegboard.core.given import several
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
@@ -227,6 +227,8 @@ class MCPServer:
     async def _connect(self) -> Any:
         from pegboard.mcp.connection import Connection
 
+        if self.config.fault:
+            raise Unavailable(self.config.fault, hint="Set it and start again.")
         connection = Connection(self)
         loop = asyncio.get_running_loop()
         try:
@@ -235,11 +237,7 @@ class MCPServer:
                     await connection.open()
                     catalogue = await connection.catalogue()
             except TimeoutError:
-                raise TimedOut(
-                    f"MCP server {self.name!r} did not start within {self.config.start_s:g} s"
-                    f"{connection.last_words()}",
-                    hint="Check its command or address, or set start_s higher.",
-                ) from None
+                raise connection.too_slow() from None
         except BaseException as error:
             with contextlib.suppress(PegboardError):
                 await connection.aclose()

@@ -12,14 +12,14 @@ import anyio
 import httpx2
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import CONNECTION_CLOSED
 
 from pegboard.core.context import current_context
 from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError, Unavailable
 from pegboard.mcp.asking import Asking
 from pegboard.mcp.catalogue import Catalogue
 from pegboard.mcp.config import Transport
+from pegboard.mcp.faults import first, lost, not_started, told, too_slow, unread
+from pegboard.mcp.inbound import Closed
 from pegboard.mcp.lists import listed
 from pegboard.mcp.pipe import piped
 from pegboard.mcp.posting import SessionGone
@@ -113,15 +113,15 @@ class Connection:
             try:
                 await self._speak("streamable_http", ready)
             except (MCPError, httpx2.HTTPError, ExceptionGroup) as error:
-                if ready.done() or isinstance(_first(error), httpx2.ConnectError | PegboardError):
+                if ready.done() or isinstance(first(error), httpx2.ConnectError | PegboardError):
                     raise
                 # What speaks only the transport of 2024-11-05 refuses the POST; then its stream is tried.
                 try:
                     await self._speak("sse", ready)
                 except Exception as second:  # Whatever the second way fails with, both reasons are told.
-                    if not ready.done() and not isinstance(_first(second), PegboardError):
+                    if not ready.done() and not isinstance(first(second), PegboardError):
                         raise Unavailable(
-                            f"neither streamable HTTP ({_told(error)}) nor SSE ({_told(second)}) is spoken there"
+                            f"neither streamable HTTP ({told(error)}) nor SSE ({told(second)}) is spoken there"
                         ) from None
                     raise
         except BaseException as error:
@@ -129,13 +129,13 @@ class Connection:
                 if isinstance(error, asyncio.CancelledError):
                     ready.cancel()
                     raise
-                ready.set_exception(self._start_error(error))
+                ready.set_exception(not_started(error, self.config, self._process, self._status))
                 # Whoever waits may have given up already; then nobody looks at this.
                 ready.exception()
                 return
             if isinstance(error, asyncio.CancelledError):
                 raise
-            self.log.append(f"the connection ended: {_told(error)}")
+            self.log.append(f"the connection ended: {told(error)}")
         finally:
             self.alive = False
 
@@ -204,7 +204,7 @@ class Connection:
             async with piped(self._process) as dispatcher:
                 yield dispatcher
             return
-        from pegboard.mcp.http import sse_streams
+        from pegboard.mcp.http import SseDispatcher, sse_streams
         from pegboard.mcp.posting import posting
 
         def answered(status: int) -> None:
@@ -212,7 +212,7 @@ class Connection:
 
         if transport == "sse":
             async with sse_streams(self.config, self._server.auth, answered) as (read, write):
-                yield JSONRPCDispatcher(read, write)
+                yield SseDispatcher(read, write)
             return
         async with posting(self.config, self._server.auth, answered) as dispatcher:
             yield dispatcher
@@ -239,36 +239,9 @@ class Connection:
         ):
             self._stale.set()
 
-    def last_words(self) -> str:
-        """The end of what the program wrote to standard error, for a message; may be empty."""
-        said = clean(self.stderr).strip()
-        return f"; it said: {said[-500:]}" if said else ""
-
-    def _start_error(self, error: BaseException) -> PegboardError:
-        error = _first(error)
-        if isinstance(error, PegboardError):
-            text = error.message if isinstance(error, ToolError) else str(error)
-            if f"MCP server {self.config.name!r}" in text:
-                return error
-            hint = (
-                error.hint.replace("NAME", self.config.name)
-                if isinstance(error, ToolError) and error.hint
-                else ""
-            )
-            return Unavailable(f"MCP server {self.config.name!r}: {text}", hint=hint)
-        if self._status == 401 and isinstance(error, MCPError | httpx2.HTTPStatusError):
-            return Unavailable(
-                f"MCP server {self.config.name!r} wants a login (HTTP 401)",
-                hint=f"Log in: pegboard mcp login {self.config.name}; or give its token under headers.",
-            )
-        process = self._process
-        how = f" (HTTP {self._status})" if self._status >= 400 else ""
-        if process is not None and process.exit_code is not None:
-            how = f" (exit status {process.exit_code})"
-        return Unavailable(
-            f"MCP server {self.config.name!r} could not be started: {_told(error)}{how}{self.last_words()}",
-            hint=f"It runs: {self.config.told}",
-        )
+    def too_slow(self) -> TimedOut:
+        """That it did not start in time, and what it said."""
+        return too_slow(self.config, self._process)
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -296,7 +269,8 @@ class Connection:
                 return await self._asked(session, method, params, what, progress)
         except TimeoutError:
             raise TimedOut(
-                f"{what} of MCP server {self.config.name!r} did not answer within {limit:g} s; it was told to stop",
+                f"{what} of MCP server {self.config.name!r} did not answer within {limit:g} s; it was told to stop"
+                f"{unread(self._process)}",
                 hint="Ask for less at once, or set timeout_s of this server higher.",
                 details={"timeout_s": limit, "server": self.config.name},
             ) from None
@@ -311,15 +285,13 @@ class Connection:
         except (SessionGone, httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             self.alive = False
             raise Interrupted(
-                f"MCP server {self.config.name!r} was lost before {what}, which it has not run: {_told(error)}",
+                f"MCP server {self.config.name!r} was lost before {what}, which it has not run: {told(error)}",
                 retryable=True,
                 details={"server": self.config.name},
             ) from None
-        except httpx2.HTTPError as error:
-            raise await self._lost(what, _told(error)) from None
+        except (Closed, httpx2.HTTPError) as error:
+            raise await self._lost(what, told(error)) from None
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                raise await self._lost(what, _told(error)) from None
             raise ToolError(
                 f"MCP server {self.config.name!r} refused {what}: {clean(error.message)[:1000]} (code {error.code})",
                 code="mcp_error",
@@ -330,23 +302,7 @@ class Connection:
 
     async def _lost(self, what: str, why: str = "") -> Interrupted:
         self.alive = False
-        process = self._process
-        how = f": {why}" if process is None and why else ""
-        if process is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2.0):
-                    await process.ended.wait()
-            if process.exit_code is not None:
-                code = process.exit_code
-                how = f": it ended with {'signal' if code < 0 else 'exit status'} {abs(code)}"
-            if process.fault:
-                how += f" ({process.fault})"
-        return Interrupted(
-            f"MCP server {self.config.name!r} was lost during {what}{how}; nobody knows whether it took effect"
-            f"{self.last_words()}",
-            hint="Find out what happened before you call it again; the server is started again at the next call.",
-            details={"server": self.config.name},
-        )
+        return await lost(what, why, self.config, self._process)
 
     def _enter(self, context: Any) -> None:
         self._active += 1
@@ -369,21 +325,9 @@ class Connection:
         try:
             return await listed(cast(Session, self._session), self.config, self._server.style)
         except (MCPError, httpx2.HTTPError) as error:
-            raise await self._lost("listing", _told(error)) from None
-
-
-def _first(error: BaseException) -> BaseException:
-    """The innermost first exception of a group, or the exception itself."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
-
-
-def _told(error: BaseException) -> str:
-    error = _first(error)
-    if isinstance(error, MCPError):
-        return clean(error.message)[:500]
-    return f"{type(error).__name__}: {clean(str(error))[:500]}" if str(error) else type(error).__name__
+            lost_so = await self._lost("listing", told(error))
+            # Nothing was asked for that could have taken effect.
+            raise Unavailable(lost_so.message.replace("; nobody knows whether it took effect", "")) from None
 
 
 def _context() -> Any:

@@ -9,9 +9,15 @@ from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.sse import sse_client
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import CONNECTION_CLOSED
 
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.inbound import Closed
 from pegboard.mcp.reach import Reach, Reaching, is_loopback
 
 MAX_BODY: Final = 16 * 1024 * 1024
@@ -52,6 +58,25 @@ async def sse_streams(
         config.url, headers=dict(config.headers), httpx_client_factory=factory, auth=auth
     ) as streams:
         yield streams
+
+
+class SseDispatcher(JSONRPCDispatcher[TransportContext]):
+    """The package's, whose word for a connection that is gone is told apart from a server's error of the same code."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """See Dispatcher.
+
+        Raises:
+            Closed: the connection is gone.
+        """
+        try:
+            return await super().send_raw_request(method, params, opts, **more)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED and error.message == "Connection closed":
+                raise Closed from None
+            raise
 
 
 def refuse_clear_credentials(url: str, headers: Mapping[str, str], *, has_auth: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard, cast
 
@@ -11,16 +11,24 @@ import anyio
 from mcp.shared.dispatcher import OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT, run_notify_intercept
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.transport_context import TransportContext
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 from pydantic import ValidationError
 
 from pegboard.mcp.lines import Json
+from pegboard.mcp.wire import BATCHING
 
 MAX_INBOUND: Final = 32
 """Requests of the server that are answered at once; more are refused (corpus mcp-066)."""
 
 MAX_NOTICES: Final = 256
 """Notifications that wait to be looked at; more are dropped, since a server may send any number."""
+
+
+class Closed(MCPError):
+    """The connection is gone, as this side alone can tell: servers answer with the number for it whatever ails them."""
+
+    def __init__(self, message: str = "Connection closed") -> None:
+        super().__init__(code=CONNECTION_CLOSED, message=message)
 
 
 @dataclass(slots=True)
@@ -52,19 +60,45 @@ class _Said:
         """Not from inside a callback."""
 
 
+class _Replies:
+    """Our answers to a batch, sent together once the last is there; a cancelled request has none."""
+
+    def __init__(self, send: Callable[[Json | list[Json]], None]) -> None:
+        self._send = send
+        self._said: list[Json] = []
+        self._missing = 1
+
+    def say(self, answer: Json) -> None:
+        """One of them."""
+        self._said.append(answer)
+
+    def wait_for(self, task: asyncio.Future[None]) -> None:
+        """Send nothing before this has ended."""
+        self._missing += 1
+        task.add_done_callback(lambda _: self.close())
+
+    def close(self) -> None:
+        """The batch itself, or one of its requests, is done."""
+        self._missing -= 1
+        if self._missing == 0 and self._said:
+            self._send(self._said)
+
+
 class Inbound:
     """Takes a server's messages: answers to the requests that wait for them, the rest to the session.
 
     Args:
         kind: the transport's name.
-        reply: sends our answer to a request of the server.
+        reply: sends our answer to a request of the server, or our answers to a batch.
 
     Attributes:
+        version: the revision that is spoken, empty while none is agreed on.
         waiting: requests of ours by id.
         closed: nothing will come any more.
     """
 
-    def __init__(self, kind: str, reply: Callable[[Json], None]) -> None:
+    def __init__(self, kind: str, reply: Callable[[Json | list[Json]], None]) -> None:
+        self.version = ""
         self.waiting: dict[str | int, Waiting] = {}
         self.closed = False
         self._transport = TransportContext(kind=kind, can_send_request=False)
@@ -90,10 +124,40 @@ class Inbound:
         """From now on the session's callbacks get what is not for us."""
         self._on_request, self._on_notify, self._intercept = on_request, on_notify, intercept
 
-    def take(self, message: Json) -> None:
-        """One message of the server."""
+    def batch_fault(self) -> str:
+        """Why a batch is not read here; empty where it is."""
+        if self.version == BATCHING:
+            return ""
+        spoken = f"this is {self.version}" if self.version else "none is agreed on yet"
+        return f"the server sent a JSON-RPC batch, which only revision {BATCHING} has, and {spoken}"
+
+    def take_all(self, entries: Sequence[Any]) -> None:
+        """A batch of the server: our answers to it go out together. One that has no place here is refused."""
+        messages = [cast("Json", e) for e in entries if isinstance(e, dict)]
+        fault = self.batch_fault() or ("" if entries else "the server sent an empty JSON-RPC batch")
+        if not fault:
+            replies = _Replies(self._reply)
+            for entry in entries:
+                if isinstance(entry, dict) and cast("Json", entry).get("jsonrpc") == "2.0":
+                    self.take(cast("Json", entry), replies)
+                else:
+                    replies.say(error_answer(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message"))
+            replies.close()
+            return
+        answers = [m for m in messages if "method" not in m and is_id(m.get("id"))]
+        for message in answers:
+            # What waits for it must not wait in vain.
+            self.take(error_answer(message["id"], INVALID_REQUEST, fault))
+        if len(answers) < len(entries) or not entries:
+            self._reply(error_answer(None, INVALID_REQUEST, fault))
+
+    def take(self, message: Json, replies: _Replies | None = None) -> None:
+        """One message of the server; our answer goes to `replies` where it is part of a batch."""
         method: Any = message.get("method")
         id: Any = message.get("id")
+        if isinstance(id, float) and id.is_integer():
+            # Where every number is a float, 3 comes back as 3.0.
+            id = int(id)
         if not isinstance(method, str):
             # An answer to nothing that we asked is ignored (corpus mcp-047, mcp-049).
             waiting = self.waiting.get(id) if is_id(id) else None
@@ -106,7 +170,7 @@ class Inbound:
         given: Any = message.get("params")
         params = cast("Json", given) if isinstance(given, dict) else None
         if is_id(id):
-            self._asked(id, method, params)
+            self._asked(id, method, params, replies)
         elif run_notify_intercept(self._intercept, method, params):
             return
         elif method == "notifications/progress" and params is not None:
@@ -131,22 +195,29 @@ class Inbound:
         self.closed = True
         for waiting in self.waiting.values():
             if not waiting.answer.done():
-                waiting.answer.set_result(error_answer(0, CONNECTION_CLOSED, "Connection closed"))
+                waiting.answer.set_exception(Closed())
+                # Whoever waits may look elsewhere, at a response of its own; then nobody takes this.
+                waiting.answer.exception()
         for task in list(self._tasks):
             task.cancel()
 
     def _said(self, id: str | int | None) -> _Said:
         return _Said(request_id=id, transport=self._transport)
 
-    def _asked(self, id: str | int, method: str, params: Json | None) -> None:
+    def _asked(self, id: str | int, method: str, params: Json | None, replies: _Replies | None) -> None:
+        say = self._reply if replies is None else replies.say
         if len(self._running) >= MAX_INBOUND or id in self._running:
-            self._reply(error_answer(id, INTERNAL_ERROR, "too many requests at once"))
+            say(error_answer(id, INTERNAL_ERROR, "too many requests at once"))
             return
-        task = self.spawn(self._answer(id, method, params))
+        task = self.spawn(self._answer(id, method, params, say))
         self._running[id] = task
         task.add_done_callback(lambda _: self._running.pop(id, None))
+        if replies is not None:
+            replies.wait_for(task)
 
-    async def _answer(self, id: str | int, method: str, params: Json | None) -> None:
+    async def _answer(
+        self, id: str | int, method: str, params: Json | None, say: Callable[[Json], None]
+    ) -> None:
         if self._on_request is None:
             return
         try:
@@ -158,7 +229,7 @@ class Inbound:
             answer = error_answer(id, INVALID_PARAMS, "Invalid params")
         except Exception as error:  # noqa: BLE001  The boundary of a request: unanswered, the server would wait for ever.
             answer = error_answer(id, INTERNAL_ERROR, f"the request failed with {type(error).__name__}")
-        self._reply(answer)
+        say(answer)
 
     def _progress(self, params: Json) -> None:
         token, done = params.get("progressToken"), params.get("progress")
@@ -213,16 +284,17 @@ def result_of(answer: Json) -> Json:
         code: Any = told.get("code")
         raise MCPError(
             code=code if isinstance(code, int) else INTERNAL_ERROR,
-            message=str(told.get("message", "")),
+            message=str(told.get("message") or "it gives no reason"),
             data=told.get("data"),
         )
     result: Any = answer.get("result")
     if not isinstance(result, dict):
-        raise MCPError(code=INTERNAL_ERROR, message="the server's answer has no result")
+        why = f"the server's answer has no result: {error}" if error else "the server's answer has no result"
+        raise MCPError(code=INTERNAL_ERROR, message=why)
     return cast("Json", result)
 
 
-def error_answer(id: str | int, code: int, message: str) -> Json:
+def error_answer(id: str | int | None, code: int, message: str) -> Json:
     """An answer that refuses a request."""
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
 

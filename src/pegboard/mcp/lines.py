@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, cast
 
@@ -13,6 +14,8 @@ MAX_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of one message; a longer one is dropped while it arrives."""
 
 _EDGE: Final = 4096
+_BOM: Final = b"\xef\xbb\xbf"
+"""May be ignored (RFC 8259 §8.1); some programs begin their output with it."""
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
 
 
@@ -67,15 +70,24 @@ class LineSplitter:
         return line
 
 
-def parse(line: bytes) -> Json | None:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Several messages in one, whatever each of them is (JSON-RPC 2.0 §6)."""
+
+    entries: list[Any]
+
+
+def parse(line: bytes) -> Json | Batch | None:
     """A line as a message; an error answer where only its id can be read; None where it is garbage."""
     try:
-        value: Any = _DECODER.decode(line.decode("utf-8", "replace"))
+        value: Any = _DECODER.decode(line.removeprefix(_BOM).decode("utf-8", "replace"))
         if b"\\ud" in line or b"\\uD" in line:
             # Lone surrogates are legal JSON escapes and no legal text; they are replaced (corpus mcp-051).
             value = _without_surrogates(value)
     except (ValueError, RecursionError) as error:
         return _error_for(line, f"the server's message cannot be read ({type(error).__name__})")
+    if isinstance(value, list):
+        return Batch(cast("list[Any]", value))
     if not isinstance(value, dict) or cast("Json", value).get("jsonrpc") != "2.0":
         return None
     return cast("Json", value)

@@ -7,11 +7,12 @@ from typing import Any, Final, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+from mcp_types import METHOD_NOT_FOUND
 
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.catalogue import Catalogue, build
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.inbound import Closed
 from pegboard.mcp.naming import Style
 from pegboard.mcp.session import Session
 from pegboard.mcp.visible import clean
@@ -27,7 +28,7 @@ async def listed(session: Session, config: ServerConfig, style: Style) -> Catalo
 
     Raises:
         Unavailable: the list of tools cannot be had.
-        MCPError: the connection closed.
+        Closed: the connection did.
     """
     pages = _Pages(session, config.name)
     has = session.server_capabilities or types.ServerCapabilities()
@@ -66,11 +67,13 @@ class _Pages:
             except MCPError as error:
                 self._failed(error, method, len(out), first=cursor is None, optional=optional)
                 return out
-            rows: Any = raw.get(key)
-            if isinstance(rows, list):
-                out += [r for r in cast("list[Any]", rows) if isinstance(r, dict)]
+            self._add(raw.get(key), out, method)
             following: Any = raw.get("nextCursor")
             if not isinstance(following, str) or not following:
+                if following:
+                    self.said.append(
+                        f"{self._server}: {method} gives a cursor that is no text; stopped after {len(out)} entries"
+                    )
                 return out
             if len(out) >= MAX_ROWS or len(following) > MAX_CURSOR:
                 what = (
@@ -90,8 +93,19 @@ class _Pages:
         self.said.append(f"{self._server}: {method} does not end; stopped after {MAX_PAGES} pages")
         return out
 
+    def _add(self, rows: Any, out: list[Row], method: str) -> None:
+        found = cast("list[Any]", rows) if isinstance(rows, list) else []
+        taken = [cast("Row", r) for r in found if isinstance(r, dict)]
+        out += taken
+        if not isinstance(rows, list):
+            self.said.append(f"{self._server}: {method} was answered without a list")
+        elif len(taken) < len(found):
+            self.said.append(
+                f"{self._server}: {method} holds {len(found) - len(taken)} entries that are no objects"
+            )
+
     def _failed(self, error: MCPError, method: str, count: int, *, first: bool, optional: bool) -> None:
-        if error.code == CONNECTION_CLOSED:
+        if isinstance(error, Closed):
             raise error
         if first and not optional:
             raise Unavailable(

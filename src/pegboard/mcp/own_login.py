@@ -19,9 +19,13 @@ from pegboard.mcp.http import refuse_clear_credentials
 class BySecret(Authorisation, ClientCredentialsOAuthProvider):
     """By a client secret."""
 
+    page = False
+
 
 class ByKey(Authorisation, PrivateKeyJWTOAuthProvider):
     """By an assertion that a private key signs (RFC 7523 §2.2)."""
+
+    page = False
 
 
 def own_auth(url: str, tokens: Any, oauth: Mapping[str, str]) -> OAuthClientProvider:

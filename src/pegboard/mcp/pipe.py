@@ -13,15 +13,19 @@ import anyio
 import anyio.abc
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from mcp_types import REQUEST_TIMEOUT
 
-from pegboard.mcp.inbound import Inbound, Waiting, request_of, result_of, with_token
-from pegboard.mcp.lines import Json, LineSplitter, parse
+from pegboard.mcp.inbound import Closed, Inbound, Waiting, request_of, result_of, with_token
+from pegboard.mcp.lines import Batch, Json, LineSplitter, parse
 from pegboard.mcp.process import CHUNK, ServerProcess
 
 MAX_GARBAGE: Final = 20
 """Lines in a row that are no messages, after which the server is given up (corpus mcp-045)."""
 
+VERSION: Final = "mcp-protocol-version"
+"""Under this header every transport is told the revision that is spoken."""
+
+_NOTED: Final = 200
 _HIGH_WATER: Final = 1 << 18
 MAX_UNREAD: Final = 1 << 22
 """Bytes that a server leaves unread, over which its own questions get no answer."""
@@ -51,12 +55,14 @@ class PipeDispatcher:
         """Send a request; its raw result.
 
         Raises:
-            MCPError: an error answer, the timeout of `opts`, or CONNECTION_CLOSED.
+            MCPError: an error answer, or the timeout of `opts`.
+            Closed: the server is gone.
         """
         options: CallOptions = opts or {}
         inbound = self._inbound
         if inbound.closed:
-            raise MCPError(code=CONNECTION_CLOSED, message="Connection closed")
+            raise Closed
+        inbound.version = (options.get("headers") or {}).get(VERSION, inbound.version)
         id = options.get("request_id") or inbound.new_id()
         on_progress = options.get("on_progress")
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
@@ -82,6 +88,7 @@ class PipeDispatcher:
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> None:
         """Send a notification; nothing where the server is gone."""
+        self._inbound.version = ((opts or {}).get("headers") or {}).get(VERSION, self._inbound.version)
         message: Json = {"jsonrpc": "2.0", "method": method}
         if params:
             message["params"] = dict(params)
@@ -99,14 +106,14 @@ class PipeDispatcher:
             if self._writer.transport.get_write_buffer_size() > _HIGH_WATER:
                 await self._writer.drain()
         except (ConnectionError, RuntimeError):
-            raise MCPError(code=CONNECTION_CLOSED, message="Connection closed") from None
+            raise Closed from None
 
-    def _reply(self, message: Json) -> None:
+    def _reply(self, message: Json | list[Json]) -> None:
         # A server that asks and asks and reads nothing would have us keep every answer.
         if self._writer.transport.get_write_buffer_size() < MAX_UNREAD:
             self._put(message)
 
-    def _put(self, message: Json) -> None:
+    def _put(self, message: Json | list[Json]) -> None:
         if not self._writer.is_closing():
             self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
@@ -130,9 +137,11 @@ class PipeDispatcher:
                     message = parse(line) if isinstance(line, bytes) else line.answer()
                     if message is not None:
                         garbage = 0
-                        self._inbound.take(message)
+                        self._take(message)
                         continue
                     garbage += 1
+                    text = line[-_NOTED:].decode("utf-8", "replace") if isinstance(line, bytes) else "…"
+                    self._process.unread = f"{self._process.unread} {text}"[-_NOTED:]
                     if garbage > MAX_GARBAGE:
                         self._process.fault = f"it wrote {garbage} lines that are no messages"
                         return
@@ -140,6 +149,15 @@ class PipeDispatcher:
             return
         finally:
             self._inbound.end()
+
+    def _take(self, message: Json | Batch) -> None:
+        if isinstance(message, Batch):
+            self._inbound.take_all(message.entries)
+            return
+        self._inbound.take(message)
+        # To what an answer without an id belongs, nobody can tell; whoever waits in vain will want to know of it.
+        lost = "method" not in message and message.get("id") is None
+        self._process.unread = json.dumps(message.get("error", message))[:_NOTED] if lost else ""
 
 
 @asynccontextmanager

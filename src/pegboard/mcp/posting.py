@@ -11,26 +11,29 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import anyio.abc
 import httpx2
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.http import MAX_BODY, http_client
-from pegboard.mcp.inbound import Inbound, Waiting, request_of, result_of, with_token
-from pegboard.mcp.lines import Json, parse
+from pegboard.mcp.inbound import Closed, Inbound, Waiting, request_of, result_of, with_token
+from pegboard.mcp.lines import Batch, Json, parse
 from pegboard.mcp.redirects import followed, leads_to
 
 _VERSION: Final = "mcp-protocol-version"
 _SESSION: Final = "mcp-session-id"
 _LAST_EVENT: Final = "last-event-id"
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+MAX_REPLIES: Final = 256
+"""Answers to a server's own questions that are on their way at once; more are dropped."""
+
 _TRIES: Final = 2
 """Tries in a row to take up a stream again."""
 _RETRY_S: Final = 1.0
@@ -38,7 +41,7 @@ _LONGEST_RETRY_S: Final = 60.0
 _LEAVE_S: Final = 3.0
 
 
-class SessionGone(MCPError):
+class SessionGone(Closed):
     """The server has forgotten the session: it has not run the request (2025-11-25, session management)."""
 
 
@@ -56,6 +59,7 @@ class HttpDispatcher:
         self._inbound = Inbound("streamable-http", self._reply)
         self._session = ""
         self._version = ""
+        self._replying = 0
 
     # -- outward ------------------------------------------------------------------------------
 
@@ -67,12 +71,13 @@ class HttpDispatcher:
         Raises:
             MCPError: an error answer, or an answer that cannot be read.
             SessionGone: the server knows the session no more.
+            Closed: the connection has been ended here, or a stream without its answer.
             httpx2.HTTPError: the connection failed.
         """
         options: CallOptions = opts or {}
         inbound = self._inbound
         if inbound.closed:
-            raise MCPError(code=CONNECTION_CLOSED, message="Connection closed")
+            raise Closed
         id = options.get("request_id") or inbound.new_id()
         on_progress = options.get("on_progress")
         given = options.get("headers") or {}
@@ -80,6 +85,7 @@ class HttpDispatcher:
         self._version = "" if method == "initialize" else given.get(_VERSION, self._version)
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         inbound.waiting[id] = Waiting(answer, on_progress)
+        inbound.version = self._version
         message = request_of(id, method, with_token(params, id, on_progress))
         try:
             async with asyncio.timeout(options.get("timeout")):
@@ -103,6 +109,7 @@ class HttpDispatcher:
             message["params"] = dict(params)
         given = (opts or {}).get("headers") or {}
         self._version = given.get(_VERSION, self._version)
+        self._inbound.version = self._version
         await self._post_quietly(message, given)
         if method == "notifications/initialized" and self._session:
             self._later(self._hear())
@@ -111,10 +118,15 @@ class HttpDispatcher:
     def _is_modern(self) -> bool:
         return self._version in MODERN_PROTOCOL_VERSIONS
 
-    def _reply(self, message: Json) -> None:
-        # A server that asks faster than it takes our answers would have us keep every one of them.
-        if not self._inbound.crowded:
-            self._later(self._post_quietly(message))
+    def _reply(self, message: Json | list[Json]) -> None:
+        # A server that asks faster than it takes our answers would have us keep every one of them. What else it says
+        # is counted elsewhere: a flood of notes must not leave its question without an answer.
+        if self._replying < MAX_REPLIES:
+            self._replying += 1
+            self._inbound.spawn(self._post_quietly(message)).add_done_callback(self._replied)
+
+    def _replied(self, _: Any) -> None:
+        self._replying -= 1
 
     def _later(self, work: Any) -> None:
         self._inbound.spawn(work)
@@ -145,7 +157,9 @@ class HttpDispatcher:
             request = following
         raise httpx2.TooManyRedirects("too many redirects", request=request)
 
-    async def _post_quietly(self, message: Json, headers: Mapping[str, str] | None = None) -> None:
+    async def _post_quietly(
+        self, message: Json | list[Json], headers: Mapping[str, str] | None = None
+    ) -> None:
         """Post what has no answer; where that fails, the next request will tell."""
         with contextlib.suppress(httpx2.HTTPError):
             await (await self._send("POST", self._headers(headers or {}), _encoded(message))).aclose()
@@ -177,7 +191,7 @@ class HttpDispatcher:
         """
         status = response.status_code
         if status == 404 and self._session:
-            raise SessionGone(code=CONNECTION_CLOSED, message="the server has ended the session (HTTP 404)")
+            raise SessionGone("the server has ended the session (HTTP 404)")
         if told is not None:
             result_of(told)
         if status == 404:
@@ -193,23 +207,39 @@ class HttpDispatcher:
         if status >= 300:
             raise MCPError(code=INTERNAL_ERROR, message=f"the server answered with HTTP {status}")
 
-    def _own(self, message: Json | None, id: str | int) -> Json:
+    def _own(self, message: Json | Batch | None, id: str | int) -> Json:
         """The answer that a whole body holds.
 
         Raises:
             MCPError: it holds none, or the answer to something else.
         """
+        if isinstance(message, Batch):
+            message = self._from_batch(message, id)
         if message is None:
             raise MCPError(code=PARSE_ERROR, message="the server's answer is no message")
         if "method" in message or not _answers(message, id):
             raise MCPError(code=INVALID_REQUEST, message="the server's answer belongs to another request")
         return message
 
+    def _from_batch(self, batch: Batch, id: str | int) -> Json | None:
+        """The answer to `id` in a batch; what the server says of itself in it goes to the session.
+
+        Raises:
+            MCPError: the revision has no batches.
+        """
+        if fault := self._inbound.batch_fault():
+            raise MCPError(code=INVALID_REQUEST, message=fault)
+        rest = [e for e in batch.entries if not _is_answer(e)]
+        if rest:
+            self._inbound.take_all(rest)
+        own = (cast("Json", e) for e in batch.entries if _is_answer(e))
+        return next((e for e in own if _answers(e, id)), None)
+
     async def _streamed(self, response: httpx2.Response, id: str | int) -> Json:
         """The answer on a stream of events, taken up again where it breaks off.
 
         Raises:
-            MCPError: it ended without an answer.
+            Closed: it ended without an answer.
         """
         last, wait_s, tries = "", _RETRY_S, 0
         waiting = self._inbound.waiting[id].answer
@@ -224,25 +254,31 @@ class HttpDispatcher:
                     if waiting.done():
                         return waiting.result()
             except httpx2.SSEError as error:
-                raise MCPError(
-                    code=CONNECTION_CLOSED, message=f"the stream of events failed: {error}"
-                ) from None
+                raise Closed(f"the stream of events failed: {error}") from None
             except httpx2.HTTPError as error:
                 ended = f"{ended}: {error}"
             finally:
                 await response.aclose()
             if not last or self._is_modern or tries >= _TRIES:
-                raise MCPError(code=CONNECTION_CLOSED, message=ended)
+                raise Closed(ended)
             tries += 1
             await asyncio.sleep(wait_s)
             response = await self._send("GET", self._headers({**_EVENTS, _LAST_EVENT: last}))
             if response.status_code != 200:
                 await response.aclose()
-                raise MCPError(code=CONNECTION_CLOSED, message=f"{ended} (HTTP {response.status_code})")
+                raise Closed(f"{ended} (HTTP {response.status_code})")
 
     def _take(self, data: str, id: str | int | None) -> None:
         """One event: the answer to `id` to whoever waits, the rest to the session."""
         message = parse(data.encode("utf-8", "surrogatepass")) if data else None
+        if isinstance(message, Batch):
+            if id is None:
+                # An answer on a stream that is not its own could be to anybody's request.
+                rest = [e for e in message.entries if not _is_answer(e)]
+                if rest:
+                    self._inbound.take_all(rest)
+                return
+            message = self._from_batch(message, id)
         if message is None:
             return
         if id is not None and "method" not in message and _answers(message, id):
@@ -318,8 +354,12 @@ async def posting(
             await dispatcher.leave()
 
 
-def _encoded(message: Json) -> bytes:
+def _encoded(message: Json | list[Json]) -> bytes:
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _is_answer(entry: Any) -> bool:
+    return isinstance(entry, dict) and "method" not in entry
 
 
 def _answers(message: Json, id: str | int) -> bool:
@@ -340,6 +380,6 @@ async def _error_in(response: httpx2.Response, kind: str) -> Json | None:
         return None
     with contextlib.suppress(httpx2.HTTPError):
         message = parse(await response.aread())
-        if message is not None and isinstance(message.get("error"), dict):
+        if isinstance(message, dict) and isinstance(message.get("error"), dict):
             return message
     return None

@@ -32,6 +32,7 @@ class ServerProcess:
         stderr: the head and the tail of what it wrote there.
         exit_code: its status once it has ended; negative = killed by that signal.
         fault: why reading was given up, empty where it was not.
+        unread: the last line of its output that was no message, or that answered nothing.
     """
 
     def __init__(self, config: ServerConfig, environment: Mapping[str, str]) -> None:
@@ -43,6 +44,7 @@ class ServerProcess:
         self.stderr = Ring(65_536)
         self.exit_code: int | None = None
         self.fault = ""
+        self.unread = ""
         self.ended = asyncio.Event()
         self._transports: list[asyncio.BaseTransport] = []
 

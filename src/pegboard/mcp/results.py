@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -23,6 +24,10 @@ MAX_BLOCKS: Final = 1_000
 
 _NOTHING: Final[dict[str, Any]] = {}
 
+_ADDRESS: Final = re.compile(
+    r"\Adata:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60}){0,3};base64,", re.IGNORECASE
+)
+_FOR_ADDRESSES: Final = str.maketrans("-_", "+/")
 _KNOWN: Final = ("content", "structuredContent", "isError", "_meta", "resultType")
 
 _PICTURES: Final = {
@@ -50,14 +55,15 @@ def tool_result(
     content = [*blocks(raw.get("content")), *_elsewhere(raw)]
     if data is not None and not _tells(content, data):
         content.append(Text(clean(json.dumps(data, ensure_ascii=False))))
-    if output is not None and not raw.get("isError"):
+    failed = _says_so(raw.get("isError"))
+    if output is not None and not failed:
         fault = output_fault(data, output)
         if fault:
             return _broken_promise(fault, content, server=server, tool=tool)
         if data is None:
             content.append(Text(f"[{tool} of MCP server {server} promises structured content and gave none]"))
     notes = Notes(labels=(LABEL,), extra={"server": server, "tool": tool})
-    if raw.get("isError"):
+    if failed:
         said = "\n".join(b.text for b in content if isinstance(b, Text)) or "the server gave no reason"
         error = ToolError(
             f"Error from MCP server {server!r} in {tool}: {said}",
@@ -70,6 +76,11 @@ def tool_result(
     return ToolResult(
         content=(Text("(no output)"),) if said_nothing else tuple(content), data=data, notes=notes
     )
+
+
+def _says_so(flag: Any) -> bool:
+    """Whether a flag is set, however it is written; "false" in quotes is what some serialisers leave behind."""
+    return bool(flag) and not (isinstance(flag, str) and flag.strip().lower() in ("false", "0", "no", "null"))
 
 
 def output_fault(data: Any, schema: Mapping[str, Any]) -> str:
@@ -117,8 +128,10 @@ def _elsewhere(raw: Mapping[str, Any]) -> list[Block]:
 
 def block(value: Any) -> Block:
     """One content block."""
+    if isinstance(value, str):  # as a whole content that is a text
+        return Text(clean(value))
     one = cast("dict[str, Any]", value) if isinstance(value, dict) else _NOTHING
-    match one.get("type"):
+    match one.get("type", "text" if isinstance(one.get("text"), str) else None):
         case "text":
             return Text(clean(str("" if one.get("text") is None else one["text"])))
         case "image":
@@ -187,6 +200,7 @@ def _tells(content: list[Block], data: Any) -> bool:
 
 
 def _image(encoded: str, mime: str) -> Block:
+    mime = "image/jpeg" if mime == "image/jpg" else mime
     magic = _PICTURES.get(mime)
     if magic is None:
         return Text(f"[image of the type {mime[:60]!r}, which is not shown]")
@@ -209,7 +223,9 @@ def _decoded(encoded: str) -> bytes | str:
     """The bytes, or the reason why they are not taken; an oversized text is not decoded at all."""
     if len(encoded) > MAX_MEDIA_BYTES * 4 // 3 + 4:
         return f"{len(encoded)} characters of base64, over the limit of {MAX_MEDIA_BYTES} bytes; not decoded"
+    # Cut into lines (RFC 2045), of the alphabet for addresses, without padding, or as a whole data address: one meaning.
+    bare = "".join(_ADDRESS.sub("", encoded, count=1).split()).translate(_FOR_ADDRESSES).rstrip("=")
     try:
-        return base64.b64decode(encoded, validate=True)
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
     except (binascii.Error, ValueError):
         return "its base64 is damaged"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from pegboard.mcp.answering import answer, answer_batch
 from pegboard.mcp.asgi import (
     Receive,
     Scope,
@@ -25,7 +26,7 @@ from pegboard.mcp.doorkeeper import Doorkeeper, Refusal
 from pegboard.mcp.envelopes import header_fault, version_fault
 from pegboard.mcp.exchange import Exchange, Json, Peer
 from pegboard.mcp.server import Service, is_modern
-from pegboard.mcp.streams import PING_S, Stream, disconnected, finish, stream_out
+from pegboard.mcp.streams import PING_S, Stream, disconnected, finish, stream_out, to_stream
 from pegboard.mcp.wire import (
     HANDSHAKE,
     HEADER_MISMATCH,
@@ -137,6 +138,9 @@ class HttpFace:
         except (ValueError, RecursionError):
             await json_answer(send, 400, error_reply(None, PARSE_ERROR, "the body is no JSON"))
             return
+        if isinstance(message, list):
+            await self._batch(cast("list[Any]", message), owner, headers, send)
+            return
         if not isinstance(message, dict):
             await json_answer(
                 send, 400, error_reply(None, INVALID_REQUEST, "the body must be one JSON-RPC message")
@@ -150,6 +154,20 @@ class HttpFace:
             await self._modern(one, owner, headers, receive, send)
         else:
             await self._handshake(one, owner, headers, receive, send)
+
+    async def _batch(
+        self, entries: list[Any], owner: str, headers: Mapping[str, str], send: SendEvent
+    ) -> None:
+        session = None
+        if "mcp-session-id" in headers:
+            session = await self._session(owner, headers, send)
+            if session is None:
+                return
+        reply = await answer_batch(self._service, entries, None if session is None else session.peer)
+        if reply is None:
+            await plain_answer(send, 202, "")
+        else:
+            await json_answer(send, 200 if isinstance(reply, list) else 400, reply)
 
     # -- the stateless era --------------------------------------------------------------------
 
@@ -218,7 +236,7 @@ class HttpFace:
             await plain_answer(send, 503, "too many sessions", [(b"retry-after", b"60")])
             return
         standalone = Stream(name="all")
-        peer = Peer(send=lambda m, e: _to_stream(m, e, standalone), session="", owner=owner, listening=False)
+        peer = Peer(send=lambda m, e: to_stream(m, e, standalone), session="", owner=owner, listening=False)
         reply = await self._service.handle(message, peer)
         if reply is None or "error" in reply:
             await json_answer(send, 400, reply or {})
@@ -312,7 +330,7 @@ class HttpFace:
             exchange.sink = stream
 
         loop = asyncio.get_running_loop()
-        work = asyncio.ensure_future(_guarded(self._service, message, peer, made))
+        work = asyncio.ensure_future(answer(self._service, message, peer, made))
         if isinstance(id, str | int):
             peer.inflight[id] = work
         # One future for whatever comes first, and no task that most calls would not need: this is every call's way.
@@ -374,22 +392,6 @@ class HttpFace:
         if "error" in reply and modern:
             status = _STATUS.get(reply["error"]["code"], 200)
         await json_answer(send, status, reply)
-
-
-def _to_stream(message: Json, exchange: Exchange | None, standalone: Stream) -> None:
-    stream = standalone if exchange is None or exchange.sink is None else cast(Stream, exchange.sink)
-    stream.put(message)
-
-
-async def _guarded(
-    service: Service, message: Json, peer: Peer, made: Callable[[Exchange], None]
-) -> Json | None:
-    try:
-        return await service.handle(message, peer, exchange_made=made)
-    except Exception as error:  # noqa: BLE001  The boundary of a request: its client gets an answer, no detail.
-        return error_reply(
-            message.get("id"), INTERNAL_ERROR, f"the server failed with {type(error).__name__}"
-        )
 
 
 def _forget_old(session: _Session) -> None:

@@ -11,9 +11,10 @@ import threading
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from pegboard.mcp.answering import answer, answer_batch
 from pegboard.mcp.exchange import Exchange, Json, Peer
 from pegboard.mcp.server import Service
-from pegboard.mcp.wire import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, error_reply
+from pegboard.mcp.wire import INVALID_REQUEST, PARSE_ERROR, error_reply
 
 MAX_LINE: Final = 16 * 1024 * 1024
 _CHUNK: Final = 1 << 16
@@ -105,7 +106,7 @@ class _Line:
         """See Peer."""
         self.write(message)
 
-    def write(self, message: Json) -> None:
+    def write(self, message: Json | list[Json]) -> None:
         """One line; nothing where the client is gone."""
         if not self._writer.is_closing():
             self._writer.write(
@@ -139,13 +140,13 @@ class _Line:
 
     async def _answer(self, message: Any) -> None:
         try:
-            reply = await self._service.handle(message, self.peer)
+            if isinstance(message, list):
+                reply = await answer_batch(self._service, cast("list[Any]", message), self.peer)
+            else:
+                reply = await answer(self._service, message, self.peer)
         except asyncio.CancelledError:
             # The client asked for it and expects no answer (2025-11-25, cancellation).
             return
-        except Exception as error:  # noqa: BLE001  The boundary of a message: one bad answer must not end the others.
-            id = cast("Json", message).get("id")
-            reply = error_reply(id, INTERNAL_ERROR, f"the server failed with {type(error).__name__}")
         if reply is not None:
             self.write(reply)
 

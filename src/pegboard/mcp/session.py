@@ -16,6 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 from pegboard.core.errors import ToolError, Unavailable
+from pegboard.core.sanitise import clean
 
 MAX_ROUNDS: Final = 10
 """How often a server may ask for more input before one answer."""
@@ -58,9 +59,8 @@ class Session(ClientSession):
         except RuntimeError as error:
             raise Unavailable(f"no common protocol revision: {error}") from None
         except ValidationError as error:
-            raise Unavailable(
-                f"the server's introduction is malformed ({error.error_count()} faults)"
-            ) from None
+            faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]]
+            raise Unavailable(f"the server's introduction is malformed: {clean('; '.join(faults))}") from None
 
     async def _probed(self, patience_s: float | None) -> bool:
         """Whether the server answered as one of the stateless era; `patience_s` None waits without limit."""

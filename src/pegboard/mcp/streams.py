@@ -6,10 +6,10 @@ import asyncio
 import json
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.mcp.asgi import Receive, SendEvent
-from pegboard.mcp.exchange import Json
+from pegboard.mcp.exchange import Exchange, Json
 
 PING_S: Final = 15.0
 _KEPT: Final = 256
@@ -104,6 +104,12 @@ async def stream_out(
     finally:
         if own:
             gone.cancel()
+
+
+def to_stream(message: Json, exchange: Exchange | None, standalone: Stream) -> None:
+    """Put a message where it belongs: on the stream of its request, else on the one for everything."""
+    sink = standalone if exchange is None or exchange.sink is None else cast(Stream, exchange.sink)
+    sink.put(message)
 
 
 async def disconnected(receive: Receive) -> None:

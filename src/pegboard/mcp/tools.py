@@ -15,7 +15,7 @@ from pegboard.core.signature import Signature
 from pegboard.core.tool import Tool
 from pegboard.mcp.catalogue import Offer, addressed, permitted
 from pegboard.mcp.definitions import shown_description
-from pegboard.mcp.results import LABEL, block, resource, tool_result
+from pegboard.mcp.results import LABEL, blocks, resource, tool_result
 from pegboard.mcp.visible import clean
 
 if TYPE_CHECKING:
@@ -129,9 +129,11 @@ async def _prompt(server: MCPServer, name: str, arguments: Mapping[str, Any]) ->
     raw = await server.call("prompts/get", params, what=f"prompt {name[:100]}", idempotent=True)
     out: list[Block] = [Text(f"[prompt {name[:100]} from the MCP server {server.name}]")]
     messages: Any = raw.get("messages")
-    for message in cast("list[dict[str, Any]]", messages) if isinstance(messages, list) else []:
-        shown = block(message.get("content"))
-        out.append(Text(f"{message.get('role', '')}: {shown.text}") if isinstance(shown, Text) else shown)
+    for message in cast("list[Any]", messages) if isinstance(messages, list) else []:
+        one = cast("dict[str, Any]", message) if isinstance(message, dict) else {"content": message}
+        for shown in blocks(one.get("content")):
+            said = f"{clean(str(one.get('role', '')))[:20]}: "
+            out.append(Text(f"{said}{shown.text}") if isinstance(shown, Text) else shown)
     return _untrusted(server, "prompts/get", out)
 
 

@@ -15,6 +15,8 @@ MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 
 HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+BATCHING: Final = "2025-03-26"
+"""The one revision that has JSON-RPC batches."""
 MODERN: Final = ("2026-07-28",)
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"

@@ -1,0 +1,99 @@
+"""Calls that no mark announces: the whole answer, the fenced block that it ends in, or its last words."""
+
+from __future__ import annotations
+
+import re
+
+from pegboard.core.clipping import clipped
+from pegboard.dialects.literals import Unreadable, read_literal, skip_space
+from pegboard.dialects.text_calls import Named, Tools, calls_of, read_python
+from pegboard.dialects.text_rare import is_example, read_rare
+from pegboard.dialects.text_turns import Call, Reading, Thought
+
+_FENCE_LINE = re.compile(r"```(?:json|tool(?:_(?:calls?|code|use))?|function_calls?|python)?[ \t]*\n")
+_CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
+_NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
+_RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
+
+
+def read_bare(reading: Reading, tools: Tools) -> None:
+    """Calls without any mark: the whole answer, or the fenced block that it ends in."""
+    answer = "".join(p for p in reading.parts if isinstance(p, str))
+    stripped = answer.strip()
+    if wrapped := _RESPONSE.match(answer):
+        _answer(reading, wrapped[1], [])
+        return
+    begin, body = _fenced(stripped)
+    calls = _whole(body, tools)
+    if calls:
+        _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
+        return
+    start, rare = read_rare(stripped, tools)
+    if rare and is_example(stripped[:start]):
+        reading.unread.append(" ".join(stripped[start : start + 60].split()))
+    elif rare:
+        _answer(reading, stripped[:start], rare)
+    elif shown := _ends_in_call(stripped, tools):
+        reading.unread.append(shown)
+    elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:
+        # Functionary names the recipient on the first line; `all` is the person.
+        _answer(reading, stripped[4:], [])
+
+
+def _ends_in_call(text: str, tools: Tools) -> str:
+    """The beginning of the object of a call that a text ends in, empty where it ends in none.
+
+    It may be an example that a person asked for, so it is not run; said it must be, since a model that
+    writes its calls so waits for a result.
+    """
+    for found in _CALL_AHEAD.finditer(text):
+        if not tools.knows(found[1]):
+            continue
+        try:
+            value, end = read_literal(text, found.start())
+            calls = calls_of(value, tools, marked=False)
+        except Unreadable:
+            continue
+        if calls and _NOTHING_MORE.fullmatch(text, end):
+            return " ".join(clipped(text, found.start(), found.start() + 60).split())
+    return ""
+
+
+def _fenced(text: str) -> tuple[int, str]:
+    """Where the fenced block begins that a text ends in, and its content; else 0 and the text."""
+    if text.endswith("```"):
+        begin = text.rfind("```", 0, len(text) - 3)
+        if begin >= 0 and (line := _FENCE_LINE.match(text, begin)):
+            return begin, text[line.end() : -3].strip()
+    return 0, text
+
+
+def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None:
+    thoughts: list[str | Thought | Call] = [p for p in reading.parts if isinstance(p, Thought)]
+    reading.parts = [*thoughts, *([text] if text else [])]
+    reading.parts += [Call(named, raw if n == 0 else "") for n, (named, raw) in enumerate(calls)]
+
+
+def _whole(body: str, tools: Tools) -> list[Named]:
+    """The calls that a text consists of; none where there is anything else in it."""
+    if not body or (body[0] not in "{[" and not (body[-1] == ")" and tools.schemas)):
+        return []
+    try:
+        if body[0] == "{" or '"' in body[:40].lstrip("[ \n")[:3]:
+            calls: list[Named] = []
+            pos = 0
+            while pos < len(body):
+                value, pos = read_literal(body, pos)
+                calls += calls_of(value, tools, marked=False)
+                pos = skip_space(body, pos)
+                if body[pos : pos + 1] == ";":
+                    pos = skip_space(body, pos + 1)
+            return calls
+        calls, pos = read_python(body, 0, tools)
+    except Unreadable:
+        try:
+            calls, pos = read_python(body, 0, tools)
+        except Unreadable:
+            return []
+    known = bool(calls) and all(tools.knows(call.name) for call in calls)
+    return calls if known and skip_space(body, pos) == len(body) else []
