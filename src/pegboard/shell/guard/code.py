@@ -21,7 +21,7 @@ _ACTS: Final = re.compile(
     |atob|unhexlify|fromhex|b64decode|run_module|runpy|fetch|vars|globals|locals|setattr|delattr|getattr|breakpoint|input
     |require_relative|do_file|loadstring|dofile)\b\s*[(\s'"{`/$\[]
     |\b(?:subprocess|pty|ctypes|cffi|child_process|cluster|worker_threads|socket\w*|urllib\d?|requests|httpx|aiohttp|http|https
-    |ftplib|smtplib|telnetlib|paramiko|asyncio\.create_subprocess|importlib|imp|builtins|__builtins__|marshal|pickle|shelve
+    |ftplib|smtplib|telnetlib|paramiko|asyncio\.create_subprocess\w*|importlib|imp|builtins|__builtins__|marshal|pickle|shelve
     |base64|codecs|binascii|shutil\.(?:rmtree|move)|os\.(?:remove|kill|exec|spawn|posix_spawn|fork|unlink|rename|replace|chmod
     |chown|setuid|environ|getenv|putenv|truncate|symlink|link|startfile|dup2)|environ|getenv|process\.(?:env|kill|binding
     |mainModule|dlopen)|ENVIRON|ENV|WebAssembly|Deno|Bun|FileUtils|Open3|IO\.popen|Kernel|TCPSocket|UDPSocket|Net|LWP

@@ -18,6 +18,18 @@ def _reset(call: Call) -> bool:
     return False
 
 
+def _read_tree(call: Call) -> bool:
+    if call.has("--reset") and call.has("-u"):
+        call.ask("git read-tree --reset -u loses work that is not committed")
+    return _reset(call)
+
+
+def _maintenance(call: Call) -> bool:
+    if call.has("start", "register", "unregister", "stop"):
+        call.ask("git maintenance changes what this machine runs later")
+    return False
+
+
 def _clean(call: Call) -> bool:
     if call.has("-n", "--dry-run") or any(re.fullmatch(r"-[a-z]*n[a-z]*", w.text) for w in call.args):
         return True
@@ -153,5 +165,5 @@ SUBCOMMANDS: Final[dict[str, Rule]] = {
     "reset": _reset, "clean": _clean, "checkout": _checkout, "switch": _checkout, "restore": _checkout, "branch": _branch,
     "stash": _stash, "rebase": _rebase, "bisect": _bisect, "submodule": _submodule, "remote": _remote, "worktree": _worktree, "rm": _rm,
     "reflog": _reflog, "gc": _gc, "prune": _update_ref, "update-ref": _update_ref, "replace": _update_ref, "tag": _tag, "archive": _archive,
-    "init": _init, "read-tree": lambda c: _reset(c), "symbolic-ref": lambda c: len(c.args) < 2,
+    "init": _init, "read-tree": _read_tree, "maintenance": _maintenance, "symbolic-ref": lambda c: len(c.args) < 2,
 }  # fmt: skip

@@ -329,6 +329,8 @@ def bun(call: Call) -> bool:
     first = call.args[0].text if call.args else ""
     if first.startswith(("-e", "-p", "--eval", "--print")) or re.search(r"\.[cm]?[jt]sx?$", first):
         return interpreter(call)
+    if first == "x":
+        return npx(call.named("bunx", call.args[1:]))
     return manager(call)
 
 

@@ -61,4 +61,25 @@ def stty(call: Call) -> bool:
     return True
 
 
-RULES: Final[dict[str, Rule]] = {**dict.fromkeys(_ANSWERS, answers), "dmesg": dmesg, "arp": arp, "stty": stty}
+_INSTALL_HOOKS: Final = {
+    "pre-commit": r"install|init-templatedir|uninstall|install-hooks", "husky": r"|init|install|add|set", "lefthook": r"install|add|uninstall",
+    "overcommit": r"--install|--uninstall|--sign|-i", "git-lfs": r"install|uninstall", "simple-git-hooks": r"|.*",
+}  # fmt: skip
+
+
+def hooks(call: Call) -> bool:
+    """Programs that put hooks into `.git`, which git runs outside the sandbox later."""
+    if re.fullmatch(_INSTALL_HOOKS[call.name], call.args[0].text if call.args else ""):
+        call.write(Word(".git/hooks", call.name))
+    for word in call.args[1:]:
+        call.doubtful(word)
+    return False
+
+
+RULES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(_ANSWERS, answers),
+    "dmesg": dmesg,
+    "arp": arp,
+    "stty": stty,
+    **dict.fromkeys(_INSTALL_HOOKS, hooks),
+}

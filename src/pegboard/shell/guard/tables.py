@@ -154,7 +154,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     "touch": _row("write", takes="rd", text="-d --date -t", long="--reference", ro=False),
     "mkdir": _row("write", text="-m --mode", ro=False),
     "mkfifo": _row("write", text="-m --mode", ro=False),
-    "tee": _row("write", ro=False),
+    **dict.fromkeys(["tee", "sponge"], _row("write", ro=False)),
     "truncate": _row("write", takes="r", text="-s --size", ro=False),
     "fallocate": _row("write", text="-l --length -o --offset", ro=False),
     "chattr": _row("write", ro=False),
@@ -197,6 +197,16 @@ PROGRAMS: Final[dict[str, Program]] = {
     "convert": _row("doubtful", ro=False),
     "openssl": _row(
         "doubtful", runs="-engine -provider", writes="-out -keyout", text="-in", single=True, ro=False
+    ),
+    **dict.fromkeys(
+        names("latex pdflatex xelatex lualatex tex pdftex luatex latexmk"),
+        _row(
+            "doubtful",
+            single=True,
+            ro=False,
+            runs="-shell-escape --shell-escape -enable-write18 --enable-write18",
+            writes="-output-directory --output-directory -outdir",
+        ),
     ),
     "ctags": _row(runs="--options", writes="-f -o", ro=False),
     # -- programs that change the machine
@@ -250,7 +260,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         names(
             "expect gdb lldb emacs emacsclient ed ex screen tmux osascript m4 gnuplot octave tclsh wish "
             "guile sbcl gs ghostscript dbus-send gdbus busctl qdbus xdotool ydotool wmctrl "
-            "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open open gnome-terminal "
+            "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open xdg-mime xdg-settings open gnome-terminal code code-insiders codium cursor windsurf subl "
             "xterm konsole x-terminal-emulator dbus-launch qemu-system-x86_64 qemu VBoxManage virsh "
             "vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl criu dtrace bpftrace perf "
             "vboxmanage stap sysdig eval-script autoexpect unbuffer-script gcore pstack"
@@ -264,7 +274,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "firebase eksctl kops linode-cli ibmcloud oci s3cmd s4cmd rclone restic borg mc b2 railway "
             "render supabase planetscale pscale stripe twilio serverless sls cdk sam eb copilot amplify "
             "cf argocd flux istioctl linkerd chef-client knife puppet salt salt-ssh gh glab hub tea "
-            "hcloud scw rabbitmqctl fab cap dokku juju"
+            "hcloud scw rabbitmqctl fab cap dokku juju kind minikube k3d"
         ),
         _asks("changes or reads things outside this machine"),
     ),
@@ -307,7 +317,20 @@ PROGRAMS: Final[dict[str, Program]] = {
         _asks("reaches beyond this command"),
     ),
     **dict.fromkeys(
-        ["enable", "bind", "complete", "compgen", "compopt", "coproc"],
+        [
+            "enable",
+            "bind",
+            "complete",
+            "compgen",
+            "compopt",
+            "coproc",
+            "zmodload",
+            "ztcp",
+            "zsocket",
+            "zpty",
+            "autoload",
+            "zle",
+        ],
         _asks("changes what the shell itself runs", decides=True),
     ),
     "alembic": _row("doubtful", ro=False),
@@ -342,7 +365,7 @@ UNFETTERED_ENV: Final = names(
     "GVIMINIT MYVIMRC INPUTRC OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES GTK_MODULES QT_PLUGIN_PATH DOCKER_HOST KUBECONFIG "
     "MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS SBT_OPTS ANT_OPTS AWKPATH AWKLIBPATH COMSPEC PSMODULEPATH ELECTRON_RUN_AS_NODE "
     "MALLOC_PERTURB_X PYTEST_PLUGINS FCEDIT PSQL_EDITOR PSQL_PAGER SYSTEMD_PAGER SYSTEMD_EDITOR DELTA_PAGER BAT_PAGER "
-    "GH_PAGER GLOW_PAGER AWS_PAGER TEXINPUTS TMUX LS_OPTIONS FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS TAPE RSH PS1 PS2 PS3"
+    "GH_PAGER GLOW_PAGER AWS_PAGER BASH_ALIASES BASH_CMDS NODE_REPL_EXTERNAL_MODULE TEXINPUTS TMUX LS_OPTIONS FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS TAPE RSH PS1 PS2 PS3"
 )
 """Variables that decide what runs, what is trusted or where traffic goes."""
 
@@ -357,13 +380,14 @@ ENV_PREFIXES: Final = (
     "GCC_EXEC",
     "CARGO_TARGET_",
     "YARN_",
+    "DOCKER_",
 )
 HARMLESS_ENV: Final = names(
     "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE "
     "GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GIT_MERGE_AUTOEDIT GIT_TRACE LD_BIND_NOW PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK "
     "PIP_QUIET PIP_NO_CACHE_DIR NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND NPM_CONFIG_AUDIT"
 )
-HARMLESS_PROGRAM_VALUES: Final = names("true : cat false less more vi vim nano")
+HARMLESS_PROGRAM_VALUES: Final = names("true : cat false less more vi vim nano sccache ccache")
 
 SHELLS: Final = names(
     "sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash pwsh powershell elvish nu xonsh oksh"
