@@ -14,7 +14,7 @@ from typing import Final
 
 from pegboard.process.child import run_small
 from pegboard.process.limits import Limits
-from pegboard.shell.sandbox import gitlinks, protect
+from pegboard.shell.sandbox import gitlinks, hooks, protect, worktrees
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
@@ -89,7 +89,9 @@ class Container:
     def prepare(self, job: Job) -> Prepared:
         """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
-        shield = protect.shield(self.confinement.workspace, self.confinement.protected)
+        workspace = self.confinement.workspace
+        shield = protect.shield(workspace, (*self.confinement.protected, *hooks.named(workspace)))
+        trees = worktrees.look(workspace / ".git")
         argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield)]
         if job.terminal is not None:
             argv += ["--tty", "--interactive"]
@@ -112,11 +114,11 @@ class Container:
             await run_small([self.program, "kill", name], client, timeout_s=_KILL_S)
 
         async def finish() -> tuple[str, ...]:
-            workspace = self.confinement.workspace
             moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
             moved += protect.restore_links(shield.links, workspace, quarantine)
             notes = [f"moved to quarantine ({quarantine}): {', '.join(moved)}"] if moved else []
             notes += await gitlinks.clean(workspace, linked, quarantine)
+            notes += await worktrees.clean(trees, quarantine)
             if taken := await asyncio.to_thread(protect.drop_set_ids, workspace, begun):
                 notes.append(f"set-uid and set-gid were taken off: {', '.join(taken)}")
             return tuple(notes)
