@@ -446,3 +446,15 @@ def test_code_that_is_no_regular_expression_is_found_as_text(
     (tmp_path / "a.txt").unlink()
     with pytest.raises(InvalidArguments):
         search(tmp_path, SearchQuery(pattern=pattern), rg=rg)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [".gitignore", ".ignore", "sub/.gitignore", ".git/info/exclude"])
+def test_an_ignore_file_that_is_a_pipe_holds_no_search_up(where: str, tmp_path: Path) -> None:
+    # ripgrep opens it and waits for somebody to write, which a command may have left to nobody.
+    build(tmp_path, {"a.txt": "needle", "sub/b.txt": "needle", ".git/info/x": ""})
+    os.mkfifo(tmp_path / where)
+
+    found = search(tmp_path, SearchQuery(pattern="needle"), rg=Path(RG or ""), deadline_s=60)
+
+    assert [m.path for m in found.matches] == ["a.txt", "sub/b.txt"]

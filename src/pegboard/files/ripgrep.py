@@ -45,7 +45,7 @@ class Ripgrep:
         """
         child = self._start(search, _rg_arguments(search, ordered=False, plain=True))
         try:
-            said = b"\n".join(lines_of(child, search.deadline, bytearray()))
+            said = b"\n".join(lines_of(child, search.deadline, bytearray(), gives_up=True))
             status = child.wait()
         finally:
             end_child(child)
@@ -65,7 +65,7 @@ class Ripgrep:
         complaints = bytearray()
         try:
             pending = b""
-            for line in lines_of(child, search.deadline, complaints):
+            for line in lines_of(child, search.deadline, complaints, gives_up=True):
                 pending += line
                 # A line without a NUL is the start of a name with a line end in it, or the statistics.
                 record = _record(pending, search.count) if b"\0" in line else None
