@@ -134,11 +134,24 @@ async def test_hosts_are_refused_not_ignored(container: Container) -> None:
 
 
 async def test_a_client_that_fails_says_why(container: Container) -> None:
-    Path(container.program).write_text("#!/bin/sh\necho no daemon >&2; exit 1\n")
+    Path(container.program).write_text(
+        "#!/bin/sh\necho 'docker: no daemon.\n\nRun '\\''docker run --help'\\'' for more' >&2; exit 1\n"
+    )
 
-    assert "no daemon" in await container.probe()
-    with pytest.raises(Unavailable, match="required"):
+    assert await container.probe() == "docker: no daemon."
+    Path(container.program).write_text("#!/bin/sh\nexit 7\n")
+    assert await container.probe() == "it ended with status 7"
+
+
+async def test_a_backend_that_was_named_and_is_not_there_is_told_by_its_own_name(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(Unavailable, match=r"podman does not work here \(there is no podman program\)") as caught:
         await choose(container.confinement, backend="podman")
+
+    assert "podman (apt-get install podman)" in caught.value.hint and "auto" in caught.value.hint
 
 
 @owes("X-58")

@@ -69,7 +69,15 @@ class Container:
         except (OSError, TimeoutError) as problem:
             await prepared.kill()
             return str(problem)
-        return "" if status == 0 else said.decode("utf-8", "replace").strip()[-500:]
+        # The client's advice is how to use the client, which nobody here does.
+        lines = [
+            line for line in said.decode("utf-8", "replace").splitlines() if not line.startswith("Run '")
+        ]
+        return (
+            ""
+            if status == 0
+            else " ".join(" ".join(lines).split())[-500:] or f"it ended with status {status}"
+        )
 
     def enforced(self) -> Mapping[str, bool | str]:
         """What the flags ask the container program for."""
