@@ -148,7 +148,9 @@ async def test_a_backend_that_was_named_and_is_not_there_is_told_by_its_own_name
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    with pytest.raises(Unavailable, match=r"podman does not work here \(there is no podman program\)") as caught:
+    with pytest.raises(
+        Unavailable, match=r"podman does not work here \(there is no podman program\)"
+    ) as caught:
         await choose(container.confinement, backend="podman")
 
     assert "podman (apt-get install podman)" in caught.value.hint and "auto" in caught.value.hint

@@ -27,7 +27,7 @@ _ACTS: Final = re.compile(
     |mainModule|dlopen)|ENVIRON|ENV|WebAssembly|Deno|Bun|FileUtils|Open3|IO\.popen|Kernel|TCPSocket|UDPSocket|Net|LWP
     |open-uri|XMLHttpRequest|dgram|tls|http2|vm|fs/promises|multiprocessing|threading\.Thread|signal\.(?:alarm|raise)
     |webbrowser|antigravity|turtle_server|xmlrpc|http\.server|code\.interact|Runtime\.getRuntime|ProcessBuilder|os\.execute
-    |io\.popen|package\.loadlib|fsockopen|curl_exec|file_put_contents|chr\(|fromCharCode|Buffer\.from|\.constructor)\b
+    |io\.popen|package\.loadlib|fsockopen|curl_exec|file_put_contents|install\.packages|install_\w+|Pkg\.\w+|chr\(|fromCharCode|Buffer\.from|\.constructor)\b
     |__import__|__(?!name__|version__|file__|doc__|main__|init__|future__)\w+__|\bimport\s*\(|\brequire\s*\(\s*[^'"\s]
     |\b(?:rm|unlink|write|append|truncate|rename|chmod|chown|copy|cp|symlink)\w*Sync\b|\bFile\.(?:delete|unlink|write|open|rename)
     |\bwhile\s*(?:\(\s*)?(?:1|true|True)\b[^\n]{0,80}\bfork\b|\bopen\s*\(?[^()]*['"]\s*[|>]|\|\s*['"]\s*[,)]|%x[\[({]""",

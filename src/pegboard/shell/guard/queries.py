@@ -19,6 +19,8 @@ _ANSWERS: Final = {
     "tmux": r"ls|list-sessions|list-windows|-V", "screen": r"-ls|-list|-v|--version", "vagrant": r"version|validate|global-status",
     "direnv": r"status|version|--version|dotenv|export", "mise": r"ls|list|current|version|doctor|which|where|exec|x|run|r|task|tasks|env|en|activate",
     "rtx": r"ls|list|current|version|which|where|env", "asdf": r"list|current|version|which|where|info|help",
+    "dvc": r"repro|status|dag|add|commit|init|diff|metrics|plots|params|exp|root|version|stage|run|checkout|ls", "ollama": r"list|ps|show|--version",
+    "wandb": r"status|offline|disabled|--version",
     "notify-send": r"--version", "history": r"\d*",
     "pegboard": r"|--help|--version|-h|version|doctor|tools|models|policy|usage|check|replay", "ssh-keygen": r"-l|-lf|-lvf|-B",
 }  # fmt: skip

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.core.effects import Verdict
-from pegboard.shell.guard.options import Operands, Program, names
+from pegboard.shell.guard.options import Operands, Program, asks, names
+from pegboard.shell.guard.outside import OUTSIDE
 
 
 def _row(
@@ -37,10 +37,6 @@ def _row(
         read_only=ro,
         single_dash=single,
     )
-
-
-def _asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> Program:
-    return Program(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
 
 
 _READER: Final = _row()
@@ -137,13 +133,13 @@ PROGRAMS: Final[dict[str, Program]] = {
     "tsort": _row(),
     "basename": _TEXT,
     "dirname": _TEXT,
-    "fuser": _asks("may end processes that are not meant"),
+    "fuser": asks("may end processes that are not meant"),
     "date": _row("text", text="-d --date", takes="fr", ro=True),
     "apropos": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
     "whatis": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
-    "locate": _asks("searches the whole machine"),
-    "plocate": _asks("searches the whole machine"),
-    "pegboard": _asks("decides or runs what agents may do", decides=True),
+    "locate": asks("searches the whole machine"),
+    "plocate": asks("searches the whole machine"),
+    "pegboard": asks("decides or runs what agents may do", decides=True),
     "man": _row(
         "text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"
     ),
@@ -216,25 +212,25 @@ PROGRAMS: Final[dict[str, Program]] = {
             "mkntfs mkdosfs mkswap mkreiserfs newfs wipefs blkdiscard diskpart zpool badblocks sgdisk "
             "hdparm nvme fdformat"
         ),
-        _asks("formats or wipes a disk", "deny"),
+        asks("formats or wipes a disk", "deny"),
     ),
     **dict.fromkeys(
         names(
             "fdisk sfdisk cfdisk parted gdisk cryptsetup pvcreate vgremove lvremove mdadm resize2fs "
             "e2fsck fsck tune2fs debugfs losetup dmsetup format"
         ),
-        _asks("changes disks or file systems"),
+        asks("changes disks or file systems"),
     ),
     **dict.fromkeys(
         names("shutdown reboot poweroff halt telinit init runlevel kexec pm-suspend pm-hibernate"),
-        _asks("stops or restarts the machine", "deny"),
+        asks("stops or restarts the machine", "deny"),
     ),
     **dict.fromkeys(
         names(
             "useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup gpasswd passwd "
             "chpasswd chsh chfn vipw visudo newusers pwconv vigr chage dscl sysadminctl"
         ),
-        _asks("changes users or their rights", "deny"),
+        asks("changes users or their rights", "deny"),
     ),
     **dict.fromkeys(
         names(
@@ -246,7 +242,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "resolvectl resolvconf systemd-resolve nmcli chvt setfont loadkeys zfs btrfs snapper timeshift "
             "lvcreate lvextend lvreduce vgcreate pvremove quotaon edquota setquota gsettings dconf defaults"
         ),
-        _asks("changes the system"),
+        asks("changes the system"),
     ),
     **dict.fromkeys(
         names(
@@ -254,7 +250,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "runcon start-stop-daemon run-parts incrontab fcrontab update-desktop-database xdg-autostart "
             "supervisorctl"
         ),
-        _asks("starts something later or outside this command", decides=True),
+        asks("starts something later or outside this command", decides=True),
     ),
     **dict.fromkeys(
         names(
@@ -265,56 +261,22 @@ PROGRAMS: Final[dict[str, Program]] = {
             "vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl criu dtrace bpftrace perf "
             "vboxmanage stap sysdig eval-script autoexpect unbuffer-script gcore pstack"
         ),
-        _asks("runs what its arguments or input say, which cannot be judged", decides=True),
+        asks("runs what its arguments or input say, which cannot be judged", decides=True),
     ),
-    **dict.fromkeys(
-        names(
-            "kubectl helm oc kustomize-apply terraform tofu pulumi ansible ansible-playbook packer nomad "
-            "consul vault aws gcloud gsutil bq az doctl heroku flyctl fly vercel netlify wrangler "
-            "firebase eksctl kops linode-cli ibmcloud oci s3cmd s4cmd rclone restic borg mc b2 railway "
-            "render supabase planetscale pscale stripe twilio serverless sls cdk sam eb copilot amplify "
-            "cf argocd flux istioctl linkerd chef-client knife puppet salt salt-ssh gh glab hub tea "
-            "hcloud scw rabbitmqctl fab cap dokku juju kind minikube k3d"
-        ),
-        _asks("changes or reads things outside this machine"),
-    ),
-    **dict.fromkeys(
-        names(
-            "psql mysql mariadb mysqladmin mysqldump pg_dump pg_dumpall pg_restore dropdb createdb "
-            "dropuser createuser mongo mongosh mongodump mongorestore redis-cli cqlsh influx "
-            "clickhouse-client sqlcmd sqlplus neo4j-admin cypher-shell etcdctl snowsql bcp isql usql "
-            "mycli pgcli litecli cockroach duckdb"
-        ),
-        _asks("works on a database server"),
-    ),
-    **dict.fromkeys(
-        names(
-            "security keyctl secret-tool pass gopass op bw lpass keyring gnome-keyring gpg-connect-agent "
-            "ssh-add ssh-keygen ssh-copy-id ssh-agent age sops gpg gpg2 certutil keytool pwsafe kinit "
-            "klist chezmoi kwallet-query kwalletcli sshpass"
-        ),
-        _asks("works on keys or passwords"),
-    ),
-    **dict.fromkeys(
-        names(
-            "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port "
-            "nix-env nix nix-shell nix-build nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
-        ),
-        _asks("installs or removes system packages"),
-    ),
+    **OUTSIDE,
     **dict.fromkeys(
         names(
             "xwd import scrot maim grim gnome-screenshot spectacle flameshot screencapture arecord parecord parec "
             "pw-record fswebcam imagesnap xclip xsel pbpaste wl-paste"
         ),
-        _asks("reads the screen, a microphone, a camera or the clipboard"),
+        asks("reads the screen, a microphone, a camera or the clipboard"),
     ),
     **dict.fromkeys(
         names(
             "history fc logger wall write talk killall killall5 skill slay xkill crontab script "
             "scriptreplay watch-exec trickle renice chcpu taskkill"
         ),
-        _asks("reaches beyond this command"),
+        asks("reaches beyond this command"),
     ),
     **dict.fromkeys(
         [
@@ -331,10 +293,10 @@ PROGRAMS: Final[dict[str, Program]] = {
             "autoload",
             "zle",
         ],
-        _asks("changes what the shell itself runs", decides=True),
+        asks("changes what the shell itself runs", decides=True),
     ),
     "alembic": _row("doubtful", ro=False),
-    **dict.fromkeys(["direnv", "mise", "rtx", "asdf"], _asks("decides what runs in this folder from now on")),
+    **dict.fromkeys(["direnv", "mise", "rtx", "asdf"], asks("decides what runs in this folder from now on")),
 }
 
 NETWORK: Final = names(
