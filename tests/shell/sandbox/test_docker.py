@@ -185,3 +185,19 @@ async def test_a_set_uid_file_of_a_persons_own_stays(container: Container) -> No
 
     assert drop_set_ids(workspace, long_ago) == []
     assert own.stat().st_mode & 0o4000
+
+
+@owes("X-58")
+async def test_submodules_are_looked_after_in_a_container_too(container: Container) -> None:
+    sub = container.confinement.workspace / ".git" / "modules" / "sub"
+    (sub / "hooks").mkdir(parents=True)
+    (sub / "config").write_text("[core]\n\tbare = false\n")
+    prepared = container.prepare(Job(argv=("true",), cwd=container.confinement.workspace, env={}))
+
+    with (sub / "config").open("a") as config:
+        config.write("\tfsmonitor = ./evil\n")
+    notes = await prepared.finish()
+
+    assert f"type=bind,source={sub / 'hooks'},target={sub / 'hooks'},readonly" in prepared.argv
+    assert "evil" not in (sub / "config").read_text()
+    assert any("core.fsmonitor" in note for note in notes)

@@ -179,3 +179,32 @@ async def test_a_rebase_that_would_run_something_outside_is_told(tmp_path: Path,
 
     assert [note for note in outcome.notes if "would run: exec" in note and "/evil" in note]
     assert quiet.notes == () and ended.notes == ()
+
+
+@owes("X-58")
+@pytest.mark.parametrize("inside_of", ["main", "linked"])
+@pytest.mark.parametrize("evil", [
+    "git config -f {sub}/config core.fsmonitor {evil}", "mkdir -p {sub}/hooks; cp {evil} {sub}/hooks/post-index-change",
+    "mv {sub} {sub}2; cp -r {sub}2 {sub}; mkdir -p {sub}/hooks; cp {evil} {sub}/hooks/post-index-change",
+    "git config -f {sub}/config.worktree core.fsmonitor {evil}; git config -f {sub}/config extensions.worktreeConfig true",
+])  # fmt: skip
+async def test_submodules_of_a_linked_worktree_are_looked_after(
+    tmp_path: Path, workspace: Path, evil: str, inside_of: str
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    git(library, "init", "-q")
+    git(library, "commit", "-q", "--allow-empty", "-m", "x")
+    place = tmp_path / "as" / "ws"
+    place.parent.mkdir()
+    git(workspace, "worktree", "move", "../wt", str(place))
+    git(place, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "sub")
+    sub = workspace / ".git" / "worktrees" / "wt" / "modules" / "sub"
+    assert (sub / "config").is_file()
+    root = workspace if inside_of == "main" else place
+    shell = await shell_in(tmp_path if inside_of == "main" else tmp_path / "as")
+
+    await run(shell, evil.format(sub=sub, evil=root / "evil"))
+    git(place, "status", "--porcelain")
+
+    assert not (tmp_path / "ran").exists()

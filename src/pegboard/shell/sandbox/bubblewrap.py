@@ -150,10 +150,10 @@ class Bubblewrap:
                 arguments += ["--perms", "0444", "--file", str(fds.memory(text.encode())), path]
             arguments += settings.files(fds.add)
             copy = self._shield(arguments, shield, scratch, shared)
-            submodules = modules.configs(self.confinement.workspace)
+            submodules = modules.configs(self._git())
             linked = gitlinks.look(self.confinement.workspace)
             trees = worktrees.look(self._git())
-            arguments += modules.binds(self.confinement.workspace, submodules)
+            arguments += modules.binds(self._git(), submodules)
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
             arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
@@ -257,7 +257,7 @@ class Bubblewrap:
                 notes.append(f"moved to quarantine ({quarantine}): .git/config")
             else:
                 notes += await gitconfig.clean_fresh(fresh)
-        notes += await modules.clean(workspace, submodules, quarantine)
+        notes += await modules.clean(workspace, self._git(), submodules, quarantine)
         notes += await gitlinks.clean(workspace, linked, quarantine)
         notes += await worktrees.clean(trees, quarantine, outside=self._cache.repository is not None)
         shutil.rmtree(scratch, ignore_errors=True)

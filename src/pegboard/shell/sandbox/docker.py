@@ -8,13 +8,14 @@ import resource
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pegboard.process.child import run_small
 from pegboard.process.limits import Limits
-from pegboard.shell.sandbox import gitlinks, hooks, protect, worktrees
+from pegboard.shell.sandbox import gitlinks, hooks, modules, protect, worktrees
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
@@ -100,7 +101,8 @@ class Container:
         workspace = self.confinement.workspace
         shield = protect.shield(workspace, (*self.confinement.protected, *hooks.named(workspace)))
         trees = worktrees.look(workspace / ".git")
-        argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield)]
+        submodules = modules.configs(workspace / ".git")
+        argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield, modules.hooks(submodules))]
         if job.terminal is not None:
             argv += ["--tty", "--interactive"]
         else:
@@ -126,6 +128,7 @@ class Container:
             moved += protect.restore_links(shield.links, workspace, quarantine)
             notes = [f"moved to quarantine ({quarantine}): {', '.join(moved)}"] if moved else []
             notes += await gitlinks.clean(workspace, linked, quarantine)
+            notes += await modules.clean(workspace, workspace / ".git", submodules, quarantine)
             notes += await worktrees.clean(trees, quarantine)
             if taken := await asyncio.to_thread(protect.drop_set_ids, workspace, begun):
                 notes.append(f"set-uid and set-gid were taken off: {', '.join(taken)}")
@@ -133,7 +136,7 @@ class Container:
 
         return Prepared(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
 
-    def _flags(self, shield: protect.Shield) -> list[str]:
+    def _flags(self, shield: protect.Shield, further: Sequence[Path] = ()) -> list[str]:
         confinement = self.confinement
         limits = confinement.limits
         out = ["--pull=never", f"--memory={self.memory}", f"--cpus={self.cpus}", "--network=none"]
@@ -152,7 +155,7 @@ class Container:
         out += ["--user", f"{status.st_uid}:{status.st_gid}"]
         mounts: list[tuple[str, bool]] = [(str(confinement.workspace), True)]
         mounts += [(str(parent), True) for parent in shield.parents]
-        mounts += [(str(leaf), False) for leaf in shield.leaves]
+        mounts += [(str(leaf), False) for leaf in (*shield.leaves, *further)]
         if shield.git_config is not None:
             mounts.append((str(shield.git_config), False))
         mounts += [(str(bind.source), bind.writable) for bind in confinement.binds]

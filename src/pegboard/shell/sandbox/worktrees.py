@@ -44,10 +44,10 @@ class Worktrees:
 def look(git: Path) -> Worktrees:
     """What is there now: a listing, and a few small files of each worktree."""
     top = git / "worktrees"
-    folders = list(_folders(git))
-    said = {folder: _said(folder / "commondir") for folder in folders}
-    configs = {file: _said(file) for at in (git, *folders) if (file := at / "config.worktree").exists()}
-    todo = {file: _said(file) for at in (git, *folders) if (file := _todo(at)).exists()}
+    own = list(folders(git))
+    said = {folder: _said(folder / "commondir") for folder in own}
+    configs = {file: _said(file) for at in (git, *own) if (file := at / "config.worktree").exists()}
+    todo = {file: _said(file) for at in (git, *own) if (file := _todo(at)).exists()}
     return Worktrees(
         git=git, common=said, configs=configs, todo=todo, linked=top.is_symlink(), hooks=(git / "hooks").exists()
     )  # fmt: skip
@@ -67,7 +67,7 @@ async def clean(before: Worktrees, quarantine: Path, *, outside: bool = False) -
         bad.append(top)
     elif top.is_dir():
         bad += [entry for entry in top.iterdir() if entry.is_symlink()]
-    places = list(_folders(git))
+    places = list(folders(git))
     for folder in places:
         expected = before.common.get(folder) or _COMMON
         if _said(folder / "commondir") == expected:
@@ -99,7 +99,7 @@ async def clean(before: Worktrees, quarantine: Path, *, outside: bool = False) -
     return [*notes, *_waiting([*places, git], before)]
 
 
-def _folders(git: Path) -> Iterator[Path]:
+def folders(git: Path) -> Iterator[Path]:
     """The folders of linked worktrees, reached by no link."""
     top = git / "worktrees"
     if git.is_symlink() or top.is_symlink() or not top.is_dir():
@@ -128,10 +128,10 @@ def _put(folder: Path, name: str, content: bytes) -> None:
         return
 
 
-def _waiting(folders: list[Path], before: Worktrees) -> list[str]:
+def _waiting(places: list[Path], before: Worktrees) -> list[str]:
     """What a rebase would run when it is continued outside, where a command wrote that."""
     found: list[str] = []
-    for folder in folders:
+    for folder in places:
         file = _todo(folder)
         now = _said(file)
         if now == before.todo.get(file, b""):
