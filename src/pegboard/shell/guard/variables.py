@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
@@ -45,7 +46,7 @@ _OPTION_LISTS: Final = frozenset(
 _COUNTS: Final = re.compile(r"[\w.,:+-]*")
 
 
-_CONFIGURES: Final = re.compile(r"(?:HOME|RC|CONFIG(?:_(?:DIR|FILE|PATH))?|MAKEFILES)$")
+_CONFIGURES: Final = re.compile(r"(?:HOME|(?:^|[^S])RC|CONFIG(?:_(?:DIR|FILE|PATH))?|MAKEFILES)$")
 _NO_PLACE: Final = re.compile(
     r"(?:UR[IL]|BASE|BASENAME|ROUTES?|ENDPOINT|HREF|PATHNAME|MESSAGE|TEXT|REGEX|PATTERN|QUERY"
     r"|(?:BASE|PUBLIC|CONTEXT|ROUTE|API|URL|MOUNT)_?(?:PATH|PREFIX|DIR|ROOT))$"
@@ -55,7 +56,7 @@ _RUNS: Final = re.compile(
 )
 _OPTIONS: Final = re.compile(r"(?:OPTS|OPTIONS?|FLAGS|ADDOPTS|ARGS)$")
 _LOADS_MORE: Final = re.compile(
-    r"-javaagent|-agent(?:lib|path)|-(?:f|Wl,-)?plugin\b|-wrapper\b|linker=|-toolexec|--?eval\b|(?:^|\s)-p\s*(?!no:)\w"
+    r"-javaagent|-agent(?:lib|path)|-(?:f|Wl,-)?plugin\b|-wrapper\b|linker=|-toolexec|--?eval(?![\w-])"
 )
 _IN_OPTIONS: Final = re.compile(r"(?:^|[\s=,:]|-[IL])((?:/|~|\.\./)[^\s,:'\"]*)")
 _ELSEWHERE: Final = (Kind.SECRET, Kind.HOME, Kind.SYSTEM, Kind.OUTSIDE, Kind.ABOVE, Kind.DEVICE, Kind.NETWORK)
@@ -78,7 +79,8 @@ def _leads(call: Call, name: str, upper: str, value: Word, lasting: bool) -> Non
         return
     if not value.known:
         return
-    if _OPTIONS.search(upper) and _LOADS_MORE.search(text):
+    plugin = upper == "PYTEST_ADDOPTS" and re.search(r"(?:^|\s)-p\s*(?!no:)\w", text)
+    if plugin or (_OPTIONS.search(upper) and _LOADS_MORE.search(text)):
         call.decides(said, f"{name}= makes a program load or run something else")
         return
     first = text.split(None, 1)[0]
@@ -93,6 +95,15 @@ def _leads(call: Call, name: str, upper: str, value: Word, lasting: bool) -> Non
         if place.kind in _ELSEWHERE and not (plain and _NO_PLACE.search(upper)):
             call.decides(said, f"{name}= leads to {place.target}, {place.kind.value}")
             return
+
+
+def reaches_programs(words: Sequence[Word]) -> bool:
+    """Whether what is assigned in front of these words, or by them, ends in a program's environment."""
+    if not words:
+        return False
+    if words[0].text not in ("declare", "typeset", "local", "readonly"):
+        return True
+    return any(re.fullmatch(r"-[a-zA-Z]*x[a-zA-Z]*", word.text) for word in words[1:])
 
 
 def judge_assignment(call: Call, name: str, value: Word, *, lasting: bool = True) -> None:
