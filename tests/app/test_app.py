@@ -25,7 +25,7 @@ from pegboard import (
     tool,
 )
 from pegboard.app.assembly import NobodyThere
-from pegboard.app.commands import git_identity, in_thread, workspace_id
+from pegboard.app.commands import git_settings, in_thread, workspace_id
 from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
 from pegboard.config.environment import secrets_of
@@ -250,9 +250,9 @@ def test_a_workspace_has_an_identity_of_device_inode_and_path(tmp_path: Path) ->
 
 
 def test_git_tells_who_the_user_is_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert git_identity(tmp_path) == ("", "")
+    assert git_settings(tmp_path) == {}
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_identity(tmp_path) == ("", "")
+    assert git_settings(tmp_path) == {}
 
 
 async def test_a_coroutine_runs_in_a_thread_inside_a_loop_and_its_error_comes_back() -> None:

@@ -162,7 +162,14 @@ def test_purging_payloads_keeps_the_chain(store: Store) -> None:
 
 
 def test_bodies_without_a_type_are_all_that_are_kept_of_other_types(store: Store) -> None:
-    types = ["call.started", "call.starting", "call.finished", "call.started", "call.started!", "call.startedly"]
+    types = [
+        "call.started",
+        "call.starting",
+        "call.finished",
+        "call.started",
+        "call.started!",
+        "call.startedly",
+    ]
     drafts = [
         Draft(run="r", type=kind, at=float(n), body=b'{"type":"%b","n":%d}' % (kind.encode(), n))
         for n, kind in enumerate(types)

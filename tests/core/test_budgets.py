@@ -296,3 +296,12 @@ def test_of_several_budgets_the_least_is_left(sizes: tuple[int, int]) -> None:
 
     assert (left.bytes_out, left.seconds) == (10, 10)
     assert left.budget is not None and left.budget.name == "b10"
+
+
+@owes("G-09")
+@pytest.mark.parametrize(("spent", "said"), [(0.99, False), (1.0, True), (1.5, True)])
+def test_money_that_is_all_spent_pays_for_no_further_turn(spent: float, said: bool) -> None:
+    meter = Meter([Budget(name="m", money=1.0)])
+    meter.end("", HERE, Spent(money=spent))
+
+    assert bool(meter.unpaid(HERE)) == said

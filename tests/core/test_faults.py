@@ -16,7 +16,7 @@ from pegboard.core.decode import Decoded
 from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder
 from pegboard.core.executor import TurnExecutor, distinct_calls
-from pegboard.core.pipeline import Pipeline
+from pegboard.core.pipeline import Pipeline, as_tool_error
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 
@@ -514,3 +514,8 @@ async def test_without_a_files_port_a_path_is_its_own_target_and_a_port_can_be_a
         Effect("read", "a"),
     )
     assert Context(ports={int: 5}).port(int) == 5
+
+
+@owes("N-121")
+def test_the_words_of_a_foreign_error_are_cut() -> None:
+    assert len(as_tool_error(ValueError("x" * 100_000)).message) < 600

@@ -26,7 +26,7 @@ from pegboard import (
     current_context,
     tool,
 )
-from pegboard.core.approval import ApprovalRequest, Approved, Waiting
+from pegboard.core.approval import ApprovalRequest, Approved, Refused, Waiting
 from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import TimedOut, ToolExecutionDenied
@@ -433,6 +433,17 @@ async def test_what_asks_and_has_nobody_to_answer_is_denied_with_the_reason() ->
     assert result.error is not None
     assert result.error.code == "permission_denied"
     assert "send asks in mode workspace" in str(result)
+
+
+@owes("X-26", "D-56")
+async def test_a_refusal_says_who_and_why() -> None:
+    result = await Executor([send], approver=Answers(Refused("not today", by="ann"))).call(
+        "send", {"text": "x"}
+    )
+
+    assert result.error is not None
+    assert (result.error.code, result.error.details["by"]) == ("permission_denied", "ann")
+    assert "not today" in result.error.message
 
 
 @owes("G-04", "A-05")

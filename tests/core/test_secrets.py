@@ -198,3 +198,24 @@ async def test_partial_updates_are_redacted_too() -> None:
     await other.call("slow", {"key": "secret://api"})
 
     assert shown and VALUE not in str(shown)
+
+
+@owes("G-11")
+@pytest.mark.parametrize(("effects", "fits"), [
+    ((Effect("exec", "make", ("make",)), Effect("connect", "a.example.com")), True),
+    ((Effect("exec", "make", ("make",)), Effect("connect", "b.org")), False),
+    ((Effect("exec", "make", ("make",)),), False),
+    # No command: nothing stands between that could put the value in for one host alone.
+    ((Effect("write", "x"), Effect("connect", "a.example.com")), False),
+])  # fmt: skip
+def test_a_place_holder_is_for_commands_that_reach_a_bound_host(
+    effects: tuple[Effect, ...], fits: bool
+) -> None:
+    binding = SecretBinding(name="api", hosts=("*.example.com",))
+    sent = {"x": "secret://api"}
+
+    if fits:
+        assert check(sent, sent, Plan(effects), Handles(api=binding), placeholders=True) == {"api"}
+    else:
+        with pytest.raises(PermissionDenied):
+            check(sent, sent, Plan(effects), Handles(api=binding), placeholders=True)

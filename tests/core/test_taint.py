@@ -451,3 +451,11 @@ def test_a_file_that_a_patch_deletes_loses_its_labels_and_one_that_it_modifies_k
 
     assert not taints.brought(Plan((Effect("read", "a"),)), HERE)
     assert taints.brought(Plan((Effect("read", "b"),)), HERE)
+
+
+@owes("G-06")
+def test_a_kept_result_gives_its_labels_to_whoever_reads_it() -> None:
+    taints = Taints(spilled=lambda id: frozenset({"untrusted"}) if id == "spill:1" else frozenset())
+
+    assert taints.brought(Plan((Effect("read", "spill:1"),)), HERE) == {"untrusted": "read spill:1"}
+    assert taints.brought(Plan((Effect("read", "spill:2"),)), HERE) == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pegboard import Effect, ToolCall, ToolError
+from pegboard import PURE, Effect, ToolCall, ToolError, tool
 from pegboard.core.approval import (
     AllowOnce,
     ApprovalRequest,
@@ -20,6 +20,7 @@ from pegboard.core.approval import (
 )
 from pegboard.core.call import ValidCall
 from pegboard.core.content import Audio, File, Image, Text, describe
+from pegboard.core.digest import approval_digest
 from pegboard.core.effects import Change, ChangeSet, Plan, strictest
 from pegboard.core.errors import ModelError
 from pegboard.core.families import load
@@ -186,3 +187,38 @@ def test_calls_of_a_message_stand_in_order_and_a_change_tells_a_move_only_where_
 
     assert AssistantMessage(content=(one, Text("x"), two)).calls == (one, two)
     assert "moved_to" not in Change(path="a", kind="modify", before=b"", after=b"").to_dict()
+
+
+PLAN = Plan((Effect("write", "a"),))
+BOUND_TO: dict[str, Any] = {
+    "session": "s",
+    "workspace": "/w",
+    "policy": "p1",
+    "environment": ("sandbox:bubblewrap", "PATH"),
+}
+
+
+@tool(effects=PURE)
+def one(text: str) -> str:
+    """Write."""
+    return text
+
+
+@tool(effects=PURE, name="one")
+def other(text: str) -> str:
+    """Write otherwise."""
+    return text
+
+
+@owes("G-04", "perm-18")
+@pytest.mark.parametrize("change", [
+    {"tool": other}, {"arguments": {"text": "y"}}, {"plan": Plan((Effect("write", "b"),))}, {"plan": Plan((Effect("delete", "a"),))},
+    {"plan": Plan((Effect("write", "a", bound="x sha256:1"),))}, {"plan": Plan(PLAN.effects, ChangeSet((Change(path="a", kind="create", before=None, after=b"x"),)))},
+    {"session": "t"}, {"workspace": "/v"}, {"policy": "p2"}, {"environment": ("sandbox:none", "PATH")}, {"environment": ("sandbox:bubblewrap",)},
+], ids=str)  # fmt: skip
+def test_a_yes_is_bound_to_all_that_decisions_name(change: dict[str, Any]) -> None:
+    def digest(tool: Any = one, arguments: Any = {"text": "x"}, plan: Plan = PLAN, **more: Any) -> str:
+        return approval_digest(tool, arguments, plan, **{**BOUND_TO, **more})
+
+    assert digest() == digest()
+    assert digest(**change) != digest()

@@ -1444,7 +1444,7 @@ BENIGN = [
     "npm run dev &",
     "docker images",
     "make -j$(nproc)",
-    "make install DESTDIR=$PWD/out",
+    "make install DESTDIR=$PWD/stage",
     "cmake -DCMAKE_INSTALL_PREFIX=./out ..  || true",
     "meson setup build && ninja -C build",
     "bazel build //...",

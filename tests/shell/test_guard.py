@@ -20,6 +20,7 @@ from pegboard.core.rules import Rule, Situation
 from pegboard.shell.guard import MAX_COMMAND_BYTES, inspection, judge
 from pegboard.shell.guard.walk import bash_parser
 from tests.ledger import SHARED, owes
+from tests.shell import guard_kinds
 from tests.shell.guard_commands import BENIGN, DANGEROUS
 
 ROWS = [json.loads(line) for line in (SHARED / "security" / "shell.jsonl").read_text().splitlines()]
@@ -63,12 +64,12 @@ def test_benign_commands_that_need_no_network_pass_unasked(workspace: Path) -> N
     assert len(stopped) <= 0.03 * len(rows), stopped
 
 
-@pytest.mark.parametrize("command", DANGEROUS)
+@pytest.mark.parametrize("command", [*DANGEROUS, *guard_kinds.DANGEROUS])
 def test_further_dangerous_commands_of_each_kind_do_not_run_unasked(command: str, workspace: Path) -> None:
     assert judge(command, workspace, home="/home/u").decision != "allow"
 
 
-@pytest.mark.parametrize("command", BENIGN)
+@pytest.mark.parametrize("command", [*BENIGN, *guard_kinds.BENIGN])
 def test_further_benign_commands_pass_unasked(command: str, workspace: Path) -> None:
     judgement = judge(command, workspace, home="/home/u")
 

@@ -34,6 +34,17 @@ def workspace(tmp_path: Path) -> Path:
         "mod/__main__.py",
         "my.mk",
         "data.csv",
+        "tool.vim",
+        "tool.gdb",
+        "q.sql",
+        "p.awk",
+        "p.sed",
+        "sub/Makefile",
+        "sub/my.mk",
+        "sub/package.json",
+        "main.go",
+        "Cargo.toml",
+        "noxfile.py",
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"content of {name}\n")
@@ -50,6 +61,12 @@ def workspace(tmp_path: Path) -> Path:
     ("cd sub && ./inner.sh", ["sub/inner.sh"]), ("timeout 5 sh run.sh", ["run.sh"]), (". ./run.sh", ["run.sh"]),
     ("make test", ["Makefile"]), ("make -f my.mk", ["my.mk"]), ("npm run build", ["package.json"]),
     ("bash -c 'sh run.sh'", ["run.sh"]), ("cat run.sh", []), ("git add run.sh", []), ("sh link.sh", []),
+    ("bash < run.sh", ["run.sh"]), ("cat run.sh | bash", ["run.sh"]), ("sed s/a/b/ run.sh | sh", ["run.sh"]),
+    ("python3 < tool.py", ["tool.py"]), ("vim -S tool.vim x", ["tool.vim"]), ("gdb -x tool.gdb", ["tool.gdb"]),
+    ("sqlite3 a.db < q.sql", ["q.sql"]), ("sqlite3 a.db '.read q.sql'", ["q.sql"]), ("awk -f p.awk data.csv", ["p.awk"]),
+    ("sed -n -fp.sed data.csv", ["p.sed"]), ("make -C sub", ["sub/Makefile"]), ("make --directory=sub -f my.mk", ["sub/my.mk"]),
+    ("npm --prefix sub run x", ["sub/package.json"]), ("go run main.go data.csv", ["main.go", "data.csv"]),
+    ("cargo test", ["Cargo.toml"]), ("nox -s lint", ["noxfile.py"]), ("cat data.csv | wc -l", []), ("wc -l < run.sh", []),
     ("sh pipe.sh", []), ("sh missing.sh", []), ("sh 'a\0b'", []), ("ls", []), ("python3 -c 'print(1)'", []),
 ])  # fmt: skip
 def test_what_a_command_runs_is_bound_and_what_it_only_names_is_not(

@@ -325,3 +325,30 @@ def _arguments(pid: str) -> str:
         return Path("/proc", pid, "cmdline").read_text()
     except OSError:
         return ""
+
+
+@owes("K-43")
+async def test_half_a_character_at_the_end_is_told_once_no_more_can_come(jobs: Session) -> None:
+    process = await start(jobs, "printf 'a\\342\\202'")
+
+    assert await to_the_end(jobs, process) == "a\ufffd"
+
+
+@owes("K-44")
+async def test_the_end_of_input_on_a_terminal_ends_what_reads_it(jobs: Session) -> None:
+    process = await start(jobs, "cat; echo over", terminal=True)
+
+    await jobs.send(process.process_id, "x\n", end=True)
+
+    assert (await jobs.wait_for(process.process_id, "over", timeout_s=10)).matched
+
+
+@owes("K-45")
+async def test_text_from_before_the_last_input_is_not_waited_for_twice(jobs: Session) -> None:
+    process = await start(jobs, "echo up; read x; echo $x; sleep 94")
+    assert (await jobs.wait_for(process.process_id, "up", timeout_s=5)).matched
+
+    await jobs.send(process.process_id, "heard\n")
+
+    assert (await jobs.wait_for(process.process_id, "heard", timeout_s=5)).matched
+    assert not (await jobs.wait_for(process.process_id, "up", timeout_s=0.1)).matched

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from pegboard import Executor, ToolResult
 from pegboard.core.effects import Effect
+from pegboard.ports.jobs import Output, Process
 from pegboard.ports.shell import Inspection
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.jobs import BackgroundCommands
 from pegboard.tools.exec import exec_
-from pegboard.tools.process import process
+from pegboard.tools.process import Action, effects_of_process, process
 from tests.ledger import owes
 from tests.shell.kit import BACKENDS, shell_in
 
@@ -259,3 +261,57 @@ async def test_a_command_that_is_stopped_has_the_status_of_the_signal(backend: s
 
     assert stopped.data["exit_code"] == 143
     assert "killed, exit code 143 (SIGTERM)" in str(stopped)
+
+
+class Noted:
+    """Background commands of nobody: what the tool asks of the port."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.process = Process(
+            process_id="p1", command="x", description="", state="running", exit_code=None, started=0.0, duration_s=0.0,
+            output_bytes=0, terminal=True, pid=1,
+        )  # fmt: skip
+
+    async def send(
+        self,
+        process_id: str,
+        text: str = "",
+        *,
+        keys: Sequence[str] = (),
+        paste: bool = False,
+        end: bool = False,
+    ) -> Process:
+        self.calls.append((text, tuple(keys), paste, end))
+        return self.process
+
+    async def wait_for(self, process_id: str, text: str, *, timeout_s: float = 0.0) -> Output:
+        self.calls.append((text, timeout_s))
+        return Output(process=self.process, text="")
+
+
+@owes("X-21")
+@pytest.mark.parametrize(("arguments", "asked"), [
+    ({"action": "write", "text": "a"}, ("a", (), False, False)), ({"action": "submit", "text": "a"}, ("a", ("Enter",), False, False)),
+    ({"action": "paste", "text": "a"}, ("a", (), True, False)), ({"action": "send_keys", "keys": ["C-c", "Up"]}, ("", ("C-c", "Up"), False, False)),
+    ({"action": "wait_for", "text": "a"}, ("a", 30.0)), ({"action": "wait_for", "text": "a", "timeout": 0}, ("a", 0)),
+])  # fmt: skip
+async def test_each_action_of_process_asks_for_what_it_says(
+    arguments: dict[str, object], asked: tuple[object, ...]
+) -> None:
+    jobs = Noted()
+
+    await process(**arguments, process_id="p1", jobs=jobs)  # type: ignore[arg-type]
+
+    assert jobs.calls == [asked]
+
+
+@owes("X-21")
+def test_what_reaches_a_command_is_control_of_it_and_looking_is_free() -> None:
+    told = {
+        a: [str(e) for e in effects_of_process({"action": a, "process_id": "p1"})] for a in get_args(Action)
+    }
+
+    free = {"list", "poll", "output", "log", "wait_for"}
+    assert {a for a, effects in told.items() if not effects} == free
+    assert all(told[a] == [f"control process:p1:{a}"] for a in told if a not in free)

@@ -27,6 +27,7 @@ from pegboard.ports.shell import Inspection, Shell
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.jobs import BackgroundCommands
+from pegboard.shell.sandbox import hooks
 from pegboard.shell.sandbox.choose import Choice, choose
 from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
 
@@ -144,14 +145,17 @@ def choose_backend(
         if r.verdict == "deny" and not r.observe and r.kind in ("write", "delete") and "/" in r.target
         and not r.target.startswith(("/", "~")) and "*" not in r.target
     ]  # fmt: skip
+    settled = git_settings(root)
+    # Of the person's own settings too: each command looks at the repository's only.
+    taken = hooks.inside(root, settled.get("core.hookspath", ""))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),
-        protected=tuple(dict.fromkeys((*PROTECTED, *inside))),
+        protected=tuple(dict.fromkeys((*PROTECTED, *inside, *filter(None, [taken])))),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-        identity=git_identity(root),
+        identity=(settled.get("user.name", "").strip(), settled.get("user.email", "").strip()),
         limits=config.confinement.limits,
         binds=_binds(config, root),
     )
@@ -190,22 +194,22 @@ def workspace_id(root: Path) -> str:
     return hashlib.sha256(f"{there.st_dev}:{there.st_ino}:{root}".encode()).hexdigest()[:20]
 
 
-def git_identity(root: Path) -> tuple[str, str]:
-    """The user's git name and e-mail for commits made inside (decisions 22); empty where there is none."""
-    out: list[str] = []
-    for key in ("user.name", "user.email"):
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), "config", "--get", key],
-                capture_output=True,
-                text=True,
-                timeout=5,
-                check=False,
-            )
-            out.append(done.stdout.strip())
-        except (OSError, subprocess.TimeoutExpired):
-            out.append("")
-    return out[0], out[1]
+def git_settings(root: Path) -> dict[str, str]:
+    """The user's git name, e-mail and folder of hooks, by key in small letters; what is not set is missing."""
+    keys = r"^(user\.(name|email)|core\.hookspath)$"
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "config", "--null", "--get-regexp", keys],
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    # The last value of a key counts (git-config).
+    return dict(entry.split("\n", 1) for entry in done.stdout.split("\0") if "\n" in entry)
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:

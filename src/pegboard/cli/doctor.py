@@ -129,7 +129,9 @@ def _print(report: dict[str, Any]) -> None:
         say(f"  {name} does not work here: {reason}")
     if sandbox.get("error"):
         say(f"  {sandbox['error']}")
-    if sandbox["backend"] == "none":
+    if sandbox.get("error"):
+        say("  no command runs until it works")
+    elif sandbox["backend"] == "none":
         say("  every command asks before it runs; install bubblewrap for a sandbox")
     for what, how in sandbox["enforced"].items():
         mark = "no" if how is False else "yes" if how is True else str(how)

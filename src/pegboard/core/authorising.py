@@ -64,7 +64,9 @@ async def authorise(line: Pipeline, ready: Planned, context: Context, turn: Turn
 async def _ask(line: Pipeline, ready: Planned, context: Context, turn: Turn | None) -> None:
     ready.digest = _digest(line, ready, context)
     if turn is not None and ready.digest in turn.refused:
-        raise _refused(ready, Refused(turn.refused[ready.digest]))
+        said = turn.refused[ready.digest]
+        ready.approver = said.by or "nobody"
+        raise _refused(ready, said)
     request = _request(line, ready, context)
     line.recorder.record(
         PermissionRequested(
@@ -84,8 +86,8 @@ async def _ask(line: Pipeline, ready: Planned, context: Context, turn: Turn | No
             raise suspended(answer)
         case Refused():
             ready.approver = answer.by or "nobody"
-            if turn is not None:
-                turn.refused[ready.digest] = answer.reason
+            if turn is not None and answer.by != "pegboard":
+                turn.refused[ready.digest] = answer
             raise _refused(ready, answer)
         case _:
             ready.approver = answer.by or "approver"
@@ -106,9 +108,9 @@ async def _answer(line: Pipeline, request: ApprovalRequest) -> Answer:
     except asyncio.CancelledError:
         if was_cancelled():
             raise
-        return Refused("the approver ended itself with CancelledError")
+        return Refused("the approver ended itself with CancelledError", by="pegboard")
     except Exception as error:  # noqa: BLE001  The approver is foreign code, and no answer is no yes.
-        return Refused(f"the approver failed with {as_tool_error(error).message}")
+        return Refused(f"the approver failed with {as_tool_error(error).message}", by="pegboard")
 
 
 async def _confirm_unchanged(line: Pipeline, ready: Planned, context: Context) -> None:

@@ -64,15 +64,19 @@ class TurnExecutor:
         self._hooks = tuple(hooks)
         self._parallel = parallel
 
-    async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
+    async def turn(
+        self, calls: Sequence[ToolCall], context: Context, shared: Turn | None = None
+    ) -> tuple[ToolResult, ...]:
         """Results in call order, one for each distinct id; see `distinct_calls`.
 
         Calls whose effects do not conflict run side by side, the others in call order
         (decisions 13). A failed call never takes a sibling with it. When the surrounding task is
         cancelled every call has its result recorded, cancelled ones too, and CancelledError goes on.
+        `shared` holds what was refused before: a model that makes the same call again in its next step
+        is in the same turn of the person, who is not asked twice (case perm-19).
         """
         wanted = distinct_calls(calls)
-        shared = Turn()
+        shared = Turn() if shared is None else shared
         if len(wanted) == 1 and not self._hooks:
             return (await self.pipeline.call(wanted[0], context, shared),)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from pegboard.core.approval import ApprovalRequest, Approved
+from pegboard.core.approval import ApprovalRequest, Approved, Refused
 from pegboard.core.budgets import UNLIMITED, Left
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
@@ -88,9 +88,9 @@ class GrantBook(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """What the calls of one turn share: refusals that need no second question (case perm-19)."""
+    """What the calls of one turn share: a person's refusals, which need no second question (case perm-19)."""
 
-    refused: dict[str, str] = field(default_factory=dict[str, str])
+    refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
 
 
 @record(kw_only=True)

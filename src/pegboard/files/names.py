@@ -20,7 +20,7 @@ MAX_PATH_BYTES: Final = 4095
 PROTECTED: Final[tuple[str, ...]] = (
     # What git, editors, shells and agents run or obey later with the person's own rights.
     ".git", ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/gitdir",
-    ".git/modules", ".git/worktrees", ".gitconfig", ".gitmodules", ".husky", ".envrc", ".direnv",
+    ".git/modules", ".git/worktrees", ".git/rebase-merge", ".git/rebase-apply", ".git/sequencer", ".gitconfig", ".gitmodules", ".husky", ".envrc", ".direnv",
     ".vscode", ".idea", ".devcontainer", ".fleet", ".zed", ".mcp.json",
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc",
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".ssh", ".netrc", ".npmrc", ".pypirc", ".ripgreprc",

@@ -140,7 +140,9 @@ class RecordedExecutor:
         known = self._script.names.get(name, name)
         return _RecordedTool(name=known, idempotent=not (told and told.code == "interrupted"))
 
-    async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
+    async def turn(
+        self, calls: Sequence[ToolCall], context: Context, shared: object = None
+    ) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}
         if self._script.planner is not None:

@@ -63,7 +63,9 @@ class RecordedResults:
                 key = self._key(calls[event.result.call_id])
                 self._results.setdefault(key, []).append(event.result)
 
-    async def turn(self, calls: Sequence[ToolCall], context: Context) -> tuple[ToolResult, ...]:
+    async def turn(
+        self, calls: Sequence[ToolCall], context: Context, shared: object = None
+    ) -> tuple[ToolResult, ...]:
         """See TurnExecutor.
 
         Raises:

@@ -22,6 +22,7 @@ from pegboard.core.events import (
     UserSaid,
 )
 from pegboard.core.executor import TurnExecutor
+from pegboard.core.invocation import Turn
 from pegboard.core.limits import Limits
 from pegboard.core.marking import for_model
 from pegboard.core.result import ToolResult
@@ -199,6 +200,7 @@ class Loop:
         while True:
             while state.inbox:
                 self._say(talk, state.inbox.pop(0))
+                state.asked = Turn()
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
@@ -251,8 +253,8 @@ class Loop:
             self._offered(message.model),
             not_whole(message),
         )
-        results = await self._unless_refused(calls, refused, context) if refused else (
-            await self.executor.turn(calls, context)
+        results = await self._unless_refused(calls, refused, context, state) if refused else (
+            await self.executor.turn(calls, context, state.asked)
         )  # fmt: skip
         for result in results:
             state.labels.update(result.notes.labels)
@@ -270,7 +272,7 @@ class Loop:
         return self.offer(model if ":" in model else self.model.name, self.executor.pipeline.toolkit)
 
     async def _unless_refused(
-        self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context
+        self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context, state: RunState
     ) -> tuple[ToolResult, ...]:
         done: dict[str, ToolResult] = {}
         for call in calls:
@@ -279,7 +281,7 @@ class Loop:
                 self._record(CallFinished(result))
         rest = [c for c in calls if c.id not in done]
         if rest:
-            done |= {r.call_id: r for r in await self.executor.turn(rest, context)}
+            done |= {r.call_id: r for r in await self.executor.turn(rest, context, state.asked)}
         return tuple(done[c.id or ""] for c in calls)
 
     async def _take_up(self, talk: Talk, history: History, state: RunState, context: Context) -> None:

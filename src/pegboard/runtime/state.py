@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pegboard.core.invocation import Turn
 from pegboard.core.marking import new_seed
 from pegboard.core.transcript import Usage, UserMessage
 from pegboard.runtime.budget import Budget
@@ -23,6 +24,7 @@ class RunState:
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
+        asked: what a person refused in it, until the person speaks again (case perm-19).
         spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
@@ -36,5 +38,6 @@ class RunState:
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     budget: Budget | None = None
     call_ids: set[str] = field(default_factory=set[str])
+    asked: Turn = field(default_factory=Turn)
     spent_s: float = 0.0
     mark: str = field(default_factory=new_seed, repr=False)

@@ -444,3 +444,11 @@ async def test_with_a_way_out_there_are_no_unix_sockets_but_pairs(tmp_path: Path
 
     assert outcome.stdout == "pair\n"
     assert "PermissionError" in outcome.stderr
+
+
+@owes("G-07", "X-58")
+async def test_a_command_has_a_session_of_its_own_and_no_terminal_of_ours(tmp_path: Path) -> None:
+    # Field six of proc_pid_stat is the session; 0 is one of another namespace, whose terminal could be typed into.
+    outcome = await run(await shell_in(tmp_path), "cut -d ' ' -f 6 /proc/self/stat")
+
+    assert int(outcome.stdout) > 0

@@ -134,11 +134,26 @@ async def test_hosts_are_refused_not_ignored(container: Container) -> None:
 
 
 async def test_a_client_that_fails_says_why(container: Container) -> None:
-    Path(container.program).write_text("#!/bin/sh\necho no daemon >&2; exit 1\n")
+    Path(container.program).write_text(
+        "#!/bin/sh\necho 'docker: no daemon.\n\nRun '\\''docker run --help'\\'' for more' >&2; exit 1\n"
+    )
 
-    assert "no daemon" in await container.probe()
-    with pytest.raises(Unavailable, match="required"):
+    assert await container.probe() == "docker: no daemon."
+    Path(container.program).write_text("#!/bin/sh\nexit 7\n")
+    assert await container.probe() == "it ended with status 7"
+
+
+async def test_a_backend_that_was_named_and_is_not_there_is_told_by_its_own_name(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(
+        Unavailable, match=r"podman does not work here \(there is no podman program\)"
+    ) as caught:
         await choose(container.confinement, backend="podman")
+
+    assert "podman (apt-get install podman)" in caught.value.hint and "auto" in caught.value.hint
 
 
 @owes("X-58")
@@ -170,3 +185,19 @@ async def test_a_set_uid_file_of_a_persons_own_stays(container: Container) -> No
 
     assert drop_set_ids(workspace, long_ago) == []
     assert own.stat().st_mode & 0o4000
+
+
+@owes("X-58")
+async def test_submodules_are_looked_after_in_a_container_too(container: Container) -> None:
+    sub = container.confinement.workspace / ".git" / "modules" / "sub"
+    (sub / "hooks").mkdir(parents=True)
+    (sub / "config").write_text("[core]\n\tbare = false\n")
+    prepared = container.prepare(Job(argv=("true",), cwd=container.confinement.workspace, env={}))
+
+    with (sub / "config").open("a") as config:
+        config.write("\tfsmonitor = ./evil\n")
+    notes = await prepared.finish()
+
+    assert f"type=bind,source={sub / 'hooks'},target={sub / 'hooks'},readonly" in prepared.argv
+    assert "evil" not in (sub / "config").read_text()
+    assert any("core.fsmonitor" in note for note in notes)

@@ -85,6 +85,9 @@ class Call:
                 host = host_of(text)
                 self.found.connect(host, verdict="allow" if is_loopback(host) else "ask")
         elif word.known or text[:1] != HOLE:
+            # `concat:/etc/x`, `msl:/x`: a name of a kind before the path.
+            if kind := re.match(r"[A-Za-z][A-Za-z0-9]{1,15}:(?=[/~](?!/))", text):
+                text = text[kind.end() :]
             at = text.find("=")
             if 0 < at < len(text) - 1 and text[0] != "/" and PATH_LIKE.search(text[at + 1 :]):
                 text = text[at + 1 :]
@@ -181,7 +184,7 @@ def _operands(call: Call, program: Program, operands: list[Word], options: list[
     match program.operands:
         case "read":
             for word in operands:
-                call.read(word)
+                call.doubtful(word) if URL.match(word.text) else call.read(word)
         case "pattern-read":
             given = any(
                 o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options

@@ -21,13 +21,13 @@ _ACTS: Final = re.compile(
     |atob|unhexlify|fromhex|b64decode|run_module|runpy|fetch|vars|globals|locals|setattr|delattr|getattr|breakpoint|input
     |require_relative|do_file|loadstring|dofile)\b\s*[(\s'"{`/$\[]
     |\b(?:subprocess|pty|ctypes|cffi|child_process|cluster|worker_threads|socket\w*|urllib\d?|requests|httpx|aiohttp|http|https
-    |ftplib|smtplib|telnetlib|paramiko|asyncio\.create_subprocess|importlib|imp|builtins|__builtins__|marshal|pickle|shelve
+    |ftplib|smtplib|telnetlib|paramiko|asyncio\.create_subprocess\w*|importlib|imp|builtins|__builtins__|marshal|pickle|shelve
     |base64|codecs|binascii|shutil\.(?:rmtree|move)|os\.(?:remove|kill|exec|spawn|posix_spawn|fork|unlink|rename|replace|chmod
     |chown|setuid|environ|getenv|putenv|truncate|symlink|link|startfile|dup2)|environ|getenv|process\.(?:env|kill|binding
     |mainModule|dlopen)|ENVIRON|ENV|WebAssembly|Deno|Bun|FileUtils|Open3|IO\.popen|Kernel|TCPSocket|UDPSocket|Net|LWP
     |open-uri|XMLHttpRequest|dgram|tls|http2|vm|fs/promises|multiprocessing|threading\.Thread|signal\.(?:alarm|raise)
     |webbrowser|antigravity|turtle_server|xmlrpc|http\.server|code\.interact|Runtime\.getRuntime|ProcessBuilder|os\.execute
-    |io\.popen|package\.loadlib|fsockopen|curl_exec|file_put_contents|chr\(|fromCharCode|Buffer\.from|\.constructor)\b
+    |io\.popen|package\.loadlib|fsockopen|curl_exec|file_put_contents|install\.packages|install_\w+|Pkg\.\w+|chr\(|fromCharCode|Buffer\.from|\.constructor)\b
     |__import__|__(?!name__|version__|file__|doc__|main__|init__|future__)\w+__|\bimport\s*\(|\brequire\s*\(\s*[^'"\s]
     |\b(?:rm|unlink|write|append|truncate|rename|chmod|chown|copy|cp|symlink)\w*Sync\b|\bFile\.(?:delete|unlink|write|open|rename)
     |\bwhile\s*(?:\(\s*)?(?:1|true|True)\b[^\n]{0,80}\bfork\b|\bopen\s*\(?[^()]*['"]\s*[|>]|\|\s*['"]\s*[,)]|%x[\[({]""",

@@ -13,7 +13,7 @@ from pegboard.shell.guard.options import Program, names, stands_for
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.searches import awk, fd, find, sed
 from pegboard.shell.guard.segments import huge, writes_forever
-from pegboard.shell.guard.tables import PROGRAMS
+from pegboard.shell.guard.tables import INTERPRETERS, PROGRAMS, SHELLS
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import operands_of
 
@@ -169,6 +169,17 @@ def tree_writer(call: Call) -> bool:
     return False
 
 
+def unpacker(call: Call) -> bool:
+    """`unrar x ARCHIVE FOLDER/`: the archive is read, where it is unpacked is written."""
+    words = [w for w in call.args if not w.text.startswith("-")]
+    words = words[1:] if words[:1] and words[0].text in ("x", "e", "l", "t", "p") else words
+    for word in words[:1]:
+        call.read(word)
+    for word in words[1:]:
+        call.write(word)
+    return False
+
+
 def editor(call: Call) -> bool:
     """`vim` and its like: start-up commands run anything."""
     for at, word in enumerate(call.args):
@@ -233,6 +244,10 @@ def make(call: Call) -> bool:
                 )
     for word in operands:
         name, equals, value = word.text.partition("=")
+        if equals and name.upper() in ("DESTDIR", "PREFIX", "BINDIR", "LIBDIR", "DATADIR", "SYSCONFDIR"):
+            call.write(Word(value, word.source))
+        if equals and re.match(r"\S+\s", value) and value.split()[0] in (*SHELLS, *INTERPRETERS):
+            call.judge.script(call, value)
         if equals and (
             name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE")
             or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)
@@ -302,7 +317,7 @@ RULES: Final[dict[str, Rule]] = {
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
     "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "truncate": sized, "fallocate": sized, "shred": shred, "wipe": shred,
     "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
-    "tar": tar, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
+    "tar": tar, "unrar": unpacker, "unar": unpacker, "unrar-free": unpacker, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
     "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,
     "pico": editor, "micro": editor, "less": less, "more": less, "most": less, "make": make, "gmake": make, "bmake": make, "remake": make,
     "sqlite3": sqlite3, "sqlite": sqlite3,

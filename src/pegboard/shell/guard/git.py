@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise
 from typing import Final
 
 from pegboard.shell.guard.calls import URL, Call, Rule, host_of
@@ -191,7 +192,39 @@ def _options(call: Call, command: str) -> None:
                 call.write(call.args[at + 1])
 
 
+_REPLACES: Final = names("checkout restore checkout-index rm mv apply read-tree switch")
+_MESSAGES: Final = names("commit tag notes merge stash")
+
+
+def _replaced(call: Call, command: str) -> None:
+    """Protected files that git itself would write, remove or move; what changes the index alone is none."""
+    if call.has("--cached") or (call.has("--staged", "-S") and not call.has("--worktree", "-W")):
+        return
+    for word in call.args:
+        text = word.text
+        if text.startswith("-"):
+            if not text.startswith(("--prefix=", "--include=")):
+                continue
+            text = text.partition("=")[2]
+        path = Word(text.partition(":(")[0] or text, word.source, word.glob)
+        if call.found.places.at(path.text, call.cwd, glob=path.glob).kind is Kind.PROTECTED:
+            call.write(path)
+
+
+def _message_files(call: Call) -> None:
+    """`-F FILE`, `-FFILE`: its content ends in a commit."""
+    for word, after in pairwise((*call.args, Word("", ""))):
+        if word.text in ("-F", "--file", "-t", "--template"):
+            call.read(after, plain=False)
+        elif re.match(r"-F.", word.text):
+            call.read(Word(word.text[2:], word.source), plain=False)
+
+
 def _operands(call: Call, command: str) -> None:
+    if command in _REPLACES:
+        _replaced(call, command)
+    if command in _MESSAGES:
+        _message_files(call)
     if command in (
         "commit",
         "tag",

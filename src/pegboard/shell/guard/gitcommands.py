@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from pegboard.shell.guard.calls import Call, Rule
@@ -18,10 +19,35 @@ def _reset(call: Call) -> bool:
     return False
 
 
+def _read_tree(call: Call) -> bool:
+    if call.has("--reset") and call.has("-u"):
+        call.ask("git read-tree --reset -u loses work that is not committed")
+    return _reset(call)
+
+
+def _maintenance(call: Call) -> bool:
+    if call.has("start", "register", "unregister", "stop"):
+        call.ask("git maintenance changes what this machine runs later")
+    return False
+
+
+def _lfs(call: Call) -> bool:
+    first = call.args[0].text if call.args else ""
+    if first in ("pull", "fetch", "push", "clone", "locks", "lock", "unlock"):
+        call.found.connect("git remote", f"git lfs {first} reaches the repository's remote")
+    elif first in ("install", "update", "uninstall"):
+        call.write(Word(".git/hooks", "git lfs"))
+    return first in ("ls-files", "status", "env", "version")
+
+
 def _clean(call: Call) -> bool:
     if call.has("-n", "--dry-run") or any(re.fullmatch(r"-[a-z]*n[a-z]*", w.text) for w in call.args):
         return True
-    operands = [w for w in call.args if not w.text.startswith("-")]
+    # `-e PATTERN` leaves out what fits it, and names nothing to remove.
+    excluded = {
+        id(after) for word, after in pairwise(call.args) if re.fullmatch(r"-[a-zA-Z]*e|--exclude", word.text)
+    }
+    operands = [w for w in call.args if not w.text.startswith("-") and id(w) not in excluded]
     for word in operands or [Word(".", ".")]:
         call.delete(word, recursive=True)
     return False
@@ -153,5 +179,5 @@ SUBCOMMANDS: Final[dict[str, Rule]] = {
     "reset": _reset, "clean": _clean, "checkout": _checkout, "switch": _checkout, "restore": _checkout, "branch": _branch,
     "stash": _stash, "rebase": _rebase, "bisect": _bisect, "submodule": _submodule, "remote": _remote, "worktree": _worktree, "rm": _rm,
     "reflog": _reflog, "gc": _gc, "prune": _update_ref, "update-ref": _update_ref, "replace": _update_ref, "tag": _tag, "archive": _archive,
-    "init": _init, "read-tree": lambda c: _reset(c), "symbolic-ref": lambda c: len(c.args) < 2,
+    "init": _init, "read-tree": _read_tree, "maintenance": _maintenance, "lfs": _lfs, "symbolic-ref": lambda c: len(c.args) < 2,
 }  # fmt: skip

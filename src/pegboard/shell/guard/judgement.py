@@ -239,7 +239,7 @@ class _Judge:
         )
         self._redirects(call, segment)
         for name, value in segment.assigned:
-            variables.judge_assignment(call, name, value)
+            variables.judge_assignment(call, name, value, lasting=variables.reaches_programs(segment.words))
         if not segment.words:
             if found.verdict != "allow":
                 found.executed(segment.text, (), read_only=False)

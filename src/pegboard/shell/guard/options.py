@@ -52,6 +52,11 @@ class Program:
     decides: bool = False
 
 
+def asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> Program:
+    """The row of a program any use of which asks (or is denied)."""
+    return Program(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option and its value; `flag` is `-x` or `--name`."""

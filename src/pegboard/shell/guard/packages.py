@@ -18,8 +18,8 @@ _MANAGERS: Final[dict[str, tuple[str, str, str]]] = {
             "show search ping create install-test it install-ci-test exec-remote doctor"),
     "pnpm": ("registry.npmjs.org", "run test t start build ls list why bin root store rebuild prune pack -r recursive lint dev format typecheck check",
              "install i add update up upgrade audit outdated fetch import create"),
-    "yarn": ("registry.npmjs.org", "run test start build list why bin pack workspace workspaces version lint dev format typecheck check info",
-             "install add upgrade up outdated audit create import upgrade-interactive"),
+    "yarn": ("registry.npmjs.org", "run test start build list why bin pack workspace workspaces version lint dev format typecheck check",
+             "install add upgrade up outdated audit create import info upgrade-interactive"),
     "bun": ("registry.npmjs.org", "run test build pm --version", "install i add update upgrade outdated create"),
     "uv": ("pypi.org", "venv tree build version cache export format init remove help self-none", "sync add lock pip tool python"),
     "poetry": ("pypi.org", "build check show env version about list init new config-none remove export", "install add update lock sync self source search"),
@@ -329,6 +329,8 @@ def bun(call: Call) -> bool:
     first = call.args[0].text if call.args else ""
     if first.startswith(("-e", "-p", "--eval", "--print")) or re.search(r"\.[cm]?[jt]sx?$", first):
         return interpreter(call)
+    if first == "x":
+        return npx(call.named("bunx", call.args[1:]))
     return manager(call)
 
 
@@ -374,7 +376,8 @@ def publishes(call: Call) -> bool:
     """Build tools that mostly work here: deploying or publishing targets ask."""
     for word in call.args:
         if re.fullmatch(
-            r"(?::?[\w:-]*:)?(?:deploy|publish\w*|release\w*|upload\w*|push)|site:deploy", word.text
+            r"(?::?[\w:-]*:)?(?:deploy|publish\w*|release\w*|upload\w*|push)|site:deploy|dependency:get|--refresh-dependencies",
+            word.text,
         ):
             call.ask(f"{call.name} {word.text} publishes")
         if word.text in ("-I", "--init-script", "-s", "--settings", "--exec") or word.text.startswith(

@@ -177,7 +177,7 @@ def _real_parent(path: str) -> str:
 
 
 _PROTECTED: Final = re.compile(
-    r"(?:^|/)(?:\.git(?:$|/(?:hooks|config|info|modules|objects|refs|HEAD|worktrees)(?:/|$))|\.envrc$"
+    r"(?:^|/)(?:\.git(?:$|/(?:hooks|config|config\.worktree|info|modules|objects|refs|HEAD|index|packed-refs|worktrees)(?:/|$))|\.envrc$"
     r"|\.vscode(?:/|$)|\.idea(?:/|$)|\.mcp\.json$|\.pegboard(?:/|$)|pegboard\.(?:toml|ya?ml|json5?)$"
     r"|\.bashrc$|\.bash_profile$|\.profile$|\.zshrc$|\.zshenv$|\.gitmodules$|\.husky(?:/|$))",
     re.IGNORECASE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise
 from typing import Final
 
 from pegboard.shell.guard import files, git, interpreters, network, packages, queries, system, wrappers
@@ -34,7 +35,10 @@ def judge_program(call: Call) -> bool:
         ":",
     ):
         call.ask(f"{secret.source} puts a secret into the command")
+    _gone_for_good(call)
     if "/" in program and not _known_file(call):
+        if name in ("gradlew", "mvnw"):
+            return packages.publishes(call)
         for word in call.args:
             call.doubtful(word)
         return False
@@ -56,6 +60,8 @@ def _rule(call: Call) -> bool:
     if name in PRIVILEGE:
         call.ask(f"{name} gives a command other rights")
     base = re.sub(r"[\d.]+$", "", name)
+    if name in ("dart", "swift"):
+        _outward(call)
     if base in INTERPRETERS or name in INTERPRETERS:
         return interpreters.interpreter(call)
     if name.startswith("mkfs"):
@@ -67,7 +73,30 @@ def _rule(call: Call) -> bool:
     if re.fullmatch(r"(?:vim|emacs|gdb|lldb|ssh|scp)-?[\d.]+", name):
         call.ask(f"{name} runs what its arguments say")
     _carried(call)
+    _outward(call)
     return by_table(call, _UNKNOWN)
+
+
+def _gone_for_good(call: Call) -> None:
+    """Words by which frameworks and migration tools empty a database, whatever program they are given to."""
+    if not _MAY_EMPTY.search(" ".join([word.text for word in call.args])):
+        return
+    for word, after in pairwise((*call.args, Word("", ""))):
+        if _EMPTIES.fullmatch(word.text) or _EMPTIES.fullmatch(f"{word.text} {after.text}"):
+            call.ask(f"{call.name} {word.text} empties a database")
+    if call.name in ("flyway",) and call.has("clean"):
+        call.ask("flyway clean empties a database")
+
+
+def _outward(call: Call) -> None:
+    """A program nobody knows that is told to publish, as its first or second word."""
+    plain = [w.text for w in call.args if w.text[:1] != "-"][:2]
+    if call.name in ("flutter", "dart") and plain[:1] == ["pub"]:
+        call.found.connect("pub.dev", f"{call.name} pub fetches packages")
+    elif call.name == "swift" and plain[:2] in (["package", "update"], ["package", "resolve"]):
+        call.found.connect("package registry", "swift package fetches packages")
+    elif any(re.fullmatch(r"publish|deploy|upload|submit|release", text) for text in plain):
+        call.ask(f"{call.name} {' '.join(plain)} publishes")
 
 
 def _carried(call: Call) -> None:
@@ -146,6 +175,14 @@ def _only_tells(name: str, argument: str) -> bool:
 
 
 _UNKNOWN: Final = Program()
+_MAY_EMPTY: Final = re.compile(
+    r"drop|reset|fresh|wipe|purge|truncate|undo:all|refresh|credentials|--accept|downgrade|--all|clean|flush|dbshell"
+)
+_EMPTIES: Final = re.compile(
+    r"(?:db|database)[:.](?:drop|reset|purge|wipe|truncate\w*)(?:[:.]\w+)*|db:migrate:undo:all|migrate:(?:fresh|reset|refresh)"
+    r"|ecto\.(?:drop|reset)|credentials:(?:show|edit)|drop-all|--force-reset|--accept-data-loss|migrate reset|downgrade base"
+    r"|(?:migrate:)?rollback --all|\S*manage\.py (?:flush|dbshell|sqlflush|reset_db|reset_schema)|database drop"
+)
 _HARMLESS_ANYWHERE: Final = frozenset(
     {"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"}
 )

@@ -19,6 +19,8 @@ _ANSWERS: Final = {
     "tmux": r"ls|list-sessions|list-windows|-V", "screen": r"-ls|-list|-v|--version", "vagrant": r"version|validate|global-status",
     "direnv": r"status|version|--version|dotenv|export", "mise": r"ls|list|current|version|doctor|which|where|exec|x|run|r|task|tasks|env|en|activate",
     "rtx": r"ls|list|current|version|which|where|env", "asdf": r"list|current|version|which|where|info|help",
+    "dvc": r"repro|status|dag|add|commit|init|diff|metrics|plots|params|exp|root|version|stage|run|checkout|ls", "ollama": r"list|ps|show|--version",
+    "wandb": r"status|offline|disabled|--version",
     "notify-send": r"--version", "history": r"\d*",
     "pegboard": r"|--help|--version|-h|version|doctor|tools|models|policy|usage|check|replay", "ssh-keygen": r"-l|-lf|-lvf|-B",
 }  # fmt: skip
@@ -61,4 +63,25 @@ def stty(call: Call) -> bool:
     return True
 
 
-RULES: Final[dict[str, Rule]] = {**dict.fromkeys(_ANSWERS, answers), "dmesg": dmesg, "arp": arp, "stty": stty}
+_INSTALL_HOOKS: Final = {
+    "pre-commit": r"install|init-templatedir|uninstall|install-hooks", "husky": r"|init|install|add|set", "lefthook": r"install|add|uninstall",
+    "overcommit": r"--install|--uninstall|--sign|-i", "git-lfs": r"install|uninstall", "simple-git-hooks": r"|.*",
+}  # fmt: skip
+
+
+def hooks(call: Call) -> bool:
+    """Programs that put hooks into `.git`, which git runs outside the sandbox later."""
+    if re.fullmatch(_INSTALL_HOOKS[call.name], call.args[0].text if call.args else ""):
+        call.write(Word(".git/hooks", call.name))
+    for word in call.args[1:]:
+        call.doubtful(word)
+    return False
+
+
+RULES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(_ANSWERS, answers),
+    "dmesg": dmesg,
+    "arp": arp,
+    "stty": stty,
+    **dict.fromkeys(_INSTALL_HOOKS, hooks),
+}

@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,26 @@ _RECIPES: Final = {
     "pnpm": ("package.json",),
     "bun": ("package.json",),
     "rake": ("Rakefile", "rakefile"),
+    "cargo": ("Cargo.toml",),
+    "cmake": ("CMakeLists.txt",),
+    "gradle": ("build.gradle", "build.gradle.kts"),
+    "mvn": ("pom.xml",),
+    "nox": ("noxfile.py",),
+    "tox": ("tox.ini", "setup.cfg", "pyproject.toml"),
+    "invoke": ("tasks.py",),
+    "docker": ("Dockerfile", "compose.yaml", "docker-compose.yml"),
+    "podman": ("Dockerfile", "Containerfile", "compose.yaml", "docker-compose.yml"),
+    "pre-commit": (".pre-commit-config.yaml",),
 }
 """Programs that run what a file of the folder says."""
 
 _VERSION: Final = re.compile(r"[\d.]+$")
 _RUNNERS: Final = frozenset({*SHELLS, *INTERPRETERS, "source", "."})
+_BY_OPTION: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
+_FILES: Final = ("-f", "--file", "--makefile")
+_ELSEWHERE: Final = ("-C", "--directory", "--prefix", "--cwd", "--dir")
+_PARTS: Final = re.compile(r"[\s'\"=@:,;|&<>()]+")
+_MOST: Final = 32
 
 
 def bind_scripts(
@@ -46,7 +62,8 @@ def bind_scripts(
         working_dir: of the call.
     """
     folders = _folders(effects, workspace / (working_dir or ""))
-    return tuple(_bound(e, folders, workspace) if e.kind == "exec" and e.argv else e for e in effects)
+    read = [e.target for e in effects if e.kind == "read"]
+    return tuple(_bound(e, folders, workspace, read) if e.kind == "exec" and e.argv else e for e in effects)
 
 
 def _folders(effects: Iterable[Effect], start: Path) -> list[Path]:
@@ -58,9 +75,17 @@ def _folders(effects: Iterable[Effect], start: Path) -> list[Path]:
     return out
 
 
-def _bound(effect: Effect, folders: Sequence[Path], workspace: Path) -> Effect:
+def _bound(effect: Effect, folders: Sequence[Path], workspace: Path, read: Sequence[str]) -> Effect:
+    argv = effect.argv or ()
     found: dict[str, None] = {}
-    for names in _candidates(effect.argv or ()):
+    lists = list(_candidates(argv))
+    if effect.decisive:
+        # What its words or its input say decides what runs: `bash < x`, `cat x | sh`, `vim -S x`, `.read x`.
+        parts = dict.fromkeys(part for word in argv[1:] for part in _PARTS.split(word) if part)
+        lists += [[part] for part in [*parts][:_MOST]]
+        marks = [_mark(workspace / name, workspace) for name in read[:_MOST]]
+        found.update(dict.fromkeys(filter(None, marks)))
+    for names in lists:
         for folder in folders:
             marks = [m for name in names if (m := _mark(folder / name, workspace)) is not None]
             found.update(dict.fromkeys(marks[:1]))
@@ -80,9 +105,28 @@ def _candidates(argv: Sequence[str]) -> Iterator[Sequence[str]]:
             module = argv[argv.index("-m", 1) + 1].replace(".", "/")
             words = [f"{module}.py", f"{module}/__main__.py", *words]
         yield words
+    if argv[:2] == ("go", "run"):
+        yield from ([word] for word in argv[2:])
+    if program in _BY_OPTION:
+        yield from ([name] for name in _values(argv, _FILES))
     if program in _RECIPES:
-        named = [argv[i + 1] for i, w in enumerate(argv[:-1]) if w in ("-f", "--file", "--makefile")]
-        yield [*named, *_RECIPES[program]]
+        named = _values(argv, _FILES)
+        moved = [*_values(argv, _ELSEWHERE)] or [""]
+        yield from ([posixpath.join(at, name) for name in (*named, *_RECIPES[program])] for at in moved)
+
+
+def _values(argv: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """What stands behind these options: as the next word, behind `=`, or joined to a short one."""
+    out: list[str] = []
+    for word, after in pairwise((*argv, "")):
+        name, _, value = word.partition("=")
+        if word in flags:
+            out.append(after)
+        elif name in flags:
+            out.append(value)
+        else:
+            out += [word[2:] for flag in flags if len(flag) == 2 and word.startswith(flag)]
+    return out
 
 
 def _mark(path: Path, workspace: Path) -> str | None:

@@ -52,11 +52,37 @@ def writes_forever(words: Sequence[Word]) -> bool:
     endless = any(re.fullmatch(r"(?:if=)?/dev/(?:zero|full|random|urandom)", text) for text in texts[1:])
     return (
         endless
-        and texts[0] in ("cat", "dd", "pv", "tee", "cp")
+        and texts[0] in _COPIERS
         and (not any(t.startswith("count=") for t in texts) or _blocks(texts) > MAX_BYTES)
     )
 
 
+_COPIERS: Final = frozenset(
+    [
+        "cat",
+        "dd",
+        "pv",
+        "tee",
+        "cp",
+        "base64",
+        "base32",
+        "gzip",
+        "bzip2",
+        "xz",
+        "zstd",
+        "lz4",
+        "sed",
+        "awk",
+        "gawk",
+        "nl",
+        "rev",
+        "tac",
+        "fold",
+        "strings",
+        "tr",
+        "openssl",
+    ]
+)
 MAX_BYTES: Final = 64 << 30
 """A file that a command makes larger than this is made to fill the disk."""
 

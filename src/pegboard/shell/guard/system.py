@@ -21,6 +21,7 @@ from pegboard.shell.guard.tables import (
     PROGRAMS,
 )
 from pegboard.shell.guard.variables import declare, env_printed, judge_assignment, set_
+from pegboard.shell.guard.walk import MOVES
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
 
@@ -41,10 +42,14 @@ def alias(call: Call) -> bool:
     for word in call.args:
         name, equals, value = word.text.partition("=")
         if equals:
+            first = value.split()[:1]
+            if name in MOVES or (first and "/" in first[0] and name != first[0].rpartition("/")[2]):
+                call.decides(word, f"{name} would mean {value[:40]!r}")
             if HOLE in value:
                 call.decides(None, f"the alias {name} is not known before it runs")
-            if value.split()[:1] and value.split()[0] in _DESTROYERS and value.split()[0] != name:
-                call.decides(word, f"{name} would mean {value.split()[0]}")
+            destroys = [w for w in value.split()[:4] if w in _DESTROYERS]
+            if destroys and first != [name]:
+                call.decides(word, f"{name} would mean {destroys[0]}")
             call.judge.script(call, value)
     return True
 
@@ -264,7 +269,7 @@ def mapfile(call: Call) -> bool:
 
 
 def hash_(call: Call) -> bool:
-    if call.has("-p"):
+    if any(re.match(r"-[a-z]*p", word.text) for word in call.args):
         call.decides(None, "hash -p decides what a name runs")
     return True
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.core.effects import Verdict
-from pegboard.shell.guard.options import Operands, Program, names
+from pegboard.shell.guard.options import Operands, Program, asks, names
+from pegboard.shell.guard.outside import OUTSIDE
 
 
 def _row(
@@ -37,10 +37,6 @@ def _row(
         read_only=ro,
         single_dash=single,
     )
-
-
-def _asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> Program:
-    return Program(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
 
 
 _READER: Final = _row()
@@ -137,13 +133,13 @@ PROGRAMS: Final[dict[str, Program]] = {
     "tsort": _row(),
     "basename": _TEXT,
     "dirname": _TEXT,
-    "fuser": _asks("may end processes that are not meant"),
+    "fuser": asks("may end processes that are not meant"),
     "date": _row("text", text="-d --date", takes="fr", ro=True),
     "apropos": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
     "whatis": _row("text", text="-s -m -M -L -l -e", runs="-C --config-file"),
-    "locate": _asks("searches the whole machine"),
-    "plocate": _asks("searches the whole machine"),
-    "pegboard": _asks("decides or runs what agents may do", decides=True),
+    "locate": asks("searches the whole machine"),
+    "plocate": asks("searches the whole machine"),
+    "pegboard": asks("decides or runs what agents may do", decides=True),
     "man": _row(
         "text", text="-M -S -s -L -m -e -k", runs="-H --html -P --pager --preprocessor -p -C --config-file -T"
     ),
@@ -154,7 +150,7 @@ PROGRAMS: Final[dict[str, Program]] = {
     "touch": _row("write", takes="rd", text="-d --date -t", long="--reference", ro=False),
     "mkdir": _row("write", text="-m --mode", ro=False),
     "mkfifo": _row("write", text="-m --mode", ro=False),
-    "tee": _row("write", ro=False),
+    **dict.fromkeys(["tee", "sponge"], _row("write", ro=False)),
     "truncate": _row("write", takes="r", text="-s --size", ro=False),
     "fallocate": _row("write", text="-l --length -o --offset", ro=False),
     "chattr": _row("write", ro=False),
@@ -198,6 +194,16 @@ PROGRAMS: Final[dict[str, Program]] = {
     "openssl": _row(
         "doubtful", runs="-engine -provider", writes="-out -keyout", text="-in", single=True, ro=False
     ),
+    **dict.fromkeys(
+        names("latex pdflatex xelatex lualatex tex pdftex luatex latexmk"),
+        _row(
+            "doubtful",
+            single=True,
+            ro=False,
+            runs="-shell-escape --shell-escape -enable-write18 --enable-write18",
+            writes="-output-directory --output-directory -outdir",
+        ),
+    ),
     "ctags": _row(runs="--options", writes="-f -o", ro=False),
     # -- programs that change the machine
     **dict.fromkeys(
@@ -206,25 +212,25 @@ PROGRAMS: Final[dict[str, Program]] = {
             "mkntfs mkdosfs mkswap mkreiserfs newfs wipefs blkdiscard diskpart zpool badblocks sgdisk "
             "hdparm nvme fdformat"
         ),
-        _asks("formats or wipes a disk", "deny"),
+        asks("formats or wipes a disk", "deny"),
     ),
     **dict.fromkeys(
         names(
             "fdisk sfdisk cfdisk parted gdisk cryptsetup pvcreate vgremove lvremove mdadm resize2fs "
             "e2fsck fsck tune2fs debugfs losetup dmsetup format"
         ),
-        _asks("changes disks or file systems"),
+        asks("changes disks or file systems"),
     ),
     **dict.fromkeys(
         names("shutdown reboot poweroff halt telinit init runlevel kexec pm-suspend pm-hibernate"),
-        _asks("stops or restarts the machine", "deny"),
+        asks("stops or restarts the machine", "deny"),
     ),
     **dict.fromkeys(
         names(
             "useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup gpasswd passwd "
             "chpasswd chsh chfn vipw visudo newusers pwconv vigr chage dscl sysadminctl"
         ),
-        _asks("changes users or their rights", "deny"),
+        asks("changes users or their rights", "deny"),
     ),
     **dict.fromkeys(
         names(
@@ -236,7 +242,7 @@ PROGRAMS: Final[dict[str, Program]] = {
             "resolvectl resolvconf systemd-resolve nmcli chvt setfont loadkeys zfs btrfs snapper timeshift "
             "lvcreate lvextend lvreduce vgcreate pvremove quotaon edquota setquota gsettings dconf defaults"
         ),
-        _asks("changes the system"),
+        asks("changes the system"),
     ),
     **dict.fromkeys(
         names(
@@ -244,74 +250,53 @@ PROGRAMS: Final[dict[str, Program]] = {
             "runcon start-stop-daemon run-parts incrontab fcrontab update-desktop-database xdg-autostart "
             "supervisorctl"
         ),
-        _asks("starts something later or outside this command", decides=True),
+        asks("starts something later or outside this command", decides=True),
     ),
     **dict.fromkeys(
         names(
             "expect gdb lldb emacs emacsclient ed ex screen tmux osascript m4 gnuplot octave tclsh wish "
             "guile sbcl gs ghostscript dbus-send gdbus busctl qdbus xdotool ydotool wmctrl "
-            "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open open gnome-terminal "
+            "zsh-newuser-install logrotate ld.so kdialog zenity notify-send xdg-open xdg-mime xdg-settings open gnome-terminal code code-insiders codium cursor windsurf subl "
             "xterm konsole x-terminal-emulator dbus-launch qemu-system-x86_64 qemu VBoxManage virsh "
             "vagrant lxc lxd incus firejail bwrap proot runc crun ctr nerdctl criu dtrace bpftrace perf "
             "vboxmanage stap sysdig eval-script autoexpect unbuffer-script gcore pstack"
         ),
-        _asks("runs what its arguments or input say, which cannot be judged", decides=True),
+        asks("runs what its arguments or input say, which cannot be judged", decides=True),
     ),
-    **dict.fromkeys(
-        names(
-            "kubectl helm oc kustomize-apply terraform tofu pulumi ansible ansible-playbook packer nomad "
-            "consul vault aws gcloud gsutil bq az doctl heroku flyctl fly vercel netlify wrangler "
-            "firebase eksctl kops linode-cli ibmcloud oci s3cmd s4cmd rclone restic borg mc b2 railway "
-            "render supabase planetscale pscale stripe twilio serverless sls cdk sam eb copilot amplify "
-            "cf argocd flux istioctl linkerd chef-client knife puppet salt salt-ssh gh glab hub tea "
-            "hcloud scw rabbitmqctl fab cap dokku juju"
-        ),
-        _asks("changes or reads things outside this machine"),
-    ),
-    **dict.fromkeys(
-        names(
-            "psql mysql mariadb mysqladmin mysqldump pg_dump pg_dumpall pg_restore dropdb createdb "
-            "dropuser createuser mongo mongosh mongodump mongorestore redis-cli cqlsh influx "
-            "clickhouse-client sqlcmd sqlplus neo4j-admin cypher-shell etcdctl snowsql bcp isql usql "
-            "mycli pgcli litecli cockroach duckdb"
-        ),
-        _asks("works on a database server"),
-    ),
-    **dict.fromkeys(
-        names(
-            "security keyctl secret-tool pass gopass op bw lpass keyring gnome-keyring gpg-connect-agent "
-            "ssh-add ssh-keygen ssh-copy-id ssh-agent age sops gpg gpg2 certutil keytool pwsafe kinit "
-            "klist chezmoi kwallet-query kwalletcli sshpass"
-        ),
-        _asks("works on keys or passwords"),
-    ),
-    **dict.fromkeys(
-        names(
-            "apt apt-get aptitude dpkg yum dnf rpm zypper pacman apk emerge snap flatpak brew port "
-            "nix-env nix nix-shell nix-build nixos-rebuild choco scoop winget pkg opkg easy_install cpan cpanm pecl pear"
-        ),
-        _asks("installs or removes system packages"),
-    ),
+    **OUTSIDE,
     **dict.fromkeys(
         names(
             "xwd import scrot maim grim gnome-screenshot spectacle flameshot screencapture arecord parecord parec "
             "pw-record fswebcam imagesnap xclip xsel pbpaste wl-paste"
         ),
-        _asks("reads the screen, a microphone, a camera or the clipboard"),
+        asks("reads the screen, a microphone, a camera or the clipboard"),
     ),
     **dict.fromkeys(
         names(
             "history fc logger wall write talk killall killall5 skill slay xkill crontab script "
             "scriptreplay watch-exec trickle renice chcpu taskkill"
         ),
-        _asks("reaches beyond this command"),
+        asks("reaches beyond this command"),
     ),
     **dict.fromkeys(
-        ["enable", "bind", "complete", "compgen", "compopt", "coproc"],
-        _asks("changes what the shell itself runs", decides=True),
+        [
+            "enable",
+            "bind",
+            "complete",
+            "compgen",
+            "compopt",
+            "coproc",
+            "zmodload",
+            "ztcp",
+            "zsocket",
+            "zpty",
+            "autoload",
+            "zle",
+        ],
+        asks("changes what the shell itself runs", decides=True),
     ),
     "alembic": _row("doubtful", ro=False),
-    **dict.fromkeys(["direnv", "mise", "rtx", "asdf"], _asks("decides what runs in this folder from now on")),
+    **dict.fromkeys(["direnv", "mise", "rtx", "asdf"], asks("decides what runs in this folder from now on")),
 }
 
 NETWORK: Final = names(
@@ -339,10 +324,10 @@ UNFETTERED_ENV: Final = names(
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE "
     "NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED HOME XDG_CONFIG_HOME XDG_CONFIG_DIRS PHPRC PHP_INI_SCAN_DIR LUA_INIT "
     "LUA_PATH LUA_CPATH R_PROFILE R_PROFILE_USER R_ENVIRON JULIA_LOAD_PATH GUILE_LOAD_PATH EMACSLOADPATH VIMINIT EXINIT "
-    "GVIMINIT MYVIMRC INPUTRC OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES GTK_MODULES QT_PLUGIN_PATH DOCKER_HOST KUBECONFIG "
+    "GVIMINIT MYVIMRC INPUTRC OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES GTK_MODULES QT_PLUGIN_PATH DOCKER_HOST DOCKER_CONFIG DOCKER_CONTEXT DOCKER_CERT_PATH DOCKER_TLS_VERIFY KUBECONFIG "
     "MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS SBT_OPTS ANT_OPTS AWKPATH AWKLIBPATH COMSPEC PSMODULEPATH ELECTRON_RUN_AS_NODE "
     "MALLOC_PERTURB_X PYTEST_PLUGINS FCEDIT PSQL_EDITOR PSQL_PAGER SYSTEMD_PAGER SYSTEMD_EDITOR DELTA_PAGER BAT_PAGER "
-    "GH_PAGER GLOW_PAGER AWS_PAGER TEXINPUTS TMUX LS_OPTIONS FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS TAPE RSH PS1 PS2 PS3"
+    "GH_PAGER GLOW_PAGER AWS_PAGER BASH_ALIASES BASH_CMDS NODE_REPL_EXTERNAL_MODULE TEXINPUTS TMUX LS_OPTIONS FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS TAPE RSH PS1 PS2 PS3"
 )
 """Variables that decide what runs, what is trusted or where traffic goes."""
 
@@ -363,7 +348,7 @@ HARMLESS_ENV: Final = names(
     "GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GIT_MERGE_AUTOEDIT GIT_TRACE LD_BIND_NOW PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK "
     "PIP_QUIET PIP_NO_CACHE_DIR NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND NPM_CONFIG_AUDIT"
 )
-HARMLESS_PROGRAM_VALUES: Final = names("true : cat false less more vi vim nano")
+HARMLESS_PROGRAM_VALUES: Final = names("true : cat false less more vi vim nano sccache ccache")
 
 SHELLS: Final = names(
     "sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash pwsh powershell elvish nu xonsh oksh"

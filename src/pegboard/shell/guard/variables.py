@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
 from pegboard.shell.guard.expansion import SECRET_NAME
-from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.tables import (
     ENV_PREFIXES,
     HARMLESS_ENV,
     HARMLESS_PROGRAM_VALUES,
+    INTERPRETERS,
+    SHELLS,
     UNFETTERED_ENV,
 )
 from pegboard.shell.guard.words import Word
@@ -43,10 +46,73 @@ _OPTION_LISTS: Final = frozenset(
 _COUNTS: Final = re.compile(r"[\w.,:+-]*")
 
 
-def judge_assignment(call: Call, name: str, value: Word) -> None:
+_CONFIGURES: Final = re.compile(r"(?:HOME|(?:^|[^S])RC|CONFIG(?:_(?:DIR|FILE|PATH))?|MAKEFILES)$")
+_NO_PLACE: Final = re.compile(
+    r"(?:UR[IL]|BASE|BASENAME|ROUTES?|ENDPOINT|HREF|PATHNAME|MESSAGE|TEXT|REGEX|PATTERN|QUERY"
+    r"|(?:BASE|PUBLIC|CONTEXT|ROUTE|API|URL|MOUNT)_?(?:PATH|PREFIX|DIR|ROOT))$"
+)
+_RUNS: Final = re.compile(
+    r"(?:PAGER|EDITOR|ASKPASS|BROWSER|WRAPPER|LAUNCHER|RUNNER|LINKER|DIFFPROG|CACHEPROG)$"
+)
+_OPTIONS: Final = re.compile(r"(?:OPTS|OPTIONS?|FLAGS|ADDOPTS|ARGS)$")
+_LOADS_MORE: Final = re.compile(
+    r"-javaagent|-agent(?:lib|path)|-(?:f|Wl,-)?plugin\b|-wrapper\b|linker=|-toolexec|--?eval(?![\w-])"
+)
+_IN_OPTIONS: Final = re.compile(r"(?:^|[\s=,:]|-[IL])((?:/|~|\.\./)[^\s,:'\"]*)")
+_ELSEWHERE: Final = (Kind.SECRET, Kind.HOME, Kind.SYSTEM, Kind.OUTSIDE, Kind.ABOVE, Kind.DEVICE, Kind.NETWORK)
+_COMMAND: Final = re.compile(r"\S+\s+(?:\S+\s+)*-\w*[ce]\b")
+
+
+def _leads(call: Call, name: str, upper: str, value: Word, lasting: bool) -> None:
+    """A variable of any other name: what it names as a program or as a place outside decides like an operand.
+
+    Args:
+        lasting: a command gets it; else it is the shell's own until something exports it.
+    """
+    text = value.text
+    said = Word(f"{name}={text}", value.source)
+    if not text or not (lasting or _CONFIGURES.search(upper)):
+        return
+    if _RUNS.search(upper):
+        if not re.fullmatch(r"[\w.+-]*", text):
+            call.decides(said if value.known else None, f"{name}= decides what runs")
+        return
+    if not value.known:
+        return
+    plugin = upper == "PYTEST_ADDOPTS" and re.search(r"(?:^|\s)-p\s*(?!no:)\w", text)
+    if plugin or (_OPTIONS.search(upper) and _LOADS_MORE.search(text)):
+        call.decides(said, f"{name}= makes a program load or run something else")
+        return
+    first = text.split(None, 1)[0]
+    if _COMMAND.match(text) and (first in SHELLS or first in INTERPRETERS):
+        call.judge.script(call, text)
+    paths = _IN_OPTIONS.findall(text) if _OPTIONS.search(upper) else text.split(":")
+    for path in () if "://" in text else paths:
+        if path[:1] not in ("/", "~", "."):
+            continue
+        place = call.found.places.at(path, call.cwd)
+        plain = place.kind is Kind.OUTSIDE and path[:1] == "/" and place.target.count("/") < 3
+        if place.kind in _ELSEWHERE and not (plain and _NO_PLACE.search(upper)):
+            call.decides(said, f"{name}= leads to {place.target}, {place.kind.value}")
+            return
+
+
+def reaches_programs(words: Sequence[Word]) -> bool:
+    """Whether what is assigned in front of these words, or by them, ends in a program's environment."""
+    if not words:
+        return False
+    if words[0].text not in ("declare", "typeset", "local", "readonly"):
+        return True
+    return any(re.fullmatch(r"-[a-zA-Z]*x[a-zA-Z]*", word.text) for word in words[1:])
+
+
+def judge_assignment(call: Call, name: str, value: Word, *, lasting: bool = True) -> None:
     """A variable that a command, or all that follows, gets."""
     upper = name.upper()
-    if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)) or upper in HARMLESS_ENV:
+    if upper in HARMLESS_ENV:
+        return
+    if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)):
+        _leads(call, name, upper, value, lasting)
         return
     text = value.text
     if upper == "HOME":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_DEPTH: Final = 12
+MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _MAX_NESTING: Final = 60
 
 
@@ -280,6 +281,8 @@ class Walk(Expander):
         name_node = node.child_by_field_name("name")
         name = self.text(name_node) if name_node is not None else ""
         self.functions.add(name)
+        if name in MOVES and not self.quiet:
+            self.on_problem(f"a function named {name} hides where the commands behind it run", False)
         body = node.child_by_field_name("body")
         if body is None:
             return

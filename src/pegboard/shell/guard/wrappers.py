@@ -8,6 +8,7 @@ import shlex
 from typing import Final
 
 from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.languages import says_otherwise
 from pegboard.shell.guard.options import Program, names, parse
 from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.segments import Source
@@ -152,6 +153,8 @@ def xargs(call: Call) -> bool:
             name, _, value = text.partition("=")
             if name == "--replace":
                 mark = value or "{}"
+            if name == "--arg-file":
+                call.read(Word(value, text) if value else args[min(at + 1, len(args) - 1)])
             at += 2 if not value and name in _XARGS.long_takes and name != "--replace" else 1
             continue
         if letter in "Ii":
@@ -289,6 +292,8 @@ def shell(call: Call) -> bool:
             at += 2
             continue
         if text.startswith("-") and not text.startswith("--"):
+            if "i" in text and text.isalpha() is False and re.fullmatch(r"-[a-z]*i[a-z]*", text):
+                call.ask(f"{call.name} starts interactively")
             if "c" in text or text.lower() in ("-command", "-encodedcommand", "-enc"):
                 _script_argument(call, at)
                 return True
@@ -296,8 +301,6 @@ def shell(call: Call) -> bool:
                 # The script is parsed and not run.
                 return True
             reads_stdin = reads_stdin or "s" in text
-            if "i" in text:
-                call.ask(f"{call.name} starts interactively")
         at += 1
     if at < len(args) and not reads_stdin:
         script_file(call, args[at])
@@ -314,6 +317,8 @@ def _script_argument(call: Call, at: int) -> None:
         return
     if not rest[0].known:
         call.decides(None, f"{call.name} -c runs a script that is not known before it runs")
+    elif says_otherwise(call.name, rest[0].text):
+        call.decides(rest[0], f"{call.name} has a language of its own, in which this script is not judged")
     call.judge.script(call, rest[0].text, stdin=call.stdin)
 
 

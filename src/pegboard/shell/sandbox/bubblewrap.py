@@ -17,7 +17,17 @@ from pegboard.process.cgroups import Cgroup, CgroupPool
 from pegboard.process.child import Child, Streams
 from pegboard.process.ring import Ring
 from pegboard.process.spawner import Spawn
-from pegboard.shell.sandbox import bridge, gitconfig, gitlinks, modules, protect, seccomp, settings
+from pegboard.shell.sandbox import (
+    bridge,
+    gitconfig,
+    gitlinks,
+    hooks,
+    modules,
+    protect,
+    seccomp,
+    settings,
+    worktrees,
+)
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 from pegboard.shell.sandbox.profile import Profile
 from pegboard.shell.sandbox.session import PRIVATE_GIT, SharedNamespaces
@@ -124,7 +134,10 @@ class Bubblewrap:
         except OSError as problem:
             raise Unavailable(f"no control group can be made for the command: {problem}") from problem
         fixed = self._cache
-        shield = protect.shield(self.confinement.workspace, self.confinement.protected)
+        shield = protect.shield(
+            self.confinement.workspace,
+            (*self.confinement.protected, *hooks.named(self.confinement.workspace)),
+        )
         scratch = fixed.scratch()
         fds = _Descriptors()
         try:
@@ -137,9 +150,10 @@ class Bubblewrap:
                 arguments += ["--perms", "0444", "--file", str(fds.memory(text.encode())), path]
             arguments += settings.files(fds.add)
             copy = self._shield(arguments, shield, scratch, shared)
-            submodules = modules.configs(self.confinement.workspace)
+            submodules = modules.configs(self._git())
             linked = gitlinks.look(self.confinement.workspace)
-            arguments += modules.binds(self.confinement.workspace, submodules)
+            trees = worktrees.look(self._git())
+            arguments += modules.binds(self._git(), submodules)
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
             arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
@@ -168,9 +182,14 @@ class Bubblewrap:
             status_fd=status_read,
             close_after_start=tuple(fds.ours),
             notes=fixed.notes,
-            finish=lambda: self._finish(shield, copy, submodules, linked, scratch),
+            finish=lambda: self._finish(shield, copy, submodules, linked, trees, scratch),
             release=(lambda: None) if group is None else group.release,
         )
+
+    def _git(self) -> Path:
+        """The folder that holds the repository."""
+        repository = self._cache.repository
+        return self.confinement.workspace / ".git" if repository is None else repository.common
 
     def _inside(self, job: Job, status: int, copy: _Copy | None) -> list[str]:
         spare = 9 if status != 9 else 8
@@ -214,6 +233,7 @@ class Bubblewrap:
         copy: _Copy | None,
         submodules: Mapping[Path, bytes],
         linked: gitlinks.Linked,
+        trees: worktrees.Worktrees,
         scratch: Path,
     ) -> tuple[str, ...]:
         notes: list[str] = []
@@ -237,8 +257,9 @@ class Bubblewrap:
                 notes.append(f"moved to quarantine ({quarantine}): .git/config")
             else:
                 notes += await gitconfig.clean_fresh(fresh)
-        notes += await modules.clean(workspace, submodules, quarantine)
+        notes += await modules.clean(workspace, self._git(), submodules, quarantine)
         notes += await gitlinks.clean(workspace, linked, quarantine)
+        notes += await worktrees.clean(trees, quarantine, outside=self._cache.repository is not None)
         shutil.rmtree(scratch, ignore_errors=True)
         return tuple(notes)
 

@@ -14,6 +14,10 @@ from pegboard.shell.sandbox.docker import DEFAULT_IMAGE, Container
 from pegboard.shell.sandbox.none import Unconfined
 
 BACKENDS: Final = ("bubblewrap", "docker", "podman", "none")
+_PACKAGES: Final = {
+    "bubblewrap": "bubblewrap (apt-get install bubblewrap)",
+    "podman": "podman (apt-get install podman)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,12 @@ async def choose(
             return Choice(backend=made, rejected=rejected)
         rejected[name] = problem
     if require or (backend is not None and backend != "none"):
+        if backend is not None and backend in rejected:
+            raise Unavailable(
+                f"a sandbox is required and {backend} does not work here ({rejected[backend]}); nothing was run",
+                hint=f'Get {_PACKAGES.get(backend, backend)} to run, or write backend = "auto" in [sandbox]; '
+                "`pegboard doctor` tells which one works.",
+            )
         why = "; ".join(f"{name}: {reason}" for name, reason in rejected.items()) or "none was asked for"
         raise Unavailable(
             f"a sandbox is required and none works here ({why}); nothing was run",

@@ -8,13 +8,14 @@ import resource
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pegboard.process.child import run_small
 from pegboard.process.limits import Limits
-from pegboard.shell.sandbox import gitlinks, protect
+from pegboard.shell.sandbox import gitlinks, hooks, modules, protect, worktrees
 from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
 
 HOME: Final = "/home/user"
@@ -69,7 +70,15 @@ class Container:
         except (OSError, TimeoutError) as problem:
             await prepared.kill()
             return str(problem)
-        return "" if status == 0 else said.decode("utf-8", "replace").strip()[-500:]
+        # The client's advice is how to use the client, which nobody here does.
+        lines = [
+            line for line in said.decode("utf-8", "replace").splitlines() if not line.startswith("Run '")
+        ]
+        return (
+            ""
+            if status == 0
+            else " ".join(" ".join(lines).split())[-500:] or f"it ended with status {status}"
+        )
 
     def enforced(self) -> Mapping[str, bool | str]:
         """What the flags ask the container program for."""
@@ -89,8 +98,11 @@ class Container:
     def prepare(self, job: Job) -> Prepared:
         """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
-        shield = protect.shield(self.confinement.workspace, self.confinement.protected)
-        argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield)]
+        workspace = self.confinement.workspace
+        shield = protect.shield(workspace, (*self.confinement.protected, *hooks.named(workspace)))
+        trees = worktrees.look(workspace / ".git")
+        submodules = modules.configs(workspace / ".git")
+        argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield, modules.hooks(submodules))]
         if job.terminal is not None:
             argv += ["--tty", "--interactive"]
         else:
@@ -116,18 +128,19 @@ class Container:
                 await run_small([self.program, "rm", "--force", name], client, timeout_s=_KILL_S)
 
         async def finish() -> tuple[str, ...]:
-            workspace = self.confinement.workspace
             moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
             moved += protect.restore_links(shield.links, workspace, quarantine)
             notes = [f"moved to quarantine ({quarantine}): {', '.join(moved)}"] if moved else []
             notes += await gitlinks.clean(workspace, linked, quarantine)
+            notes += await modules.clean(workspace, workspace / ".git", submodules, quarantine)
+            notes += await worktrees.clean(trees, quarantine)
             if taken := await asyncio.to_thread(protect.drop_set_ids, workspace, begun):
                 notes.append(f"set-uid and set-gid were taken off: {', '.join(taken)}")
             return tuple(notes)
 
         return Prepared(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
 
-    def _flags(self, shield: protect.Shield) -> list[str]:
+    def _flags(self, shield: protect.Shield, further: Sequence[Path] = ()) -> list[str]:
         confinement = self.confinement
         limits = confinement.limits
         out = ["--pull=never", f"--memory={self.memory}", f"--cpus={self.cpus}", "--network=none"]
@@ -146,7 +159,7 @@ class Container:
         out += ["--user", f"{status.st_uid}:{status.st_gid}"]
         mounts: list[tuple[str, bool]] = [(str(confinement.workspace), True)]
         mounts += [(str(parent), True) for parent in shield.parents]
-        mounts += [(str(leaf), False) for leaf in shield.leaves]
+        mounts += [(str(leaf), False) for leaf in (*shield.leaves, *further)]
         if shield.git_config is not None:
             mounts.append((str(shield.git_config), False))
         mounts += [(str(bind.source), bind.writable) for bind in confinement.binds]

@@ -1,5 +1,7 @@
 """Submodules: each has a config and hooks of its own under `.git/modules`, which `git status` outside runs.
 
+Those of a linked worktree lie under `.git/worktrees/NAME/modules`.
+
 Hooks that are there are mounted read-only. A config must stay a file that git can replace, so it
 is compared afterwards and unsafe keys go back to what they were (docs/decisions/0060).
 """
@@ -12,61 +14,67 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pegboard.shell.sandbox import gitconfig, protect
+from pegboard.shell.sandbox import gitconfig, protect, worktrees
 
 # Folders of a repository that hold no submodule.
 _INNER: Final = frozenset({"objects", "refs", "logs", "hooks", "info", "worktrees", "lfs"})
 
 
-def repositories(workspace: Path) -> list[Path]:
-    """The git folders of the workspace's submodules, those of submodules' submodules included."""
-    top = workspace / ".git" / "modules"
-    if not top.is_dir() or top.is_symlink() or top.parent.is_symlink():
+def repositories(git: Path) -> list[Path]:
+    """The git folders of a repository's submodules, those of submodules' submodules included."""
+    if git.is_symlink():
         return []
     found: list[Path] = []
-    for folder, folders, files in os.walk(top):
-        if "config" in files or "HEAD" in files:
-            found.append(Path(folder))
-            folders[:] = [name for name in folders if name not in _INNER]
+    for top in (git / "modules", *(folder / "modules" for folder in worktrees.folders(git))):
+        if not top.is_dir() or top.is_symlink():
+            continue
+        for folder, folders, files in os.walk(top):
+            if "config" in files or "HEAD" in files:
+                found.append(Path(folder))
+                folders[:] = [name for name in folders if name not in _INNER]
     return found
 
 
-def configs(workspace: Path) -> dict[Path, bytes]:
+def configs(git: Path) -> dict[Path, bytes]:
     """The submodules' configs as they are now."""
     out: dict[Path, bytes] = {}
-    for repository in repositories(workspace):
+    for repository in repositories(git):
         content = gitconfig.read_plain(repository / "config")
         if content is not None:
             out[repository / "config"] = content
     return out
 
 
-def binds(workspace: Path, before: Mapping[Path, bytes]) -> list[str]:
+def hooks(before: Mapping[Path, bytes]) -> list[Path]:
+    """The folders of hooks that submodules have."""
+    found = [config.with_name("hooks") for config in before]
+    return [folder for folder in found if folder.is_dir() and not folder.is_symlink()]
+
+
+def binds(git: Path, before: Mapping[Path, bytes]) -> list[str]:
     """bwrap arguments: the hooks of submodules read-only, and no folder above them can be renamed."""
-    top = workspace / ".git"
-    parents = {parent for config in before for parent in config.parents if top in parent.parents}
+    parents = {parent for config in before for parent in config.parents if git in parent.parents}
     out: list[str] = []
     for parent in sorted(parents, key=lambda parent: len(parent.parts)):
         out += ["--bind", str(parent), str(parent)]
-    for config in before:
-        hooks = config.with_name("hooks")
-        if hooks.is_dir() and not hooks.is_symlink():
-            out += ["--ro-bind", str(hooks), str(hooks)]
+    for folder in hooks(before):
+        out += ["--ro-bind", str(folder), str(folder)]
     return out
 
 
-async def clean(workspace: Path, before: Mapping[Path, bytes], quarantine: Path) -> list[str]:
+async def clean(workspace: Path, git: Path, before: Mapping[Path, bytes], quarantine: Path) -> list[str]:
     """Take back what a command wrote into submodules that could start programs; what must be said.
 
     Args:
         workspace: the workspace.
+        git: the repository's folder.
         before: what `configs` said before the command.
         quarantine: where hooks go that were not there.
     """
     notes: list[str] = []
     bad: list[Path] = []
-    for repository in repositories(workspace):
-        config, hooks = repository / "config", repository / "hooks"
+    for repository in repositories(git):
+        config, folder = repository / "config", repository / "hooks"
         if gitconfig.read_plain(config) is None:
             bad += [config] if os.path.lexists(config) else []
         else:
@@ -75,11 +83,11 @@ async def clean(workspace: Path, before: Mapping[Path, bytes], quarantine: Path)
         bad += [
             path for name in ("commondir", "config.worktree") if os.path.lexists(path := repository / name)
         ]
-        if hooks.is_symlink():
-            bad.append(hooks)
-        elif config not in before and hooks.is_dir():
-            bad += [entry for entry in hooks.iterdir() if not entry.name.endswith(".sample")]
-    moved = protect.quarantine(bad, workspace, quarantine)
+        if folder.is_symlink():
+            bad.append(folder)
+        elif config not in before and folder.is_dir():
+            bad += [entry for entry in folder.iterdir() if not entry.name.endswith(".sample")]
+    moved = protect.quarantine(bad, git.parent, quarantine)
     if moved:
         notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
     return notes
