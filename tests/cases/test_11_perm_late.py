@@ -106,3 +106,28 @@ async def test_an_approver_that_broke_is_asked_again() -> None:
     await agent.aclose()
 
     assert did == ["sent"]
+
+
+@owes("perm-19", "K-52")
+async def test_a_person_who_speaks_while_the_run_goes_on_may_be_asked_again() -> None:
+    asked: list[Any] = []
+
+    class Friday:
+        async def decide(self, request: Any) -> Any:
+            asked.append(request)
+            agent.tell("or do send it", session="s")
+            return Refused("not on Fridays")
+
+    @tool(effects=[Effect("send", "slack:1")])
+    async def send() -> str:
+        """Send."""
+        raise AssertionError
+
+    call: dict[str, Any] = {"calls": [{"name": "send", "arguments": {}}]}
+    agent = Agent(
+        tools=[send], model=ScriptedModel([call, call, {"text": "no"}, {"text": "no"}]), approver=Friday()
+    )
+    await agent.run("send it", session="s")
+    await agent.aclose()
+
+    assert len(asked) == 2
