@@ -11,8 +11,8 @@ from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
 from pegboard.core.sanitise import visible
 from pegboard.core.tool import tool
-from pegboard.files.searching import Exclude, Places
 from pegboard.ports.files import Entry, Files
+from pegboard.tools._searching import Exclude, Places
 
 _FOLDER: Final = EffectMarker(
     "read", "Folder to look in, relative to the workspace.", (

@@ -14,8 +14,8 @@ from pegboard.core.result import ToolResult
 from pegboard.core.sanitise import visible
 from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
-from pegboard.files.searching import Exclude, Globs, Places
 from pegboard.ports.files import Files, Found, Match, SearchQuery
+from pegboard.tools._searching import Exclude, Globs, Places
 
 _PLACE: Final = EffectMarker(
     "read", "Folder or file to search, relative to the workspace.", (
