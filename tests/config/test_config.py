@@ -333,7 +333,7 @@ def test_every_setting_is_used_somewhere() -> None:
                 match node:
                     case ast.Attribute(attr=attr, value=ast.Name(id="config" | "settings")):
                         used.add(attr)
-                    case ast.Attribute(attr=attr, value=ast.Attribute(attr="config")):
+                    case ast.Attribute(attr=attr, value=ast.Attribute(attr="config" | "_config")):
                         used.add(attr)
                     case _:
                         pass
