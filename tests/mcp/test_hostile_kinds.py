@@ -78,13 +78,13 @@ REFUSED_SCHEMAS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("kind", list(REFUSED_SCHEMAS))
 def test_a_schema_that_no_model_or_validator_could_use_is_refused_at_once_and_alone(kind: str) -> None:
     schema, why = REFUSED_SCHEMAS[kind]
-    started = time.monotonic()
+    started = time.process_time()
 
     found = build("s", tools=[{"name": "bad", "inputSchema": schema}, tool("good")])
 
     assert [o.original for o in found.offers] == ["good"]
     assert len(found.warnings) == 1 and why in found.warnings[0] and len(found.warnings[0]) < 400
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 TAKEN_SCHEMAS: dict[str, Any] = {

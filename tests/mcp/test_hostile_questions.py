@@ -147,11 +147,11 @@ async def test_a_form_of_endless_words_is_judged_at_once() -> None:
     asking.people = person
     words = "auth" * 300_000
     fields = {f"{words}{n}": {"type": "string", "title": words, "description": words} for n in range(30)}
-    started = time.monotonic()
+    started = time.process_time()
 
     await asking.elicit(None, form(f"enter {words}", **fields))
 
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
     assert len(person.asked) <= 20
 
 

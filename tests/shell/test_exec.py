@@ -197,13 +197,12 @@ async def test_git_never_waits_for_an_editor_pager_or_password(shell: CommandShe
 @owes("exec-28")
 @pytest.mark.slow
 async def test_a_busy_command_does_not_hold_up_another(shell: CommandShell) -> None:
-    busy = asyncio.ensure_future(run(shell, f"sleep 74.{OURS}", timeout_s=2))
-    began = time.monotonic()
+    busy = asyncio.ensure_future(run(shell, f"sleep 74.{OURS}", timeout_s=60))
 
     outcome = await run(shell, "echo hi")
 
     assert outcome.stdout == "hi\n"
-    assert time.monotonic() - began < 1
+    assert not busy.done()
     busy.cancel()
     with pytest.raises(asyncio.CancelledError):
         await busy

