@@ -33,7 +33,6 @@ from pegboard.core.errors import TimedOut, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested
 from pegboard.core.inside import within
 from pegboard.core.pipeline import Pipeline, as_tool_error
-from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 
@@ -739,24 +738,6 @@ async def test_what_is_made_field_by_field_on_the_path_of_a_call_has_every_field
     for frozen, field in ((result.content[0], "text"), (recorder.events[1], "result")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(frozen, field, None)
-
-
-async def test_a_call_of_an_executor_is_the_call_that_one_would_write() -> None:
-    seen: list[ToolCall] = []
-
-    class Line(Pipeline):
-        async def call(self, call: ToolCall, context: Context, turn: object = None) -> ToolResult:
-            seen.append(call)
-            return ToolResult()
-
-    door = Executor([add])
-    door.pipeline = Line(door.toolkit)
-    await door.call("add", '{"a": 1}', id="c1")
-
-    assert seen == [ToolCall("c1", "add", '{"a": 1}')]
-    assert seen[0].raw == ""
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        seen[0].name = "sub"  # type: ignore[misc]
 
 
 async def test_a_call_has_one_context_however_often_and_wherever_its_code_asks() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.wiring import Wiring
 from pegboard.core.approval import ApprovalRequest, Approver, approver_of
@@ -23,15 +23,12 @@ from pegboard.core.safeguards import Safeguards
 from pegboard.core.source import LateSource, ToolSource, joined, split
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.values import blank, unguarded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pegboard.files.undo import UndoReport
     from pegboard.files.workspace import Workspace
-
-_CALL: Final = unguarded(ToolCall)
 
 
 class Executor:
@@ -201,20 +198,19 @@ class Executor:
             id: the call's id; one is made where there is none.
             raise_errors: raise the ToolError of a failed call, ToolExecutionDenied for a denied one.
         """
-        call = blank(_CALL)
-        call.id, call.name, call.arguments, call.raw = id, name, arguments, ""
         if type(name) is not str:
-            call.name = _named(name)
-        call.__class__ = ToolCall
+            name = _named(name)
         if self._sources or raise_errors:
-            return self._call(call, raise_errors=raise_errors)
+            return self._call(name, arguments, id, raise_errors=raise_errors)
         # The pipeline's own coroutine: one more around it would stand on the path of every call.
-        return self.pipeline.call(call, self.context)
+        return self.pipeline.take(name, arguments, self.context, id)
 
-    async def _call(self, call: ToolCall, *, raise_errors: bool) -> ToolResult:
+    async def _call(
+        self, name: str, arguments: str | Mapping[str, Any] | None, id: str | None, *, raise_errors: bool
+    ) -> ToolResult:
         if self._sources:
-            await self.ready(call.name)
-        result = await self.pipeline.call(call, self.context)
+            await self.ready(name)
+        result = await self.pipeline.take(name, arguments, self.context, id)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
                 raise ToolExecutionDenied(str(result.error)) from result.error

@@ -42,6 +42,27 @@ def decide(line: Pipeline, ready: Planned, context: Context) -> Decision:
     return taints.judge(decision, ready.plan, here, context.session, labels, confined=line.policy.sandboxed)
 
 
+async def weigh(line: Pipeline, ready: Planned, context: Context, turn: Turn | None) -> None:
+    """Return when a call that touches something, or that rules or budgets concern, may run.
+
+    Raises:
+        ToolError: it cannot be planned, or may not run.
+    """
+    tool, guards = ready.tool, line.safeguards
+    if tool.effects or tool.plan or tool.markers:
+        ready.plan = await plan(line, ready, context)
+    if guards.secrets is not None:
+        ready.secrets = check_secrets(line, ready, guards.secrets)
+    if ready.plan.effects or tool.level != "auto" or line.policy.rules or guards.meter is not None:
+        await authorise(line, ready, context, turn)
+        if guards.novelty is not None:
+            guards.novelty.remember(str(context.workspace or ""), things_of(tool.name, ready.plan.effects))
+    if guards.meter is not None:
+        guards.meter.begin(tool.name, context)
+        ready.booked = True
+        ready.left = guards.meter.left(tool.name, context)
+
+
 async def authorise(line: Pipeline, ready: Planned, context: Context, turn: Turn | None) -> None:
     """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
     tool = ready.tool

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.values import value
@@ -86,7 +86,8 @@ class Inside(Protocol):
 
 Entered: TypeAlias = Context | Inside | None
 
-_current: ContextVar[Entered] = ContextVar("pegboard_context", default=None)
+current: Final[ContextVar[Entered]] = ContextVar("pegboard_context", default=None)
+"""Where we are; `enter` and `leave` set it."""
 
 
 def current_context() -> Context:
@@ -95,7 +96,7 @@ def current_context() -> Context:
     Raises:
         LookupError: no call is running here.
     """
-    here = _current.get()
+    here = current.get()
     if here is None:
         raise LookupError("no tool call is running here; current_context() works inside a tool only")
     return here if isinstance(here, Context) else here.inside()
@@ -103,12 +104,12 @@ def current_context() -> Context:
 
 def enter(context: Context | Inside) -> Entered:
     """Make `context` the current one; give back to `leave` what was before it."""
-    before = _current.get()
-    _current.set(context)
+    before = current.get()
+    current.set(context)
     return before
 
 
 def leave(before: Entered) -> None:
     """Undo one `enter`."""
     # Not a token: it would be one more object to collect for each of a thousand calls under way.
-    _current.set(before)
+    current.set(before)

@@ -50,8 +50,13 @@ class Deadlines:
         self._far: set[Watch] = set()
         self._sweeping = False
 
-    def start(self, watch: Watch, task: asyncio.Task[Any], limit_s: float) -> None:
-        """Watch a task of the running loop; give the watch to `end` whatever happens."""
+    def start(self, watch: Watch, task: asyncio.Task[Any] | None, limit_s: float | None) -> None:
+        """Watch a task of the running loop; give the watch to `end` whatever happens.
+
+        No task, no limit and one of 0 or less all mean that there is no deadline.
+        """
+        if limit_s is None or limit_s <= 0 or task is None:
+            return
         loop = task.get_loop()
         watch.task, watch.limit = task, limit_s
         if limit_s < NEAR_S:
@@ -68,12 +73,14 @@ class Deadlines:
             # In an empty context: the timer would else keep the call's context, and all ports, alive.
             loop.call_later(SWEEP_S, self._sweep, loop, context=contextvars.Context())
 
-    def end(self, watch: Watch) -> None:
-        """The call has ended."""
+    def end(self, watch: Watch) -> bool:
+        """The call has ended; whether that was its deadline."""
+        if watch in self._far:
+            self._far.remove(watch)
+            return False
         if watch.timer is not None:
             watch.timer.cancel()
-        else:
-            self._far.discard(watch)
+        return watch.fired
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop is not self._loop:

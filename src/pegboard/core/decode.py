@@ -39,24 +39,25 @@ class Decoded(Mapping[str, Any]):
     Attributes:
         arguments: decoded Python values by parameter name, defaults filled in.
         repairs: what had to be repaired to read them, one sentence each.
+        plain: what `sent` is, or the JSON text that it is read from.
     """
 
-    __slots__ = ("_sent", "arguments", "repairs")
+    __slots__ = ("arguments", "plain", "repairs")
 
     def __init__(
         self, arguments: dict[str, Any], repairs: tuple[str, ...], sent: str | Mapping[str, Any]
     ) -> None:
         self.arguments = arguments
         self.repairs = repairs
-        self._sent = sent
+        self.plain = sent
 
     @property
     def sent(self) -> Mapping[str, Any]:
         """The arguments as JSON-able values after aliases and repair, without the defaults."""
-        sent = self._sent
+        sent = self.plain
         if isinstance(sent, str):
             # Most calls are never shown to anyone, so the text is parsed only when asked for.
-            sent = self._sent = cast("dict[str, Any]", json.loads(sent, parse_float=exact))
+            sent = self.plain = cast("dict[str, Any]", json.loads(sent, parse_float=exact))
         return sent
 
     def __getitem__(self, key: str) -> Any:

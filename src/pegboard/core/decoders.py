@@ -27,6 +27,7 @@ from pegboard.core.parameters import Parameter
 from pegboard.core.pathtext import control_characters, holds_paths
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.schema import holds_numbers, is_open_ended, lists_bits, names_in
+from pegboard.core.values import blank
 
 if TYPE_CHECKING:
     from pegboard.core.typed import Built
@@ -106,7 +107,10 @@ class TypedDecoder:
             return self.slowly(arguments)
         if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
             refuse(problems, name=self._name)
-        return Decoded(values, (), text)
+        # Field by field, as `Decoded` is made by every call.
+        made = blank(Decoded)
+        made.arguments, made.repairs, made.plain = values, (), text
+        return made
 
     def _doubtful(self, arguments: Any) -> list[str]:
         """The parameters whose paths may hold control characters by mistake: all that came as JSON text,

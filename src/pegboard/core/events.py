@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
-from pegboard.core.values import record, value
+from pegboard.core.values import record, sparse
 
 
 @record(kw_only=True)
@@ -86,7 +86,7 @@ class ModelReplied:
     message: AssistantMessage
 
 
-@value
+@sparse
 class CallStarted:
     """A call was planned and decided; if allowed it runs now.
 

@@ -22,13 +22,14 @@ from pegboard.core.inside import within
 from pegboard.core.policy import ALLOWED, Decision
 from pegboard.core.rules import Situation
 from pegboard.core.tool import Tool
-from pegboard.core.values import record
+from pegboard.core.values import blank, record
 
 if TYPE_CHECKING:
+    from pegboard.core.lanes import Lane
     from pegboard.core.pipeline import Pipeline
 
-_CALL: Final = f"call_{os.urandom(6).hex()}%08x"
-_COUNT: Final = itertools.count(1)
+_CALL: Final = f"call_{os.urandom(6).hex()}"
+_COUNT: Final = itertools.count(10**9)
 
 PATH_RESOLVER: Final = "pegboard.path-resolver"
 """Key in `provide` of the object that resolves paths for effects (the Files port)."""
@@ -41,7 +42,8 @@ def new_id(prefix: str) -> str:
 
 def new_call_id() -> str:
     """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
-    return _CALL % next(_COUNT)
+    # Decimals of one width: a format with hex digits takes three times as long.
+    return f"{_CALL}{next(_COUNT)}"
 
 
 @record(kw_only=True)
@@ -118,16 +120,20 @@ class Preview:
 class Planned(Watch):
     """A call on its way: what the stages have found so far, and its own watch for the deadline.
 
-    Not a dataclass: most calls end with most of these as they are here, and setting twelve fields a call is
-    a cost that every call would bear.
+    Not a dataclass: most calls end with most of these as they are here. Setting them would be a cost that every
+    call bears, and each is one thing more that the collector looks at; a call that nothing judges reads none.
 
     Attributes:
-        tool: the tool.
+        lane, tool: the tool, and how it stands in its pipeline.
         call_id: the call's id.
         decoded: its arguments.
         line, outer: where it runs, and the context around it; set when it does.
     """
 
+    lane: Lane
+    tool: Tool
+    call_id: str
+    decoded: Decoded
     line: Pipeline
     outer: Context
 
@@ -149,11 +155,6 @@ class Planned(Watch):
     _call: ValidCall | None = None
     _inside: Context | None = None
 
-    def __init__(self, tool: Tool, call_id: str, decoded: Decoded) -> None:
-        self.tool = tool
-        self.call_id = call_id
-        self.decoded = decoded
-
     @property
     def call(self) -> ValidCall:
         """The call as its tool's own code sees it; most tools have none that looks."""
@@ -169,3 +170,10 @@ class Planned(Watch):
             # In one step: threads that the function started may look at the same moment.
             return self.__dict__.setdefault("_inside", made)
         return self._inside
+
+
+def planned(lane: Lane, call_id: str, decoded: Decoded) -> Planned:
+    """A call whose arguments are read."""
+    made = blank(Planned)
+    made.lane, made.tool, made.call_id, made.decoded = lane, lane.tool, call_id, decoded
+    return made

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from pegboard.core.approval import Approver, DenyAll, Waiting
 from pegboard.core.artifact import NewArtifact
-from pegboard.core.authorising import authorise, check_secrets, decide
+from pegboard.core.authorising import check_secrets, decide, weigh
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
-from pegboard.core.context import Context, enter
+from pegboard.core.context import Context, current
 from pegboard.core.deadlines import Deadlines
 from pegboard.core.effects import Effect
 from pegboard.core.errors import (
@@ -41,18 +41,19 @@ from pegboard.core.invocation import (
     Turn,
     new_call_id,
     new_id,
+    planned,
 )
-from pegboard.core.novelty import things_of
+from pegboard.core.lanes import Lane, lane_of, ports_of
 from pegboard.core.planning import decode, plan, situation
 from pegboard.core.policy import Policy
 from pegboard.core.provide import Provided
 from pegboard.core.recording import book, failed, finish, keep_intent, labels_of, record_start, room, traced
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.running import Threads, begin, end, given, layered, ports_of, work
+from pegboard.core.running import Threads, given, late, layered, limit_of, threaded
 from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
 from pegboard.core.shaping import Shaper, wrap
-from pegboard.core.tool import Tool
+from pegboard.core.tool import NO_LIMITS, Tool
 from pegboard.core.toolkit import Toolkit
 
 DEFAULT_TIMEOUT_S: Final = 600.0
@@ -112,55 +113,69 @@ class Pipeline:
         self.threads = Threads(threads)
         self.deadlines = Deadlines()
         self.timeout_s = timeout_s
-        self.injected: dict[str, tuple[tuple[str, Any], ...]] = {}
-        self.opening: set[str] = set()
-        for one in toolkit:
-            self.injected[one.name] = ports_of(self, one)
-            self._note_opening(one)
+        self.injected = {one.name: ports_of(self, one) for one in toolkit}
+        self.lanes: dict[str, Lane] = {}
 
-    async def call(self, call: ToolCall, context: Context, turn: Turn | None = None) -> ToolResult:
+    def call(
+        self, call: ToolCall, context: Context, turn: Turn | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call to its one result. Raises nothing but cancellation of the surrounding task."""
+        return self.take(call.name, call.arguments, context, call.id, turn)
+
+    async def take(
+        self,
+        name: str,
+        arguments: str | Mapping[str, Any] | None,
+        context: Context,
+        id: str | None = None,
+        turn: Turn | None = None,
+    ) -> ToolResult:
+        """What `call` does, for a call that is no object yet."""
         started = self.now()
-        name, call_id = call.name, call.id or new_call_id()
+        call_id = id or new_call_id()
         ready: Planned | None = None
+        weighed = False
         try:
-            ready = decode(self, call, call_id)
-            # Not needed any more; a thousand calls under way are a thousand fewer objects to collect.
-            del call
-            if ready.tool.effects or ready.tool.plan or ready.tool.markers:
-                ready.plan = await plan(self, ready, context)
-            if self.safeguards.secrets is not None:
-                ready.secrets = check_secrets(self, ready, self.safeguards.secrets)
+            lane = self.lanes.get(name) if type(name) is str else None
+            if lane is None:
+                lane, arguments = lane_of(self, name, arguments)
+            ready = planned(lane, call_id, lane.decode(arguments))
+            tool, guards = lane.tool, self.safeguards
             if (
-                ready.plan.effects
-                or ready.tool.level != "auto"
+                tool.effects
+                or tool.markers
+                or tool.plan
+                or tool.level != "auto"
                 or self.policy.rules
-                or self.safeguards.meter is not None
+                or guards.secrets is not None
+                or guards.meter is not None
             ):
-                await authorise(self, ready, context, turn)
-                if self.safeguards.novelty is not None:
-                    self.safeguards.novelty.remember(
-                        str(context.workspace or ""), things_of(ready.tool.name, ready.plan.effects)
-                    )
-            if self.safeguards.meter is not None:
-                self.safeguards.meter.begin(ready.tool.name, context)
-                ready.booked = True
-                ready.left = self.safeguards.meter.left(ready.tool.name, context)
-            record_start(self, ready)
-            if ready.plan.effects:
+                weighed = True
+                await weigh(self, ready, context, turn)
+            record_start(self, ready, weighed=weighed)
+            if weighed and ready.plan.effects:
                 await keep_intent(self, ready)
             if self.middleware:
                 value = await layered(self, ready, context)
             else:
                 # The function's own coroutine: one more around it would stand on the path of every call.
                 ready.line, ready.outer = self, context
-                arguments = given(self, ready)
-                before = enter(ready)
+                inputs = ready.decoded.arguments if lane.bare and not weighed else given(self, ready)
+                limit = self.timeout_s
+                if weighed or tool.limits is not NO_LIMITS:
+                    limit = limit_of(self, ready)
+                before = current.get()
+                current.set(ready)
                 try:
-                    begin(self, ready, ready)
-                    value = await work(self, ready, arguments)
+                    self.deadlines.start(ready, asyncio.current_task(), limit)
+                    value = await (
+                        tool.function(**inputs) if tool.is_async else threaded(self, ready, inputs)
+                    )
                 finally:
-                    end(self, ready, ready, before)
+                    ended = self.deadlines.end(ready)
+                    current.set(before)
+                    if ended:
+                        late(ready, ready)
             if isinstance(value, Waiting):
                 raise suspended(value)
             if type(value) is NewArtifact or (type(value) is ToolResult and value.artifacts):
@@ -168,20 +183,18 @@ class Pipeline:
                 from pegboard.core.keeping import keep
 
                 value = await keep(self, value, ready, context)
-            if ready.tool.render is not None:
-                value = ready.tool.render(wrap(value), ready.decoded.arguments)
+            if tool.render is not None:
+                value = tool.render(wrap(value), ready.decoded.arguments)
             result = self.shaper.shape(
                 value,
                 call_id=call_id,
-                tool=ready.tool.name,
-                max_chars=ready.tool.limits.max_chars
-                if ready.left.bytes_out is None
-                else room(self, ready.tool, ready.left.bytes_out),
+                tool=tool.name,
+                max_chars=room(self, ready) if weighed else tool.limits.max_chars,
                 labels=labels_of(self, ready, context),
                 repairs=ready.decoded.repairs,
                 duration_s=self.now() - started,
             )
-            if ready.plan.effects or result.notes.labels:
+            if result.notes.labels or (weighed and ready.plan.effects):
                 result = traced(self, result, ready, context)
         except asyncio.CancelledError as cancelled:
             if not was_cancelled():
@@ -198,7 +211,7 @@ class Pipeline:
                 raise
             log_failure(name, raised, self.shaper.redacted)
             result = failed(self, as_tool_error(raised), name, call_id, ready, started)
-        if ready is not None:
+        if weighed and ready is not None:
             if result.error is not None and ready.recorded and ready.plan.effects:
                 # A foreign tool's refusal is foreign text too.
                 result = traced(self, result, ready, context)
@@ -243,10 +256,8 @@ class Pipeline:
         Raises:
             BuildError: a tool asks for a port that nothing provides.
         """
-        self.injected.update({one.name: ports_of(self, one) for one in toolkit})
-        for one in toolkit:
-            self._note_opening(one)
-        self.toolkit = toolkit
+        self.injected = {one.name: ports_of(self, one) for one in toolkit}
+        self.toolkit, self.lanes = toolkit, {}
 
     def situation(self, tool: Tool, context: Context) -> Situation:
         """What rules' conditions see of a call here, with what its session holds."""
@@ -254,15 +265,6 @@ class Pipeline:
         return situation(
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
-
-    def _note_opening(self, tool: Tool) -> None:
-        """A tool with paths and without the port that resolves them opens them itself."""
-        resolver = self.provide.get(PATH_RESOLVER)
-        ports = [port for _, port in self.injected[tool.name]]
-        if resolver is None or tool.plan is not None or not tool.markers:
-            return
-        if not any(port is resolver for port in ports):
-            self.opening.add(tool.name)
 
     def recording(
         self,

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.context import Context, enter, leave
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, Effect, Plan
-from pegboard.core.errors import BuildError, UnknownTool
+from pegboard.core.errors import BuildError
 from pegboard.core.inside import within
 from pegboard.core.invocation import (
     PATH_RESOLVER,
     Planned,
     Resolver,
+    planned,
 )
+from pegboard.core.lanes import lane_of
 from pegboard.core.placing import MANY, PATH_KINDS
-from pegboard.core.problems import short_name, shown
 from pegboard.core.rules import Situation
 from pegboard.core.signature import Parameter
 from pegboard.core.taint import UNTRUSTED
@@ -30,27 +31,8 @@ _KINDS: Final = frozenset(EFFECT_KINDS)
 
 def decode(line: Pipeline, call: ToolCall, call_id: str) -> Planned:
     """Resolve and validate: raw input ends here."""
-    call = line.toolkit.route(call)
-    name = cast(object, call.name)
-    tool = (line.toolkit.get(name) if isinstance(name, str) else None) or _resolve(line, name)
-    return Planned(tool, call_id, tool.signature.decode(call.arguments))
-
-
-def _resolve(line: Pipeline, name: object) -> Tool:
-    if not isinstance(name, str):
-        # What a model can send instead is JSON; a Python object here is its sender's mistake, told as well.
-        name = shown(name)
-    tool = line.toolkit.resolve(name)
-    if tool is not None:
-        return tool
-    near = line.toolkit.nearest(name)
-    names = ", ".join(line.toolkit.names) or "none"
-    meant = f" Did you mean '{near[0]}'?" if near else ""
-    raise UnknownTool(
-        f"Tool {short_name(name)} not found. Available: {names}",
-        hint=f"Call one of the available tools by its exact name.{meant}",
-        details={"available": list(line.toolkit.names), "nearest": near},
-    )
+    lane, arguments = lane_of(line, call.name, call.arguments)
+    return planned(lane, call_id, lane.decode(arguments))
 
 
 async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:

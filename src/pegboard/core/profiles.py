@@ -212,6 +212,10 @@ class ProfileSignature(Signature):
         """See Signature."""
         self._base.check()
 
+    def reader(self) -> Callable[[str | Mapping[str, Any] | None], Decoded]:
+        """See Signature."""
+        return self.decode
+
     def decode(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """See Signature; the profile's names and the tool's own are both read."""
         given, notes = read_object(arguments, name=self.name, halves=True)

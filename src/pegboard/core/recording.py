@@ -21,9 +21,9 @@ from pegboard.core.invocation import (
 )
 from pegboard.core.marking import SOURCE
 from pegboard.core.planning import situation
+from pegboard.core.policy import ALLOWED
 from pegboard.core.result import ToolResult
 from pegboard.core.taint import PRIVATE, UNTRUSTED
-from pegboard.core.tool import Tool
 from pegboard.core.values import blank, unguarded
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ def traced(line: Pipeline, result: ToolResult, ready: Planned, context: Context)
     return result
 
 
-def room(line: Pipeline, tool: Tool, bytes_left: int) -> int:
-    """Characters that a result may have where a budget limits its bytes."""
-    own = line.shaper.max_chars if tool.limits.max_chars is None else tool.limits.max_chars
-    return max(min(own, bytes_left), 1)
+def room(line: Pipeline, ready: Planned) -> int | None:
+    """Characters that a result may have, where a budget limits its bytes too; None = as the shaper has it."""
+    own, bytes_left = ready.tool.limits.max_chars, ready.left.bytes_out
+    if bytes_left is None:
+        return own
+    return max(min(line.shaper.max_chars if own is None else own, bytes_left), 1)
 
 
 def book(
@@ -112,13 +114,21 @@ def book(
         meter.end(ready.tool.name, context, spent)
 
 
-def record_start(line: Pipeline, ready: Planned) -> None:
-    decision = ready.decision
+def record_start(line: Pipeline, ready: Planned, *, weighed: bool) -> None:
+    """Write down that a call begins, or that it may not; `weighed`: somebody has decided about it."""
     ready.recorded = True
     started = blank(CallStarted)
     started.call_id = ready.call_id
     started.tool = ready.tool.name
     started.arguments = ready.decoded
+    started.rule = ALLOWED.rule
+    if weighed:
+        _decided(started, ready)
+    line.recorder.record(started)
+
+
+def _decided(started: Any, ready: Planned) -> None:
+    decision = ready.decision
     started.effects = ready.plan.effects
     started.changes = ready.plan.changes.changes
     started.decision = decision.verdict
@@ -127,7 +137,6 @@ def record_start(line: Pipeline, ready: Planned) -> None:
     started.approver = ready.approver
     started.digest = ready.digest
     started.observed = decision.observed
-    line.recorder.record(started)
 
 
 def failed(
@@ -153,7 +162,7 @@ def _record_denied(line: Pipeline, ready: Planned) -> None:
     ready.decision = replace(ready.decision, verdict="deny")
     with suppress(Exception):
         # A recorder that breaks must not turn a refusal into an exception; `_finish` tells of it.
-        record_start(line, ready)
+        record_start(line, ready, weighed=True)
 
 
 async def keep_intent(line: Pipeline, ready: Planned) -> None:

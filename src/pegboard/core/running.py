@@ -6,17 +6,16 @@ import asyncio
 import contextvars
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core import secrets as secret_references
 from pegboard.core.budgets import out_of_time
-from pegboard.core.context import Context, Entered, enter, leave
+from pegboard.core.context import Context, enter, leave
 from pegboard.core.deadlines import Watch
 from pegboard.core.effects import Plan
 from pegboard.core.errors import (
-    BuildError,
     InternalError,
     TimedOut,
     ToolError,
@@ -29,7 +28,6 @@ from pegboard.core.invocation import (
     Planned,
 )
 from pegboard.core.placing import placed
-from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -56,62 +54,56 @@ async def _function(line: Pipeline, ready: Planned, watch: Watch) -> Any:
     arguments = given(line, ready)
     before = enter(ready)
     try:
-        begin(line, ready, watch)
-        return await work(line, ready, arguments)
+        line.deadlines.start(watch, asyncio.current_task(), limit_of(line, ready))
+        return await (
+            ready.tool.function(**arguments) if ready.tool.is_async else threaded(line, ready, arguments)
+        )
     finally:
-        end(line, ready, watch, before)
+        ended = line.deadlines.end(watch)
+        leave(before)
+        if ended:
+            late(ready, watch)
 
 
 def given(line: Pipeline, ready: Planned) -> dict[str, Any]:
     """What the function is called with: its arguments, ports, open files and secrets."""
-    tool = ready.tool
+    lane = ready.lane
     arguments = ready.decoded.arguments
-    injected = line.injected.get(tool.name)
-    if injected:
+    if lane.ports:
         arguments = dict(arguments)
-        for name, port in injected:
+        for name, port in lane.ports:
             arguments[name] = ready.plan if port is Plan else ready.inside() if port is Context else port
-    if tool.name in line.opening and ready.outer.workspace is not None:
-        arguments = placed(arguments, tool.markers, ready.plan.effects, ready.outer.workspace)
+    if lane.opens and ready.outer.workspace is not None:
+        arguments = placed(arguments, ready.tool.markers, ready.plan.effects, ready.outer.workspace)
     if ready.secrets:
         arguments = _with_secrets(line, arguments, ready)
     return arguments
 
 
-def begin(line: Pipeline, ready: Planned, watch: Watch) -> None:
-    """Start the call's deadline, if it has one; `end` whatever happens."""
+def limit_of(line: Pipeline, ready: Planned) -> float | None:
+    """Seconds that a call may take, None where nothing limits it."""
     limit = ready.tool.limits.timeout_s
     limit = line.timeout_s if limit is None else limit
     if ready.left.seconds is not None:
         # An account that is empty to the last moment has refused before.
         limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
-    if limit is not None and limit > 0 and (task := asyncio.current_task()) is not None:
-        line.deadlines.start(watch, task, limit)
+    return limit
 
 
-def work(line: Pipeline, ready: Planned, arguments: dict[str, Any]) -> Awaitable[Any]:
-    """The function under way: its own coroutine, or a thread's end."""
-    return ready.tool.function(**arguments) if ready.tool.is_async else _threaded(line, ready, arguments)
-
-
-def end(line: Pipeline, ready: Planned, watch: Watch, before: Entered) -> None:
-    """What `begin` and `enter` did is undone; called in a `finally`, so that the function's own error goes on.
+def late(ready: Planned, watch: Watch) -> None:
+    """The deadline has come; called in a `finally`, so that the function's own error goes on.
 
     Raises:
-        TimedOut: the deadline has come, in place of a value or of our own cancellation.
+        TimedOut: in place of a value or of our own cancellation.
     """
-    line.deadlines.end(watch)
-    leave(before)
-    if not watch.fired:
-        return
     # Whatever the function made of our cancellation, the task must not stay marked as cancelled.
     others = watch.task.uncancel()
     raised = sys.exception()
     if raised is None or (isinstance(raised, asyncio.CancelledError) and others == 0):
-        raise _late(ready, watch.limit) from None
+        raise _timed_out(ready, watch.limit) from None
 
 
-async def _threaded(line: Pipeline, ready: Planned, arguments: Mapping[str, Any]) -> Any:
+async def threaded(line: Pipeline, ready: Planned, arguments: Mapping[str, Any]) -> Any:
     """A blocking function, in a thread of our own pool, with the caller's context variables."""
     context, function = ready.inside(), ready.tool.function
     run = contextvars.copy_context().run
@@ -154,25 +146,7 @@ def _with_secrets(line: Pipeline, arguments: dict[str, Any], ready: Planned) -> 
     return {key: secret_references.fill(value, values) for key, value in arguments.items()}
 
 
-def ports_of(line: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
-    """What fills each injected parameter; found once, when the kit is built."""
-    out: list[tuple[str, Any]] = []
-    for name, port in tool.signature.inject.items():
-        if port in (Plan, Context):
-            out.append((name, port))
-        elif (given := line.provide.find(port)) is not None:
-            out.append((name, given))
-        elif name not in tool.signature.optional_inject:
-            wanted = getattr(port, "__name__", str(port))
-            raise BuildError(
-                f"tool {tool.name!r} needs {wanted} for its parameter {name!r}, and nothing provides it; "
-                f"pass provide=[…] with a {wanted} to the Executor or Agent, or leave the tool out with "
-                f".without({tool.name!r})"
-            )
-    return tuple(out)
-
-
-def _late(ready: Planned, limit: float) -> ToolError:
+def _timed_out(ready: Planned, limit: float) -> ToolError:
     if ready.left.budget is not None and limit == max(ready.left.seconds or 0.0, 0.001):
         return out_of_time(ready.left.budget, limit, ready.tool.name)
     ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"

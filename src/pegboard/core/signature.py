@@ -256,10 +256,18 @@ class Signature:
         Raises:
             InvalidArguments: every problem at once, with its path; `details["errors"]` holds them.
         """
+        return self.reader()(arguments)
+
+    def reader(self) -> Callable[[str | Mapping[str, Any] | None], Decoded]:
+        """What `decode` does, made ready: for whoever decodes many calls.
+
+        Raises:
+            BuildError: a type that JSON cannot say.
+        """
         decoder = self._decoder
         if decoder is None:
             decoder = self._decoder = self._decoding()
-        return decoder.decode(arguments)
+        return decoder.decode
 
     def _decoding(self) -> TypedDecoder | ForeignDecoder:
         if self._foreign is not None:

@@ -30,8 +30,19 @@ def value(cls: type[T]) -> type[T]:
     return _made(cls, guarded=False, kw_only=True)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def sparse(cls: type[T]) -> type[T]:
+    """A `value` whose fields stand in the class while they have their defaults.
+
+    Most of its objects are made by `blank` and a few assignments; what is not assigned costs nothing to set and
+    nothing to collect.
+    """
+    return _made(cls, guarded=False, kw_only=True, slots=False)
+
+
 blank: Final[Callable[[type[Any]], Any]] = object.__new__
-"""A `value` without its fields, for the few places on every call's path: all must be set (a test looks).
+"""A `value` without its fields, for the few places on every call's path: all must be set (a test looks), of a
+`sparse` one those that have no default.
 
 Setting twelve fields is half the price of calling the class with twelve keywords.
 """
@@ -63,8 +74,8 @@ def record(cls: type[T] | None = None, /, *, kw_only: bool = False) -> Any:
     return _made(cls, guarded=True, kw_only=kw_only)
 
 
-def _made(cls: type[T], /, *, guarded: bool, kw_only: bool) -> type[T]:
-    """The class again, with slots for its fields and the methods of a dataclass."""
+def _made(cls: type[T], /, *, guarded: bool, kw_only: bool, slots: bool = True) -> type[T]:
+    """The class again, with slots for its fields, or their defaults, and the methods of a dataclass."""
     namespace = dict(cls.__dict__)
     inherited: dict[str, Field[Any]] = getattr(cls, "__dataclass_fields__", {})
     fields = dict(inherited)
@@ -73,7 +84,10 @@ def _made(cls: type[T], /, *, guarded: bool, kw_only: bool) -> type[T]:
             fields[name] = _field(name, annotation, namespace.pop(name, MISSING), kw_only)
     namespace.pop("__dict__", None)
     namespace.pop("__weakref__", None)
-    namespace["__slots__"] = tuple(name for name in fields if name not in inherited)
+    if slots:
+        namespace["__slots__"] = tuple(name for name in fields if name not in inherited)
+    else:
+        namespace.update({name: f.default for name, f in fields.items() if f.default is not MISSING})
     namespace["__dataclass_fields__"] = fields
     namespace["__dataclass_params__"] = _PARAMS[guarded]
     namespace["__match_args__"] = tuple(f.name for f in fields.values() if f.init and not f.kw_only)
