@@ -38,7 +38,7 @@ class TypedDecoder:
     pass; else aliases, unknown names, repair and coercion, and the same validation."""
 
     __slots__ = (
-        "_aliases", "_infinite", "_inject", "_name", "_numerals", "_open", "_open_ended", "_parameters", "_paths",
+        "_aliases", "_fewest", "_infinite", "_inject", "_name", "_numerals", "_open", "_open_ended", "_parameters", "_paths",
         "_quoted", "_reserved", "_schema", "_slow_only", "_validate",
     )  # fmt: skip
 
@@ -71,13 +71,19 @@ class TypedDecoder:
         self._open = open_
         self._reserved = frozenset((*inject, *aliases)) if open_ else None
         self._infinite, self._open_ended = built.infinite, is_open_ended(schema)
+        numbers = self._open_ended or holds_numbers(schema)
+        # Where no number is taken, one that is none is refused like any other.
+        self._slow_only = (
+            *(("NaN", "Infinity") if numbers else ()),
+            *(("true", "false") if lists_bits(schema) else ()),
+        )
         self._numerals: Callable[[str], Any] | None = None
         if built.decimals:
             self._numerals = POINT.search
-        elif self._open_ended or holds_numbers(schema):
+        elif numbers:
             self._numerals = LONG.search
-        self._slow_only = ("NaN", "Infinity", *(("true", "false") if lists_bits(schema) else ()))
         self._quoted = tuple(f'"{name}"' for name in names_in(schema))
+        self._fewest = built.fewest
         self._paths = {
             p.name: p.marker is not None and p.marker.kind == "read" for p in parameters if holds_paths(p)
         }
@@ -95,10 +101,9 @@ class TypedDecoder:
             return self.slowly(arguments)
         if self._numerals is not None and self._numerals(text):
             return self.slowly(arguments)
-        for key in self._quoted:
-            # It may stand twice in one object, of which pydantic would take the last.
-            if text.count(key) > 1 and is_repeated(text):
-                return self.slowly(arguments)
+        # With as many colons as there must be members, none can stand twice.
+        if text.count(":") != self._fewest and self._may_repeat(text) and is_repeated(text):
+            return self.slowly(arguments)
         try:
             values = self._validate(text, strict=True)
         except ValueError:
@@ -111,6 +116,11 @@ class TypedDecoder:
         made = blank(Decoded)
         made.arguments, made.repairs, made.plain = values, (), text
         return made
+
+    def _may_repeat(self, text: str) -> bool:
+        """Whether a member may stand twice in one object, of which pydantic would take the last."""
+        # A name can be written with escapes too.
+        return "\\u" in text or any(text.count(key) > 1 for key in self._quoted)
 
     def _doubtful(self, arguments: Any) -> list[str]:
         """The parameters whose paths may hold control characters by mistake: all that came as JSON text,

@@ -38,6 +38,11 @@ class Built(NamedTuple):
     decimals: bool = False
 
     @property
+    def fewest(self) -> int:
+        """How many members the objects of any fitting arguments have at least."""
+        return _fewest(cast("Mapping[str, Any]", self.core))
+
+    @property
     def shown(self) -> dict[str, Any]:
         """The schema without what only decoding needs."""
         return cast("dict[str, Any]", rewrite(self.schema, _without_format)) if self.decimals else self.schema
@@ -91,6 +96,17 @@ def build(
     unchanged = exact.records == 1 and not (exact.ordered or exact.members)
     made = cast("SchemaValidator", adapter.validator) if unchanged else None
     return Built(out, exact.infinite, core, made, exact.decimals)
+
+
+def _fewest(core: Mapping[str, Any]) -> int:
+    """See Built: the required members, and those of objects that are required; 0 of all that may be something else."""
+    if core["type"] == "model":
+        return _fewest(core["schema"])
+    if core["type"] not in ("typed-dict", "model-fields"):
+        return 0
+    fields = cast("Mapping[str, Mapping[str, Any]]", core["fields"]).values()
+    needed = [f["schema"] for f in fields if f.get("required", f["schema"]["type"] != "default")]
+    return sum(1 + _fewest(one) for one in needed)
 
 
 def described(
