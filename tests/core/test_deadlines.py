@@ -102,3 +102,21 @@ async def test_a_near_deadline_keeps_nothing_of_its_call_alive_until_its_time() 
     gc.collect()
 
     assert seen() is None
+
+
+async def test_the_end_of_a_call_says_whether_it_was_its_deadline() -> None:
+    deadlines = Deadlines()
+    task = asyncio.ensure_future(forever())
+    far, near, free = Watch(), Watch(), Watch()
+    deadlines.start(far, task, NEAR_S * 2)
+    deadlines.start(near, task, 1.0)
+    for none in (None, 0, -1.0):
+        deadlines.start(free, task, none)
+    deadlines.start(free, None, 1.0)
+
+    assert [deadlines.end(one) for one in (far, near, free)] == [False, False, False]
+    deadlines.start(near, task, 1.0)
+    near.fire()
+    assert deadlines.end(near)
+    await asyncio.sleep(0)
+    assert task.cancelled()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import pytest
 from hypothesis import given as generated
 from hypothesis import settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.foreign import from_property_map
@@ -603,3 +604,99 @@ def test_a_repair_without_a_name_of_its_own_does_not_speak_of_commas() -> None:
     assert Signature.of(counted).decode(r'{"a": 1, "b": "\d+"}').repairs == (
         "Slips in its JSON were put right.",
     )
+
+
+class Leaf(BaseModel):
+    x: int
+    y: int = 0
+
+
+class Pair(TypedDict):
+    x: int
+
+
+def shapes(a: int, leaf: Leaf, pair: Pair, many: list[Leaf], maybe: Leaf | None = None, k: str = "k") -> None:
+    """All ways of holding an object."""
+
+
+def _spelled(name: str, escaped: bool) -> str:
+    """A key as JSON, its first letter as an escape where wanted."""
+    return f'"\\u{ord(name[0]):04x}{name[1:]}"' if escaped else f'"{name}"'
+
+
+def _object(members: list[tuple[str, bool, str]]) -> str:
+    return "{" + ", ".join(f"{_spelled(name, escaped)}: {value}" for name, escaped, value in members) + "}"
+
+
+NUMBERS = st.sampled_from(["1", "2"])
+LEAVES = st.builds(
+    lambda x, more: _object([("x", False, x), *more]),
+    NUMBERS,
+    st.lists(st.tuples(st.sampled_from(["x", "y"]), st.booleans(), NUMBERS), max_size=2),
+)
+ARGUMENTS = st.builds(
+    lambda a, leaf, pair, many, more: _object(
+        [
+            ("a", False, a),
+            ("leaf", False, leaf),
+            ("pair", False, _object([("x", False, pair)])),
+            ("many", False, f"[{', '.join(many)}]"),
+            *more,
+        ]
+    ),
+    NUMBERS,
+    LEAVES,
+    NUMBERS,
+    st.lists(LEAVES, max_size=2),
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("a"), st.booleans(), NUMBERS),
+            st.tuples(st.sampled_from(["leaf", "maybe"]), st.booleans(), LEAVES),
+            st.tuples(st.just("k"), st.booleans(), st.sampled_from(['"1"', '":"'])),
+        ),
+        max_size=2,
+    ),
+)
+
+
+def _with_each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for place, (name, value) in enumerate(pairs):
+        if any(name == earlier and value != before for earlier, before in pairs[:place]):
+            raise KeyError(name)
+    return dict(pairs)
+
+
+@generated(ARGUMENTS)
+def test_a_name_that_stands_twice_with_two_values_is_refused_however_it_is_written(text: str) -> None:
+    signature = Signature.of(shapes)
+    try:
+        meant = json.loads(text, object_pairs_hook=_with_each_once)
+    except KeyError:
+        # Where several do, which of them is told is nobody's concern.
+        assert "is given twice with different values" in str(refused(signature, text))
+    else:
+        assert signature.decode(text).sent == meant
+
+
+def single(a: int) -> None: ...
+def leafy(leaf: Leaf) -> None: ...
+def perhaps(a: int, leaf: Leaf | None) -> None: ...
+def chinese(名: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (single, '{"a": 1, "a": 2}'),
+        (single, r'{"a": 1, "\u0061": 2}'),
+        (chinese, r'{"\u540d": 1, "\u540d": 2}'),
+        (leafy, '{"leaf": {"x": 1, "x": 2}}'),
+        (leafy, '{"leaf": {"x": 1, "y": 1}, "leaf": {"x": 1}}'),
+        (perhaps, '{"a": 1, "a": 2, "leaf": null}'),
+        (perhaps, '{"a": 1, "leaf": {"x": 1}, "leaf": null}'),
+    ],
+)
+def test_a_name_with_two_values_is_found_where_as_many_members_might_have_been_meant(
+    function: Any, text: str
+) -> None:
+    assert "is given twice with different values" in str(refused(Signature.of(function), text))

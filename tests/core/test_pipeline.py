@@ -763,3 +763,43 @@ async def test_a_call_has_one_context_however_often_and_wherever_its_code_asks()
     assert seen[0].effects == ()
     with pytest.raises(LookupError, match="no tool call is running here"):
         current_context()
+
+
+async def test_what_a_tool_is_changed_to_after_its_first_call_holds_for_the_next() -> None:
+    @tool(effects=PURE)
+    def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    door = Executor([ping])
+    assert (await door.call("ping")).ok
+
+    ping.level = "deny"
+    refused = await door.call("ping")
+    assert refused.error is not None
+    assert refused.error.code == "permission_denied"
+
+    ping.level = "auto"
+    ping.effects = (Effect("control", "x"),)
+    refused = await door.call("ping")
+    assert refused.error is not None
+    assert refused.error.code == "permission_denied"
+
+
+async def test_other_tools_under_the_same_names_take_the_calls_from_then_on() -> None:
+    def kit(answer: str) -> Toolkit:
+        @tool(effects=PURE)
+        def ping() -> str:
+            """Answer."""
+            return answer
+
+        return Toolkit([ping])
+
+    line = Pipeline(kit("one"))
+    twin = line.recording(MemoryRecorder())
+    first = await line.call(ToolCall("c1", "ping"), Context())
+    line.offer(kit("two"))
+    second = await line.call(ToolCall("c2", "ping"), Context())
+
+    assert (str(first), str(second)) == ("one", "two")
+    assert str(await twin.call(ToolCall("c3", "ping"), Context())) == "one"

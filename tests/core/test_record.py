@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pegboard.core.values import record, value
+from pegboard.core.values import blank, record, sparse, value
 
 
 @record
@@ -60,6 +60,16 @@ class Spread:
 class Fast:
     one: int = 1
     two: str = "b"
+
+
+@sparse
+class Rare:
+    """Mostly defaults."""
+
+    kind: ClassVar[str] = "rare"
+    one: int
+    two: str = "b"
+    three: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -170,3 +180,23 @@ def test_a_value_can_be_set_for_speed_but_compares_and_hashes_as_a_frozen_one() 
     assert repr(Fast()) == "Fast(one=1, two='b')"
     with pytest.raises(TypeError):
         Fast(1)  # pyright: ignore[reportCallIssue]
+
+
+def test_what_a_sparse_record_was_not_given_is_its_default_everywhere() -> None:
+    made = blank(Rare)
+    made.one = 1
+
+    assert made == Rare(one=1)
+    assert hash(made) == hash(Rare(one=1))
+    assert made != Rare(one=1, two="c")
+    assert [(f.name, getattr(made, f.name)) for f in dataclasses.fields(made)] == [
+        ("one", 1),
+        ("two", "b"),
+        ("three", ()),
+    ]
+    assert dataclasses.asdict(made) == {"one": 1, "two": "b", "three": ()}
+    assert repr(made) == "Rare(one=1, two='b', three=())"
+    assert dataclasses.replace(made, three=("x",)) == Rare(one=1, three=("x",))
+    assert pickle.loads(pickle.dumps(made)) == copy.copy(made) == copy.deepcopy(made) == made
+    with pytest.raises(TypeError, match="one"):
+        Rare()  # pyright: ignore[reportCallIssue]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.core.decode import NotFinite, loads
+from pegboard.core.jsontext import NotFinite, loads
 from pegboard.core.numerals import Numeral, exact
 from pegboard.core.problems import Problem, shown
 from pegboard.core.schema import Schema, matches_enum, pointer, same, type_name, types_of

@@ -86,8 +86,10 @@ class Inside(Protocol):
 
 Entered: TypeAlias = Context | Inside | None
 
-current: Final[ContextVar[Entered]] = ContextVar("pegboard_context", default=None)
-"""Where we are; `enter` and `leave` set it."""
+_current: Final[ContextVar[Entered]] = ContextVar("pegboard_context", default=None)
+# Bound once: binding a variable's methods anew costs more than they do.
+get_current: Final = _current.get
+set_current: Final = _current.set
 
 
 def current_context() -> Context:
@@ -96,7 +98,7 @@ def current_context() -> Context:
     Raises:
         LookupError: no call is running here.
     """
-    here = current.get()
+    here = get_current()
     if here is None:
         raise LookupError("no tool call is running here; current_context() works inside a tool only")
     return here if isinstance(here, Context) else here.inside()
@@ -104,12 +106,12 @@ def current_context() -> Context:
 
 def enter(context: Context | Inside) -> Entered:
     """Make `context` the current one; give back to `leave` what was before it."""
-    before = current.get()
-    current.set(context)
+    before = get_current()
+    set_current(context)
     return before
 
 
 def leave(before: Entered) -> None:
     """Undo one `enter`."""
     # Not a token: it would be one more object to collect for each of a thousand calls under way.
-    current.set(before)
+    set_current(before)

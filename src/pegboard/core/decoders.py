@@ -7,27 +7,22 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from pegboard.core.decode import (
-    HALF,
-    HALVES_REPLACED,
+from pegboard.core.decode import HALF, HALVES_REPLACED, Decoded, decoded, name_arguments, read_object
+from pegboard.core.foreign import ForeignSchema
+from pegboard.core.jsontext import (
     LONG,
     POINT,
-    Decoded,
     NotFinite,
     has_half,
     has_huge,
     has_surrogate,
     is_repeated,
     loads,
-    name_arguments,
-    read_object,
 )
-from pegboard.core.foreign import ForeignSchema
 from pegboard.core.parameters import Parameter
 from pegboard.core.pathtext import control_characters, holds_paths
 from pegboard.core.problems import Problem, refuse
 from pegboard.core.schema import holds_numbers, is_open_ended, lists_bits, names_in
-from pegboard.core.values import blank
 
 if TYPE_CHECKING:
     from pegboard.core.typed import Built
@@ -38,7 +33,7 @@ class TypedDecoder:
     pass; else aliases, unknown names, repair and coercion, and the same validation."""
 
     __slots__ = (
-        "_aliases", "_fewest", "_infinite", "_inject", "_name", "_numerals", "_open", "_open_ended", "_parameters", "_paths",
+        "_aliases", "_fewest", "_infinite", "_inject", "_name", "_numbers", "_numerals", "_open", "_open_ended", "_parameters", "_paths",
         "_quoted", "_reserved", "_schema", "_slow_only", "_validate",
     )  # fmt: skip
 
@@ -82,6 +77,8 @@ class TypedDecoder:
             self._numerals = POINT.search
         elif numbers:
             self._numerals = LONG.search
+        # Whether a text may hold a number, or a bit in its place, that pydantic takes for another one.
+        self._numbers = bool(self._slow_only or self._numerals)
         self._quoted = tuple(f'"{name}"' for name in names_in(schema))
         self._fewest = built.fewest
         self._paths = {
@@ -94,33 +91,37 @@ class TypedDecoder:
         text = arguments if type(arguments) is str else _as_text(arguments)
         if text is None:
             return self.slowly(arguments)
-        for word in self._slow_only:
-            if word in text:
+        if self._numbers:
+            for word in self._slow_only:
+                if word in text:
+                    return self.slowly(arguments)
+            if self._open_ended and has_huge(text):
                 return self.slowly(arguments)
-        if self._open_ended and has_huge(text):
-            return self.slowly(arguments)
-        if self._numerals is not None and self._numerals(text):
-            return self.slowly(arguments)
+            if self._numerals is not None and self._numerals(text):
+                return self.slowly(arguments)
         # With as many colons as there must be members, none can stand twice.
         if text.count(":") != self._fewest and self._may_repeat(text) and is_repeated(text):
             return self.slowly(arguments)
         try:
-            values = self._validate(text, strict=True)
+            validate = self._validate
+            values = validate(text, strict=True)
         except ValueError:
             return self.slowly(arguments)
         if self._reserved and not self._reserved.isdisjoint(values):
             return self.slowly(arguments)
         if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
             refuse(problems, name=self._name)
-        # Field by field, as `Decoded` is made by every call.
-        made = blank(Decoded)
-        made.arguments, made.repairs, made.plain = values, (), text
-        return made
+        return decoded(values, (), text)
 
     def _may_repeat(self, text: str) -> bool:
         """Whether a member may stand twice in one object, of which pydantic would take the last."""
         # A name can be written with escapes too.
-        return "\\u" in text or any(text.count(key) > 1 for key in self._quoted)
+        if "\\u" in text:
+            return True
+        for key in self._quoted:  # noqa: SIM110  A generator would be most of the cost.
+            if text.count(key) > 1:
+                return True
+        return False
 
     def _doubtful(self, arguments: Any) -> list[str]:
         """The parameters whose paths may hold control characters by mistake: all that came as JSON text,
@@ -155,7 +156,7 @@ class TypedDecoder:
         if problems:
             refuse(problems, name=self._name)
         sent = cast("dict[str, Any]", rounded(sent, notes))
-        return Decoded(values, tuple(notes), sent)
+        return decoded(values, tuple(notes), sent)
 
     def _halves(self, arguments: str | Mapping[str, Any] | None) -> list[Problem]:
         """Half a surrogate pair in a text that is kept as it stands would change silently."""
@@ -188,7 +189,7 @@ class ForeignDecoder:
             except (ValueError, RecursionError, NotFinite):
                 whole = None
             if isinstance(whole, dict) and self._fits(cast("dict[str, Any]", whole)):
-                return Decoded(foreign.filled(cast("dict[str, Any]", whole)), (), text)
+                return decoded(foreign.filled(cast("dict[str, Any]", whole)), (), text)
         given, notes = read_object(arguments, name=self._name)
         named, problems = name_arguments(given, foreign.names, self._aliases, notes, open_=not foreign.closed)
         sent = named
@@ -206,7 +207,7 @@ class ForeignDecoder:
             problems += foreign.errors(foreign.completed(sent))
         if problems:
             refuse(problems, name=self._name)
-        return Decoded(copy.deepcopy(foreign.filled(sent)), tuple(notes), sent)
+        return decoded(copy.deepcopy(foreign.filled(sent)), tuple(notes), sent)
 
     def _fits(self, given: dict[str, Any]) -> bool:
         foreign = self._foreign

@@ -261,7 +261,8 @@ class MemoryRecorder:
 
     def record(self, event: Event) -> None:
         """Append one event; the oldest goes where there are too many."""
-        self._append(event)
+        append = self._append
+        append(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """Nothing to wait for."""

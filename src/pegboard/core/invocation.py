@@ -22,7 +22,7 @@ from pegboard.core.inside import within
 from pegboard.core.policy import ALLOWED, Decision
 from pegboard.core.rules import Situation
 from pegboard.core.tool import Tool
-from pegboard.core.values import blank, record
+from pegboard.core.values import record
 
 if TYPE_CHECKING:
     from pegboard.core.lanes import Lane
@@ -174,6 +174,6 @@ class Planned(Watch):
 
 def planned(lane: Lane, call_id: str, decoded: Decoded) -> Planned:
     """A call whose arguments are read."""
-    made = blank(Planned)
+    made = Planned()
     made.lane, made.tool, made.call_id, made.decoded = lane, lane.tool, call_id, decoded
     return made

@@ -15,20 +15,17 @@ from pegboard.core.artifact import NewArtifact
 from pegboard.core.authorising import check_secrets, decide, weigh
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
-from pegboard.core.context import Context, current
+from pegboard.core.context import Context, get_current, set_current
 from pegboard.core.deadlines import Deadlines
 from pegboard.core.effects import Effect
 from pegboard.core.errors import (
-    CallCancelled,
-    InternalError,
     InvalidArguments,
-    ToolError,
 )
 from pegboard.core.events import (
     MemoryRecorder,
     Recorder,
 )
-from pegboard.core.failing import as_tool_error, log_failure, suspended, was_cancelled
+from pegboard.core.failing import as_tool_error, suspended
 from pegboard.core.given import functions
 from pegboard.core.invocation import (
     PATH_RESOLVER,
@@ -47,12 +44,12 @@ from pegboard.core.lanes import Lane, lane_of, ports_of
 from pegboard.core.planning import decode, plan, situation
 from pegboard.core.policy import Policy
 from pegboard.core.provide import Provided
-from pegboard.core.recording import book, failed, finish, keep_intent, labels_of, record_start, room, traced
+from pegboard.core.recording import accounted, ended, finish, keep_intent, record_start, shaped
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.running import Threads, given, late, layered, limit_of, threaded
 from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
-from pegboard.core.shaping import Shaper, wrap
+from pegboard.core.shaping import Shaper
 from pegboard.core.tool import NO_LIMITS, Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -130,25 +127,30 @@ class Pipeline:
         id: str | None = None,
         turn: Turn | None = None,
     ) -> ToolResult:
-        """What `call` does, for a call that is no object yet."""
-        started = self.now()
-        call_id = id or new_call_id()
+        """What `call` does, for a call that is no object yet.
+
+        What a thousand calls under way keep in this frame, the collector looks at again and again: so few names.
+        """
+        now = self.now
+        started = now()
+        id = id or new_call_id()
         ready: Planned | None = None
         weighed = False
         try:
             lane = self.lanes.get(name) if type(name) is str else None
             if lane is None:
                 lane, arguments = lane_of(self, name, arguments)
-            ready = planned(lane, call_id, lane.decode(arguments))
-            tool, guards = lane.tool, self.safeguards
+            read = lane.decode
+            ready = planned(lane, id, read(arguments))
+            tool = lane.tool
             if (
                 tool.effects
                 or tool.markers
                 or tool.plan
                 or tool.level != "auto"
                 or self.policy.rules
-                or guards.secrets is not None
-                or guards.meter is not None
+                or self.safeguards.secrets is not None
+                or self.safeguards.meter is not None
             ):
                 weighed = True
                 await weigh(self, ready, context, turn)
@@ -160,21 +162,21 @@ class Pipeline:
             else:
                 # The function's own coroutine: one more around it would stand on the path of every call.
                 ready.line, ready.outer = self, context
-                inputs = ready.decoded.arguments if lane.bare and not weighed else given(self, ready)
-                limit = self.timeout_s
-                if weighed or tool.limits is not NO_LIMITS:
-                    limit = limit_of(self, ready)
-                before = current.get()
-                current.set(ready)
+                inputs = given(self, ready) if weighed or not lane.bare else ready.decoded.arguments
+                before = get_current()
+                set_current(ready)
                 try:
-                    self.deadlines.start(ready, asyncio.current_task(), limit)
+                    self.deadlines.start(
+                        ready,
+                        asyncio.current_task(),
+                        limit_of(self, ready) if weighed or tool.limits is not NO_LIMITS else self.timeout_s,
+                    )
                     value = await (
                         tool.function(**inputs) if tool.is_async else threaded(self, ready, inputs)
                     )
                 finally:
-                    ended = self.deadlines.end(ready)
-                    current.set(before)
-                    if ended:
+                    set_current(before)
+                    if self.deadlines.end(ready):
                         late(ready, ready)
             if isinstance(value, Waiting):
                 raise suspended(value)
@@ -183,42 +185,14 @@ class Pipeline:
                 from pegboard.core.keeping import keep
 
                 value = await keep(self, value, ready, context)
-            if tool.render is not None:
-                value = tool.render(wrap(value), ready.decoded.arguments)
-            result = self.shaper.shape(
-                value,
-                call_id=call_id,
-                tool=tool.name,
-                max_chars=room(self, ready) if weighed else tool.limits.max_chars,
-                labels=labels_of(self, ready, context),
-                repairs=ready.decoded.repairs,
-                duration_s=self.now() - started,
-            )
-            if result.notes.labels or (weighed and ready.plan.effects):
-                result = traced(self, result, ready, context)
-        except asyncio.CancelledError as cancelled:
-            if not was_cancelled():
-                # Nobody cancelled us: the tool raised it by itself, which is that tool's failure (case args-24).
-                error: ToolError = InternalError("the tool ended itself with CancelledError")
-                result = failed(self, error, name, call_id, ready, started)
-            else:
-                error = CallCancelled("the call was cancelled before it finished")
-                finish(self, failed(self, error, name, call_id, ready, started))
-                book(self, ready, context, started, 0)
-                raise cancelled from None
+            value = shaped(self, ready, value, context, started, weighed=weighed)
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt | GeneratorExit):
                 raise
-            log_failure(name, raised, self.shaper.redacted)
-            result = failed(self, as_tool_error(raised), name, call_id, ready, started)
+            value = ended(self, raised, name, id, ready, context, started)
         if weighed and ready is not None:
-            if result.error is not None and ready.recorded and ready.plan.effects:
-                # A foreign tool's refusal is foreign text too.
-                result = traced(self, result, ready, context)
-            if ready.booked:
-                size = len(result.text.encode("utf-8", "replace"))
-                book(self, ready, context, started, size, result.notes.extra.get("cost_usd"))
-        return finish(self, result)
+            value = accounted(self, ready, value, context, started)
+        return finish(self, value)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:
         """What `call` would do with these arguments; changes nothing and asks nobody."""

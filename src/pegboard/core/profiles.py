@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, cast
 
-from pegboard.core.decode import Decoded, read_object
+from pegboard.core.decode import Decoded, decoded, read_object
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.families import load
 from pegboard.core.given import text
@@ -228,13 +228,13 @@ class ProfileSignature(Signature):
             refuse(missing, name=self.name)
         canonical = self._canonical(given)
         try:
-            decoded = self._base.decode(as_sent(canonical))
+            inner = self._base.decode(as_sent(canonical))
         except InvalidArguments as error:
             refuse(
                 [Problem(self._spelled(e["path"]), e["message"]) for e in error.details["errors"]],
                 name=self.name,
             )
-        return Decoded(decoded.arguments, (*notes, *decoded.repairs), decoded.sent)
+        return decoded(inner.arguments, (*notes, *inner.repairs), inner.sent)
 
     def _canonical(self, given: Mapping[str, Any]) -> dict[str, Any]:
         targets = {p.name: p.target for p in self._row.parameters or ()}

@@ -1,7 +1,8 @@
-"""Record: what is written before and after a call, and how taint follows its result (DESIGN 2)."""
+"""Record: what is written before and after a call, what its result is, and how taint follows it (DESIGN 2)."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -10,12 +11,14 @@ from pegboard.core.budgets import Spent
 from pegboard.core.context import Context
 from pegboard.core.errors import (
     BudgetExceeded,
+    CallCancelled,
+    InternalError,
     PermissionDenied,
     SuspendedCall,
     ToolError,
 )
 from pegboard.core.events import CallFinished, CallStarted
-from pegboard.core.failing import as_tool_error
+from pegboard.core.failing import as_tool_error, log_failure, was_cancelled
 from pegboard.core.invocation import (
     Planned,
 )
@@ -23,6 +26,7 @@ from pegboard.core.marking import SOURCE
 from pegboard.core.planning import situation
 from pegboard.core.policy import ALLOWED
 from pegboard.core.result import ToolResult
+from pegboard.core.shaping import wrap
 from pegboard.core.taint import PRIVATE, UNTRUSTED
 from pegboard.core.values import blank, unguarded
 
@@ -139,6 +143,67 @@ def _decided(started: Any, ready: Planned) -> None:
     started.observed = decision.observed
 
 
+def shaped(
+    line: Pipeline, ready: Planned, value: Any, context: Context, started: float, *, weighed: bool
+) -> ToolResult:
+    """The result of what a function returned, with its labels."""
+    tool = ready.tool
+    if tool.render is not None:
+        value = tool.render(wrap(value), ready.decoded.arguments)
+    result = line.shaper.shape(
+        value,
+        call_id=ready.call_id,
+        tool=tool.name,
+        max_chars=room(line, ready) if weighed else tool.limits.max_chars,
+        labels=labels_of(line, ready, context),
+        repairs=ready.decoded.repairs,
+        duration_s=line.now() - started,
+    )
+    if result.notes.labels or (weighed and ready.plan.effects):
+        result = traced(line, result, ready, context)
+    return result
+
+
+def ended(
+    line: Pipeline,
+    raised: BaseException,
+    name: str,
+    call_id: str,
+    ready: Planned | None,
+    context: Context,
+    started: float,
+) -> ToolResult:
+    """The result of a call that did not come to an end of its own.
+
+    Raises:
+        CancelledError: somebody cancelled the running task; the call's result is recorded all the same.
+    """
+    if not isinstance(raised, asyncio.CancelledError):
+        log_failure(name, raised, line.shaper.redacted)
+        return failed(line, as_tool_error(raised), name, call_id, ready, started)
+    if not was_cancelled():
+        # Nobody cancelled us: the tool raised it by itself, which is that tool's failure (case args-24).
+        error: ToolError = InternalError("the tool ended itself with CancelledError")
+        return failed(line, error, name, call_id, ready, started)
+    error = CallCancelled("the call was cancelled before it finished")
+    finish(line, failed(line, error, name, call_id, ready, started))
+    book(line, ready, context, started, 0)
+    raise raised from None
+
+
+def accounted(
+    line: Pipeline, ready: Planned, result: ToolResult, context: Context, started: float
+) -> ToolResult:
+    """The result of a call that was weighed, after its labels are kept and its budgets are charged."""
+    if result.error is not None and ready.recorded and ready.plan.effects:
+        # A foreign tool's refusal is foreign text too.
+        result = traced(line, result, ready, context)
+    if ready.booked:
+        size = len(result.text.encode("utf-8", "replace"))
+        book(line, ready, context, started, size, result.notes.extra.get("cost_usd"))
+    return result
+
+
 def failed(
     line: Pipeline, error: ToolError, name: str, call_id: str, ready: Planned | None, started: float
 ) -> ToolResult:
@@ -146,7 +211,7 @@ def failed(
     failed = ToolResult.failed(error)
     if ready is not None and ready.tool.render is not None:
         failed = ready.tool.render(failed, ready.decoded.arguments)
-    shaped = line.shaper.shape(
+    result = line.shaper.shape(
         failed,
         call_id=call_id,
         tool=ready.tool.name if ready else name,
@@ -155,7 +220,7 @@ def failed(
     )
     if isinstance(error, PermissionDenied | BudgetExceeded) and ready is not None and not ready.recorded:
         _record_denied(line, ready)
-    return replace(shaped, data=data)
+    return replace(result, data=data)
 
 
 def _record_denied(line: Pipeline, ready: Planned) -> None:

@@ -288,50 +288,45 @@ def _listed(node: Mapping[str, Any]) -> list[Any]:
 def lists_bits(schema: Mapping[str, Any]) -> bool:
     """Whether a schema lists 0 or 1 among other values than true and false (JSON libraries in Python
     take true for 1 there)."""
-    found = False
-
-    def look(node: dict[str, Any]) -> dict[str, Any]:
-        nonlocal found
-        found = found or any(type(v) in (int, float) and v in (0, 1) for v in _listed(node))
-        return node
-
-    rewrite(schema, look)
-    return found
+    return _anywhere(schema, lambda node: any(type(v) in (int, float) and v in (0, 1) for v in _listed(node)))
 
 
 def holds_numbers(schema: Mapping[str, Any]) -> bool:
     """Whether a schema takes numbers that need not be whole, or lists numbers, anywhere."""
-    found = False
-
-    def look(node: dict[str, Any]) -> dict[str, Any]:
-        nonlocal found
-        kinds = node.get("type")
-        found = found or kinds == "number" or (isinstance(kinds, list) and "number" in kinds)
-        found = found or any(type(v) in (int, float) for v in _listed(node))
-        return node
-
-    rewrite(schema, look)
-    return found
+    return _anywhere(schema, _takes_number)
 
 
 def is_open_ended(schema: Mapping[str, Any]) -> bool:
     """Whether a schema lets values pass of which it says nothing."""
-    found = False
+    return _anywhere(schema, _says_nothing)
+
+
+def _takes_number(node: Mapping[str, Any]) -> bool:
+    kinds = node.get("type")
+    if kinds == "number" or (isinstance(kinds, list) and "number" in kinds):
+        return True
+    return any(type(v) in (int, float) for v in _listed(node))
+
+
+def _says_nothing(node: Mapping[str, Any]) -> bool:
+    kinds = node.get("type")
+    return (
+        not any(word in node for word in ("type", "enum", "const", "$ref", *UNIONS, "allOf"))
+        or (kinds == "array" and not ("items" in node or "prefixItems" in node))
+        or (kinds == "object" and node.get("additionalProperties", True) is True)
+    )
+
+
+def _anywhere(schema: Mapping[str, Any], is_one: Callable[[dict[str, Any]], bool]) -> bool:
+    """Whether some schema in a schema is one."""
+    found: list[bool] = []
 
     def look(node: dict[str, Any]) -> dict[str, Any]:
-        nonlocal found
-        named = any(word in node for word in ("type", "enum", "const", "$ref", *UNIONS, "allOf"))
-        kinds = node.get("type")
-        found = (
-            found
-            or not named
-            or (kinds == "array" and not ("items" in node or "prefixItems" in node))
-            or (kinds == "object" and node.get("additionalProperties", True) is True)
-        )
+        found.append(is_one(node))
         return node
 
     rewrite(schema, look)
-    return found
+    return any(found)
 
 
 def names_in(schema: Mapping[str, Any]) -> list[str]:

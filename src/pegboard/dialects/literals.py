@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, Final, cast
 
-from pegboard.core.decode import Repeated, object_of
+from pegboard.core.jsontext import Repeated, object_of
 from pegboard.core.numerals import exact
 from pegboard.dialects.wire import clean_text, to_json
 
