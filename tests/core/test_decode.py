@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from hypothesis import given as generated
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.foreign import from_property_map
+from pegboard.core.params import Alias
 from pegboard.core.signature import Signature
 from tests.core import signatures as given
 from tests.ledger import owes
@@ -460,7 +461,6 @@ def test_the_branches_of_a_union_that_say_the_same_are_told_once() -> None:
 
 
 def test_a_validators_own_words_reach_the_model() -> None:
-    from typing import Annotated
 
     from pydantic import AfterValidator
 
@@ -700,3 +700,53 @@ def test_a_name_with_two_values_is_found_where_as_many_members_might_have_been_m
     function: Any, text: str
 ) -> None:
     assert "is given twice with different values" in str(refused(Signature.of(function), text))
+
+
+def fetched(url: str, max_chars: int = 9, lines: Annotated[int, Alias("line_count")] = 0) -> None: ...
+def twins(max_chars: int = 0, maxchars: int = 0) -> None: ...
+def rest(max_chars: int = 0, **others: int) -> None: ...
+
+
+@owes("X-08")
+@pytest.mark.parametrize("name", ["maxChars", "max-chars", "MaxChars", "MAX_CHARS", "maxchars"])
+def test_a_name_of_the_same_words_is_the_parameters(name: str) -> None:
+    decoded = Signature.of(fetched).decode({"url": "u", name: 5})
+
+    assert decoded.arguments == {"url": "u", "max_chars": 5, "lines": 0}
+    assert decoded.sent == {"url": "u", "max_chars": 5}
+    assert decoded.repairs == (f".{name}: taken as 'max_chars'.",)
+
+
+@owes("X-08")
+def test_a_name_of_the_same_words_as_an_alias_is_the_parameters_too() -> None:
+    assert one(fetched, {"url": "u", "lineCount": 5})["lines"] == 5
+
+
+@owes("X-08")
+def test_a_name_of_other_words_or_of_two_parameters_or_given_twice_is_refused() -> None:
+    assert "unknown argument; did you mean 'max_chars'?" in str(
+        refused(Signature.of(fetched), {"url": "u", "max_char": 5})
+    )
+    assert "unknown argument" in str(refused(Signature.of(twins), {"maxChars": 5}))
+    assert "means the same as 'max_chars', which was given another value" in str(
+        refused(Signature.of(fetched), {"url": "u", "max_chars": 4, "maxChars": 5})
+    )
+    assert one(fetched, {"url": "u", "max_chars": 5, "maxChars": 5})["max_chars"] == 5
+    long = "m" * 1_000_000
+    assert "unknown argument" in str(refused(Signature.of(fetched), {"url": "u", long: 5}))
+
+
+def test_a_tool_that_takes_other_names_is_given_them_as_they_are() -> None:
+    assert one(rest, {"maxChars": 5}) == {"max_chars": 0, "maxChars": 5}
+
+
+def test_a_schema_from_elsewhere_that_takes_no_other_names_is_read_alike() -> None:
+    signature = Signature.foreign(
+        {
+            "type": "object",
+            "properties": {"maxChars": {"type": "integer"}},
+            "additionalProperties": False,
+        }
+    )
+
+    assert signature.decode({"max_chars": 5}).sent == {"maxChars": 5}

@@ -223,6 +223,9 @@ def name_arguments(
 ) -> tuple[dict[str, Any], list[Problem]]:
     """The arguments under their parameters' names; unknown ones become problems (ledger X-08).
 
+    A name that differs from one single parameter only in case and in how its words are joined (`maxChars`,
+    `max-chars`) is that parameter's, unless other names are passed on.
+
     Args:
         given: as sent.
         names: the parameters' names.
@@ -239,7 +242,7 @@ def name_arguments(
     for key, value in given.items():
         if key in out:
             continue
-        target = aliases.get(key)
+        target = aliases.get(key) if open_ else aliases.get(key) or _same_words(key, known, aliases)
         if target is not None and key not in barred:
             if target not in out:
                 out[target] = value
@@ -290,6 +293,15 @@ def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
         found = folded[near[0]]
         return f"unknown argument; did you mean {aliases.get(found, found)!r}?"
     return f"unknown argument; the parameters are {', '.join(known[:12])}"
+
+
+def _same_words(key: str, known: Iterable[str], aliases: Mapping[str, str]) -> str | None:
+    """The one parameter whose name, or other spelling, has the same words; None where none or several do."""
+    if len(key) > LONGEST_NAME:
+        return None
+    folded = _fold(key)
+    meant = {n for n in known if _fold(n) == folded} | {t for a, t in aliases.items() if _fold(a) == folded}
+    return meant.pop() if len(meant) == 1 else None
 
 
 def _fold(name: str) -> str:
