@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pegboard import PURE, Executor, tool
 from pegboard.core.clipping import clipped
 from pegboard.core.problems import shown
 from pegboard.core.redact import MARK, Redactor
@@ -73,3 +75,44 @@ def test_what_is_quoted_of_bad_arguments_shows_no_part_of_a_password(before: int
     redactor = Redactor()
     for text in told:
         assert not any(part in redactor.redact(text)[0] for part in parts_of(PASSWORD)), text
+
+
+KNOWN = "plumviolin77stairs"
+
+
+@pytest.mark.parametrize("spelled", [KNOWN, KNOWN[::-1], KNOWN.encode().hex()])
+def test_a_known_value_is_recognised_where_a_cut_goes_through_it(spelled: str) -> None:
+    redactor = Redactor({"PASSPHRASE": KNOWN})
+    text = f"it said that {spelled} would not open the door"
+
+    for start in range(len(text)):
+        for end in (start + 8, start + 20, len(text)):
+            piece, _ = redactor.redact(clipped(text, start, end))
+            assert not any(part in piece for part in parts_of(spelled)), (start, end, piece)
+    del redactor
+    gc.collect()
+    assert clipped(text, 0, 20) == text[:20]
+
+
+def test_a_value_that_is_learned_later_is_known_to_every_cut() -> None:
+    redactor = Redactor()
+    redactor.learn({"PASSPHRASE": KNOWN})
+
+    assert KNOWN[:5] not in clipped(f"say {KNOWN}", 0, 12)
+
+
+async def test_the_first_error_of_an_executor_shows_no_part_of_a_secret_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DOOR_PASSWORD", KNOWN)
+
+    @tool(effects=PURE)
+    def enter(word: str) -> str:
+        """Enter."""
+        return word
+
+    for before in range(30):
+        async with Executor([enter]) as door:
+            result = await door.call("enter", '{"word": "' + "x" * before + KNOWN + '" "more"}')
+        assert not result.ok
+        assert not any(part in str(result) for part in parts_of(KNOWN)), str(result)

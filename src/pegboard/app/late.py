@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pegboard.core.clipping import ask_also
 from pegboard.core.shaping import Shaper
 
 if TYPE_CHECKING:
@@ -26,17 +28,23 @@ class LateRedactor:
 
     def __init__(self) -> None:
         self._redactor: Redactor | None = None
+        ask_also(self)
 
     def redact(self, text: str) -> tuple[str, bool]:
         """See Redactor."""
-        if len(text) < _SHORTEST:
-            return text, False
+        return (text, False) if len(text) < _SHORTEST else self._made().redact(text)
+
+    def known(self, text: str) -> Iterator[tuple[int, int]]:
+        """See Redactor."""
+        return self._made().known(text)
+
+    def _made(self) -> Redactor:
         if self._redactor is None:
             from pegboard.config.environment import environment, secrets_of
             from pegboard.core.redact import Redactor
 
             self._redactor = Redactor(secrets_of(environment()))
-        return self._redactor.redact(text)
+        return self._redactor
 
 
 def clean(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final, cast
 from urllib.parse import quote
 
 from pegboard.core import secretforms
+from pegboard.core.clipping import ask_also
 
 _MIN_KNOWN: Final = 6
 _MIN_PART: Final = 12
@@ -64,6 +65,7 @@ class Redactor:
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values: dict[str, str] = {}
         self._learn(values or {})
+        ask_also(self)
 
     def learn(self, values: Mapping[str, str]) -> None:
         """Know further secrets from now on, for example one that was just looked up in a keyring."""
@@ -112,11 +114,15 @@ class Redactor:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets stand, for a stream that must not part one."""
+        yield from self.known(text)
+        for find in _FORMS:
+            yield from (match.span() for match in find(text))
+
+    def known(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the known values stand, in any spelling."""
         for pattern in (self._known, self._wrapped):
             if pattern is not None:
                 yield from (match.span() for match in pattern.finditer(text))
-        for find in _FORMS:
-            yield from (match.span() for match in find(text))
 
     def stream(self) -> StreamRedactor:
         """A filter for text that comes in pieces."""
