@@ -87,8 +87,9 @@ def test_common_options_may_stand_before_the_command(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--workspace"], "No such option: --workspace"),
-        (["--workspace", "x"], "No such option: --workspace"),
+        (["--workspace"], "Option '--workspace' requires an argument."),
+        (["--json", "--mode"], "Option '--mode' requires an argument."),
+        (["--workspace", "x"], "Missing command."),
         (["--jsonn", "tools"], "No such option: --jsonn"),
         (["--mode", "ask", "nosuch"], "No such command 'nosuch'"),
         (["--json", "mcp"], "No such option: --json"),

@@ -125,15 +125,24 @@ def _behind_command(group: Any, ctx: Any, args: list[str]) -> list[str]:
         else:
             break
     leading, rest = args[:at], args[at:]
+    if leading and not rest:
+        lacks = leading[-1] if at > len(args) else None
+        wrong = f"Option '{lacks}' requires an argument." if lacks else "Missing command."
+        raise _error_of("UsageError")(wrong, ctx=ctx)
     end = 0
     while end < len(rest) and isinstance(group, TyperGroup):
         group = group.get_command(ctx, rest[end])
         end += 1
-    return rest[:end] + leading + rest[end:] if rest else args
+    return rest[:end] + leading + rest[end:]
 
 
 def _usage() -> type[Exception]:
-    return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")  # pyright: ignore[reportReturnType]
+    return _error_of("ClickException")
+
+
+def _error_of(name: str) -> Any:
+    """A class of the command line library under typer's, which has no name of its own for it."""
+    return next(c for c in typer.BadParameter.__mro__ if c.__name__ == name)
 
 
 def _shorten(error: Any) -> None:
