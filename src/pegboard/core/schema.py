@@ -18,6 +18,7 @@ _SINGLE: Final = (
     "items", "additionalProperties", "additionalItems", "not", "if", "then", "else", "contains",
     "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
 )  # fmt: skip
+_HOLDING: Final = frozenset((*_MAPS, *_LISTS, *_SINGLE))
 UNIONS: Final = ("anyOf", "oneOf")
 _MAX_REFS: Final = 50
 _MAX_STEPS: Final = 120
@@ -203,17 +204,16 @@ def rewrite(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any] | boo
     if not isinstance(schema, Mapping):
         return schema
     out: dict[str, Any] = dict(cast("Mapping[str, Any]", schema))
-    for word in _MAPS:
-        if isinstance(out.get(word), Mapping):
-            out[word] = {k: rewrite(v, change) for k, v in out[word].items()}
-    for word in _LISTS:
-        if isinstance(out.get(word), list):
-            out[word] = [rewrite(v, change) for v in out[word]]
-    for word in _SINGLE:
-        if isinstance(out.get(word), Mapping):
-            out[word] = rewrite(out[word], change)
-        elif isinstance(out.get(word), list):
-            out[word] = [rewrite(v, change) for v in out[word]]
+    for word, inner in out.items():
+        # By the words that are there: most schemas have two or three of them.
+        if word not in _HOLDING:
+            continue
+        if isinstance(inner, list) and word not in _MAPS:
+            out[word] = [rewrite(v, change) for v in cast("list[Any]", inner)]
+        elif isinstance(inner, Mapping) and word in _MAPS:
+            out[word] = {k: rewrite(v, change) for k, v in cast("Mapping[str, Any]", inner).items()}
+        elif isinstance(inner, Mapping) and word in _SINGLE:
+            out[word] = rewrite(inner, change)
     return change(out)
 
 
