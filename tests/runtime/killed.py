@@ -48,6 +48,8 @@ MOMENTS = {
     "parallel": ("call.started", "call.finished", "model.replied"),
 }
 """Types of events at which a child ends itself."""
+SELDOM = {"notice": 1, "run.finished": 1, "message.user": 2}
+"""How many of a type a run has; of the others at least four."""
 SESSION = "killed"
 KEY = b"k" * 32
 
@@ -242,7 +244,8 @@ def once(folder: Path, chance: random.Random, kind: str) -> dict[str, Any]:
         moment: tuple[str, int, float] | None = None
         if kind != "anywhere" and attempt < 4:
             behind = chance.choice((0.0, chance.uniform(0.0, 0.002)))
-            moment = (chance.choice(MOMENTS[kind]), chance.randrange(4), behind)
+            at = chance.choice(MOMENTS[kind])
+            moment = (at, chance.randrange(SELDOM.get(at, 4)), behind)
             points.append(moment)
         pid = child(folder, run, kind, moment)
         if kind == "anywhere" and attempt < 3:
