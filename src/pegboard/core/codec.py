@@ -33,10 +33,10 @@ from pegboard.core.transcript_codec import (
     result_from_dict,
     result_to_dict,
 )
-from pegboard.core.values import blank, unguarded
+from pegboard.core.values import blank, setter
 
-_REPLIED: Final = unguarded(ModelReplied)
-_FINISHED: Final = unguarded(CallFinished)
+_set_message: Final = setter(ModelReplied, "message")
+_set_result: Final = setter(CallFinished, "result")
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -168,16 +168,14 @@ def _call_started(value: Mapping[str, Any]) -> Event:
 
 
 def _model_replied(value: Mapping[str, Any]) -> Event:
-    event = blank(_REPLIED)
-    event.message = assistant_from_dict(value["message"])
-    event.__class__ = ModelReplied
+    event = blank(ModelReplied)
+    _set_message(event, assistant_from_dict(value["message"]))
     return event
 
 
 def _call_finished(value: Mapping[str, Any]) -> Event:
-    event = blank(_FINISHED)
-    event.result = result_from_dict(value["result"])
-    event.__class__ = CallFinished
+    event = blank(CallFinished)
+    _set_result(event, result_from_dict(value["result"]))
     return event
 
 

@@ -28,13 +28,13 @@ from pegboard.core.policy import ALLOWED
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import wrap
 from pegboard.core.taint import PRIVATE, UNTRUSTED
-from pegboard.core.values import blank, unguarded
+from pegboard.core.values import blank, setter
 
 if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-_FINISHED: Final = unguarded(CallFinished)
+_set_result: Final = setter(CallFinished, "result")
 _HARMLESS: Final = frozenset({"read"})
 _BEYOND: Final = frozenset({"send", "spend", "control", "call"})
 """Effects outside this machine: their intent survives a power cut (decisions 18)."""
@@ -147,7 +147,7 @@ def shaped(
     line: Pipeline, ready: Planned, value: Any, context: Context, started: float, *, weighed: bool
 ) -> ToolResult:
     """The result of what a function returned, with its labels."""
-    tool = ready.tool
+    tool, now = ready.tool, line.now
     if tool.render is not None:
         value = tool.render(wrap(value), ready.decoded.arguments)
     result = line.shaper.shape(
@@ -157,7 +157,7 @@ def shaped(
         max_chars=room(line, ready) if weighed else tool.limits.max_chars,
         labels=labels_of(line, ready, context),
         repairs=ready.decoded.repairs,
-        duration_s=line.now() - started,
+        duration_s=now() - started,
     )
     if result.notes.labels or (weighed and ready.plan.effects):
         result = traced(line, result, ready, context)
@@ -238,9 +238,8 @@ async def keep_intent(line: Pipeline, ready: Planned) -> None:
 
 
 def finish(line: Pipeline, result: ToolResult) -> ToolResult:
-    finished = blank(_FINISHED)
-    finished.result = result
-    finished.__class__ = CallFinished
+    finished = blank(CallFinished)
+    _set_result(finished, result)
     try:
         line.recorder.record(finished)
     except Exception as error:  # noqa: BLE001  The call has happened: its result is told, and that it is unrecorded.

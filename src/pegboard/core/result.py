@@ -9,13 +9,13 @@ from typing import Any
 from pegboard.core.artifact import NewArtifact
 from pegboard.core.content import Block, Text, text_of
 from pegboard.core.errors import ToolError
-from pegboard.core.values import value
+from pegboard.core.values import sparse
 
 HINT = "\n\n[Analyze the error above and try a different approach.]"
 """What stands behind every error that a model reads (ledger N-24)."""
 
 
-@value
+@sparse
 class Notes:
     """What happened around a call.
 
@@ -50,7 +50,7 @@ class Notes:
 NO_NOTES = Notes()
 
 
-@value
+@sparse
 class ToolResult:
     """The outcome of one call.
 

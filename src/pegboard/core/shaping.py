@@ -15,9 +15,9 @@ from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.given import told
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
-from pegboard.core.values import blank, record, unguarded
+from pegboard.core.values import blank, record, setter
 
-_TEXT: Final = unguarded(Text)
+_set_text: Final = setter(Text, "text")
 EMPTY: Final = "(no output)"
 """What a model reads where a tool returned nothing, so that it does not wait for more."""
 
@@ -163,15 +163,11 @@ class Shaper:
 def _short(text: str, call_id: str, tool: str, repairs: tuple[str, ...], duration_s: float) -> ToolResult:
     """The result of most calls, field by field as `inside.within` does it."""
     notes = blank(Notes)
-    notes.duration_s, notes.truncated, notes.spill = duration_s, False, None
-    notes.labels, notes.repairs, notes.extra = (), repairs, {}
-    block = blank(_TEXT)
-    block.text = text
-    block.__class__ = Text
+    notes.duration_s, notes.repairs, notes.extra, notes.labels = duration_s, repairs, {}, ()
+    block = blank(Text)
+    _set_text(block, text)
     result = blank(ToolResult)
-    result.content, result.data, result.error = (block,), None, None
-    result.notes, result.artifacts = notes, ()
-    result.call_id, result.tool = call_id, tool
+    result.content, result.notes, result.call_id, result.tool = (block,), notes, call_id, tool
     return result
 
 

@@ -19,9 +19,11 @@ from pegboard.core.transcript import (
     Usage,
     UserMessage,
 )
-from pegboard.core.values import blank, unguarded
+from pegboard.core.values import blank, setter
 
-_CALL: Final = unguarded(ToolCall)
+_set_id, _set_name, _set_arguments, _set_raw = (
+    setter(ToolCall, field) for field in ("id", "name", "arguments", "raw")
+)
 _USAGE: Final = len(Usage().to_dict())
 
 
@@ -108,11 +110,11 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
     match value["type"]:
         case "call":
-            call = blank(_CALL)
-            call.id, call.name, call.arguments, call.raw = (
-                value["id"], value["name"], value["arguments"], value["raw"],
-            )  # fmt: skip
-            call.__class__ = ToolCall
+            call = blank(ToolCall)
+            _set_id(call, value["id"])
+            _set_name(call, value["name"])
+            _set_arguments(call, value["arguments"])
+            _set_raw(call, value["raw"])
             return call
         case "thinking":
             return Thinking(value["text"], value["signature"])

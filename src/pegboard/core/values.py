@@ -48,13 +48,9 @@ Setting twelve fields is half the price of calling the class with twelve keyword
 """
 
 
-def unguarded(cls: type[Any]) -> type[Any]:
-    """A class of a record's slots without its guards, for the few records that every call makes.
-
-    `blank` makes one, its fields are set by assignment (all must be, a test looks), and giving it the record's
-    class makes it the record: half the price of calling the class. The record must not inherit from another.
-    """
-    return type(cls.__name__, (), {"__slots__": cls.__slots__})
+def setter(cls: type[Any], field: str) -> Callable[[Any, Any], None]:
+    """What sets a field of a `record` that `blank` has made: for the few records that every call makes."""
+    return cast("Callable[[Any, Any], None]", cls.__dict__[field].__set__)
 
 
 @overload
