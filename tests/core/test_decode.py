@@ -750,3 +750,32 @@ def test_a_schema_from_elsewhere_that_takes_no_other_names_is_read_alike() -> No
     )
 
     assert signature.decode({"max_chars": 5}).sent == {"maxChars": 5}
+
+
+class Page(BaseModel):
+    page_size: int
+    sort_by: str | None = None
+
+
+def paged(page: Page, pages: list[Page] | None = None) -> None: ...
+
+
+@owes("X-08")
+def test_names_of_the_same_words_are_read_at_every_depth() -> None:
+    decoded = Signature.of(paged).decode(
+        {"page": {"pageSize": "5", "SortBy": None}, "pages": [{"page-size": 6, "sort_by": "x"}]}
+    )
+
+    assert decoded.arguments == {"page": Page(page_size=5), "pages": [Page(page_size=6, sort_by="x")]}
+    assert ".page.pageSize: taken as 'page_size'." in decoded.repairs
+    assert ".pages[0].page-size: taken as 'page_size'." in decoded.repairs
+
+
+@owes("X-08")
+def test_a_name_inside_an_object_that_is_given_twice_or_has_other_words_is_refused() -> None:
+    for page in (
+        {"page_size": 5, "pageSize": 6},
+        {"pageSize": 5, "page-size": 6},
+        {"page_size": 5, "page_sise": 5},
+    ):
+        assert "unknown argument" in str(refused(Signature.of(paged), {"page": page}))

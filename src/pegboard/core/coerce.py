@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from pegboard.core.decode import same_words
 from pegboard.core.jsontext import NotFinite, loads
 from pegboard.core.numerals import Numeral, exact
 from pegboard.core.problems import Problem, shown
@@ -126,6 +127,12 @@ class Coercion:
                     continue
                 out[key] = self.value(item, properties[key], where, depth + 1)
                 continue
+            if rest is False and not patterned:
+                meant = same_words(key, properties)
+                if meant is not None and meant not in value and meant not in out:
+                    self.notes.append(f"{where}: taken as {meant!r}.")
+                    out[meant] = self.value(item, properties[meant], f"{path}.{meant}", depth + 1)
+                    continue
             # Patterns are left to the validator: a stranger's expression may take for ever in Python's engine.
             out[key] = item if patterned else self.value(item, rest, where, depth + 1)
         return out

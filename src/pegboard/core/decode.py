@@ -242,7 +242,7 @@ def name_arguments(
     for key, value in given.items():
         if key in out:
             continue
-        target = aliases.get(key) if open_ else aliases.get(key) or _same_words(key, known, aliases)
+        target = aliases.get(key) if open_ else aliases.get(key) or same_words(key, known, aliases)
         if target is not None and key not in barred:
             if target not in out:
                 out[target] = value
@@ -295,8 +295,8 @@ def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
     return f"unknown argument; the parameters are {', '.join(known[:12])}"
 
 
-def _same_words(key: str, known: Iterable[str], aliases: Mapping[str, str]) -> str | None:
-    """The one parameter whose name, or other spelling, has the same words; None where none or several do."""
+def same_words(key: str, known: Iterable[str], aliases: Mapping[str, str] = {}) -> str | None:
+    """The one known name that has, or an alias of which has, the same words; None where none or several do."""
     if len(key) > LONGEST_NAME:
         return None
     folded = _fold(key)
