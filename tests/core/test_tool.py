@@ -195,3 +195,28 @@ def test_a_subclass_with_a_text_for_parameters_is_refused_with_its_name() -> Non
         BuildError, match=r"'rows', parameters=.* takes a JSON Schema as a dict, got 'none' \(str\)"
     ):
         Rows()
+
+
+async def test_a_subclass_may_decide_about_itself_at_each_call() -> None:
+    class Door(Tool):
+        """Open the door."""
+
+        effects = PURE
+        locked = False
+
+        @property
+        def level(self) -> Any:
+            return "deny" if self.locked else "auto"
+
+        async def run(self) -> str:
+            """Open the door."""
+            return "open"
+
+    door = Door()
+    executor = Executor([door])
+
+    assert str(await executor.call("door")) == "open"
+    door.locked = True
+    refused = await executor.call("door")
+    assert refused.error is not None
+    assert refused.error.code == "permission_denied"

@@ -197,12 +197,11 @@ class Tool:
             self.signature = Signature.foreign(self._given_schema(), description=self._given_description())
         self.markers = tuple([p for p in self.signature.parameters if p.marker is not None])
         self._check_effects()
-        # On the object itself: every call looks at these, and a class's attribute costs ten times as much.
-        self.effects, self.level, self.limits = self.effects, self.level, self.limits
-        if self.plan is None:
-            self.plan = None
-        if self.render is None:
-            self.render = None
+        if type(self) is Tool:
+            # On the object itself: every call looks at these, and a class's attribute costs ten times as much. A
+            # subclass may have made properties of them.
+            self.effects, self.level, self.limits = self.effects, self.level, self.limits
+            self.plan, self.render = self.plan, self.render
 
     def _given_schema(self) -> dict[str, Any]:
         given: object = self.parameters
