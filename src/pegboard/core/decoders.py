@@ -111,7 +111,10 @@ class TypedDecoder:
             return self.slowly(arguments)
         if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
             refuse(problems, name=self._name)
-        return decoded(values, (), text)
+        # What `decoded` does, without its frame.
+        made = Decoded()
+        made.arguments, made.repairs, made.plain = values, (), text
+        return made
 
     def _may_repeat(self, text: str) -> bool:
         """Whether a member may stand twice in one object, of which pydantic would take the last."""

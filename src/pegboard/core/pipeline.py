@@ -38,7 +38,6 @@ from pegboard.core.invocation import (
     Turn,
     new_call_id,
     new_id,
-    planned,
 )
 from pegboard.core.lanes import Lane, lane_of, ports_of
 from pegboard.core.planning import decode, plan, situation
@@ -140,9 +139,11 @@ class Pipeline:
             lane = self.lanes.get(name) if type(name) is str else None
             if lane is None:
                 lane, arguments = lane_of(self, name, arguments)
-            read = lane.decode
-            ready = planned(lane, id, read(arguments))
-            tool = lane.tool
+            read, tool = lane.decode, lane.tool
+            decoded = read(arguments)
+            # What `planned` does, without its frame.
+            ready = Planned()
+            ready.lane, ready.tool, ready.call_id, ready.decoded = lane, tool, id, decoded
             if (
                 tool.effects
                 or tool.markers
@@ -162,7 +163,7 @@ class Pipeline:
             else:
                 # The function's own coroutine: one more around it would stand on the path of every call.
                 ready.line, ready.outer = self, context
-                inputs = given(self, ready) if weighed or not lane.bare else ready.decoded.arguments
+                inputs = given(self, ready) if weighed or not lane.bare else decoded.arguments
                 before = get_current()
                 set_current(ready)
                 try:
