@@ -666,6 +666,7 @@ def _with_each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+@settings(deadline=None)
 @generated(ARGUMENTS)
 def test_a_name_that_stands_twice_with_two_values_is_refused_however_it_is_written(text: str) -> None:
     signature = Signature.of(shapes)

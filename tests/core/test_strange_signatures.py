@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import operator
 from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict, Unpack
 
 import pytest
@@ -135,7 +134,7 @@ def test_a_cached_function_is_a_tool_and_a_dispatching_one_says_why_it_is_none()
 
 def test_an_object_in_c_that_tells_nothing_is_refused() -> None:
     with pytest.raises(BuildError, match="Python cannot tell its parameters"):
-        Signature.of(operator.itemgetter(1), name="first")
+        Signature.of(max, name="first")
 
 
 def test_what_is_too_long_or_too_short_is_said_in_one_form() -> None:
