@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.core.decode import same_words
+from pegboard.core.decode import by_words, fold
 from pegboard.core.jsontext import NotFinite, loads
 from pegboard.core.numerals import Numeral, exact
 from pegboard.core.problems import Problem, shown
@@ -118,6 +118,8 @@ class Coercion:
         required = cast("list[str]", schema.get("required", ()))
         patterned = "patternProperties" in schema
         rest = cast("Schema", schema.get("additionalProperties", True))
+        closed = rest is False and not patterned and not value.keys() <= properties.keys()
+        words = by_words(properties) if closed else {}
         out: dict[str, Any] = {}
         for key, item in value.items():
             where = f"{path}.{key}"
@@ -127,12 +129,11 @@ class Coercion:
                     continue
                 out[key] = self.value(item, properties[key], where, depth + 1)
                 continue
-            if rest is False and not patterned:
-                meant = same_words(key, properties)
-                if meant is not None and meant not in value and meant not in out:
-                    self.notes.append(f"{where}: taken as {meant!r}.")
-                    out[meant] = self.value(item, properties[meant], f"{path}.{meant}", depth + 1)
-                    continue
+            meant = words.get(fold(key))
+            if meant is not None and meant not in value and meant not in out:
+                self.notes.append(f"{where}: taken as {meant!r}.")
+                out[meant] = self.value(item, properties[meant], f"{path}.{meant}", depth + 1)
+                continue
             # Patterns are left to the validator: a stranger's expression may take for ever in Python's engine.
             out[key] = item if patterned else self.value(item, rest, where, depth + 1)
         return out

@@ -239,10 +239,12 @@ def name_arguments(
     out: dict[str, Any] = {k: v for k, v in given.items() if k in known}
     problems: list[Problem] = []
     barred = frozenset(forbidden)
+    # Once, as there may be very many unknown names.
+    words = {} if open_ or len(out) == len(given) else by_words(known, aliases)
     for key, value in given.items():
         if key in out:
             continue
-        target = aliases.get(key) if open_ else aliases.get(key) or same_words(key, known, aliases)
+        target = aliases.get(key) or words.get(fold(key))
         if target is not None and key not in barred:
             if target not in out:
                 out[target] = value
@@ -287,22 +289,24 @@ def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
         return "unknown argument; this tool takes none"
     import difflib
 
-    folded = {_fold(n): n for n in (*aliases, *known)}
-    near = difflib.get_close_matches(_fold(key), folded, n=1, cutoff=0.6) if len(key) <= LONGEST_NAME else []
+    folded = {fold(n): n for n in (*aliases, *known)}
+    near = difflib.get_close_matches(fold(key), folded, n=1, cutoff=0.6) if len(key) <= LONGEST_NAME else []
     if near:
         found = folded[near[0]]
         return f"unknown argument; did you mean {aliases.get(found, found)!r}?"
     return f"unknown argument; the parameters are {', '.join(known[:12])}"
 
 
-def same_words(key: str, known: Iterable[str], aliases: Mapping[str, str] = {}) -> str | None:
-    """The one known name that has, or an alias of which has, the same words; None where none or several do."""
-    if len(key) > LONGEST_NAME:
-        return None
-    folded = _fold(key)
-    meant = {n for n in known if _fold(n) == folded} | {t for a, t in aliases.items() if _fold(a) == folded}
-    return meant.pop() if len(meant) == 1 else None
+def by_words(known: Iterable[str], aliases: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The known name for each folded spelling of one, or of an alias; without those that several share."""
+    meant: dict[str, set[str]] = {}
+    for name in known:
+        meant.setdefault(fold(name), set()).add(name)
+    for alias, name in (aliases or {}).items():
+        meant.setdefault(fold(alias), set()).add(name)
+    return {folded: names.pop() for folded, names in meant.items() if len(names) == 1}
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """A name without its notation: the same for `maxChars`, `max-chars` and `max_chars`."""
     return name.lower().replace("_", "").replace("-", "")
