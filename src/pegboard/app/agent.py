@@ -157,8 +157,8 @@ class Agent:
         last = next(e for e in reversed(known) if isinstance(e, RunStarted))
         if last.run != run:
             raise BuildError(
-                f"the session has gone on with run {last.run}, so that {run} cannot be taken up any more; what "
-                "it waited for has lapsed"
+                f"the session has gone on with run {last.run}, so {run} can no longer be resumed; what "
+                "it waited for has expired"
             )
         self.remember(session, known)
         ended = next((e for e in reversed(known) if isinstance(e, RunFinished) and e.run == run), None)

@@ -88,7 +88,7 @@ class Approvals:
         if len(exact) != 1:
             what = "nothing waits" if not found else f"{len(found)} calls wait"
             raise ConfigError(
-                f"{what} under {key!r}: it was answered, or its session has gone on; see: pegboard approvals"
+                f"{what} under {key!r}: it was answered or has expired; see: pegboard approvals"
             )
         call = exact[0]
         if (call.kind == "approval") == isinstance(answer, str):

@@ -41,7 +41,7 @@ class AtWork:
         """
         handle = self._locked(key)
         if handle is None:
-            raise ConfigError(f"another process is at work in the session {key!r}")
+            raise ConfigError(f"another process is using session {key!r}")
         try:
             yield
         finally:

@@ -32,7 +32,7 @@ def builtin(*names: str) -> Toolkit:
 
         near = difflib.get_close_matches(unknown[0], list(TOOLS), n=1)
         meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(TOOLS)}."
-        raise BuildError(f"no built-in tool is called {unknown[0]!r}{meant} See: pegboard tools")
+        raise BuildError(f"there is no built-in tool {unknown[0]!r}{meant} See: pegboard tools")
     return Toolkit(load(TOOLS[name]) for name in names or DEFAULT)
 
 

@@ -101,7 +101,7 @@ class App:
         """
         paths = paths or Paths.of()
         if workspace is not None and not workspace.expanduser().is_dir():
-            raise ConfigError(f"the workspace {workspace} is no folder; make it first, or name another")
+            raise ConfigError(f"the workspace {workspace} does not exist or is not a folder; create it, or choose another")
         folder = workspace.expanduser() if workspace else None
         settings = load_config(paths, folder or here(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
@@ -337,7 +337,7 @@ class App:
         rows = [r for r in self.store.runs(limit=-1) if run and r.id.startswith(run)]
         exact = [r for r in rows if r.id == run]
         if len(exact or rows) != 1:
-            found = f"{len(rows)} runs start with" if rows else "no run is called"
+            found = f"{len(rows)} runs start with" if rows else "no run with ID"
             raise ConfigError(f"{found} {run!r}; see: pegboard runs")
         return (exact or rows)[0]
 

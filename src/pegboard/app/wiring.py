@@ -122,7 +122,7 @@ class Wiring:
             raise ConfigError(f"workspace=… takes the path of a folder, got {told(workspace)}")
         root = here() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
-            raise ConfigError(f"the workspace {root} is no folder; make it first, or name another")
+            raise ConfigError(f"the workspace {root} does not exist or is not a folder; create it, or choose another")
         from pegboard.app.assembly import assemble
 
         assemble(self, needs, root.resolve(), implicit=workspace is None)

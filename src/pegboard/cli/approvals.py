@@ -25,7 +25,7 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
             case "approve":
                 given = parse_answer(text or "y")
                 if not isinstance(given, Approved):
-                    raise BuildError(f"{text!r} is no scope; use y, s, a, or a 2h, a 5x")
+                    raise BuildError(f"{text!r} is not a scope; use y, s, a, or a 2h, a 5x")
                 call = book.answer(str(key), given)
             case "deny":
                 call = book.answer(str(key), Refused(text or "", by="terminal"))
@@ -40,7 +40,7 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
     elif call.session.startswith("mcp:waiting:"):
         note(f"{call.key} is answered; the answer holds for the client's next such call, once")
     else:
-        note(f"{call.key} is answered; its run goes on with: pegboard runs resume {call.run}")
+        note(f"{call.key} answered; continue its run with: pegboard runs resume {call.run}")
     return 0
 
 
@@ -50,7 +50,7 @@ def _list(book: Approvals, options: Options) -> int:
         for call in calls:
             print_json(call.to_dict())
     elif not calls:
-        say("nothing waits")
+        say("nothing is waiting")
     else:
         for call in calls:
             _show(call)

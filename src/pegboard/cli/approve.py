@@ -20,7 +20,7 @@ from pegboard.core.approval import (
 from pegboard.core.errors import BuildError
 
 HELP = (
-    "[y] once  [s] this session  [a] always, 30 days (a 2h, a 5x: for 2 hours, for 5 uses)  [n] no (n: why)"
+    "[y] once  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
 )
 
 
@@ -55,7 +55,7 @@ class TerminalApprover:
         alike = [r for r in self._waiting if r is not request and _alike(r, request)]
         cut = _show(request)
         for number, other in enumerate(alike, 1):
-            say(paint(f"\nand, alike, {number} of {len(alike)} that wait:", "bold"))
+            say(paint(f"\nalso waiting, {number} of {len(alike)} that wait:", "bold"))
             cut = _show_effects(other) or cut
             if other.novel:
                 say(paint(f"   first time in this workspace: {_lines(', '.join(other.novel))}", "yellow"))
@@ -98,8 +98,8 @@ def _show(request: ApprovalRequest) -> bool:
     say(paint(f"\n{request.tool} wants to:", "bold"))
     cut = _show_effects(request)
     if request.novel:
-        say(paint(f"first time in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
-    say(f"why it asks: {_lines(request.reason)}")
+        say(paint(f"first use in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
+    say(f"reason: {_lines(request.reason)}")
     return cut
 
 
@@ -154,11 +154,11 @@ def approver_for(options: Options, *, on_ask: str) -> Approver:
         BuildError: `--on-ask` is neither deny nor suspend.
     """
     if on_ask not in ("deny", "suspend"):
-        raise BuildError(f"--on-ask takes deny or suspend, not {on_ask!r}")
+        raise BuildError(f"--on-ask must be deny or suspend, not {on_ask!r}")
     if options.yes:
         return AllowOnce()
     if on_ask == "suspend":
         return SuspendAll()
     if options.attended:
         return TerminalApprover()
-    return DenyAll("nobody is there to approve it; run it in a terminal, or pass --yes")
+    return DenyAll("no one is here to approve it; run it in a terminal, or pass --yes")

@@ -171,7 +171,7 @@ def _end_unexpected(error: Exception) -> NoReturn:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     _say(f"unexpected {type(error).__name__}: {error}{where}")
-    _line("  This is a fault of Pegboard; please report it. PEGBOARD_DEBUG=1 shows where it comes from.")
+    _line("  This is a bug in Pegboard; please report it. PEGBOARD_DEBUG=1 shows the traceback.")
     raise typer.Exit(1) from None
 
 

@@ -105,13 +105,13 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
         name, equals, text = _BYTES.sub(_as_listed, value).partition("=")
         if not equals or not name:
             raise BuildError(
-                f"{value!r} is no NAME=VALUE; write for example path=README.md, or use --args '{{…}}'"
+                f"expected NAME=VALUE, got {value!r}; for example path=README.md, or use --args '{{…}}'"
             )
         if name in given and aliases.get(name, name) in listed:
             before: Any = given[name]
             given[name] = [*(cast("list[Any]", before) if isinstance(before, list) else [before]), text]
         elif name in given:
-            raise BuildError(f"{name} is given twice, and takes one value")
+            raise BuildError(f"{name} is given twice but takes one value")
         else:
             given[name] = _typed(text, admitted.get(aliases.get(name, name), frozenset()))
     for name, value in given.items():
@@ -156,7 +156,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         read = repair_json(text or "{}")
     except Unrepairable as error:
-        raise BuildError(f"--args is no JSON: {error}") from None
+        raise BuildError(f"--args is not valid JSON: {error}") from None
     value: object = read.value
     if read.truncated or not isinstance(value, dict):
         what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
@@ -214,7 +214,7 @@ def _show(door: OneCall, outcome: dict[str, Any]) -> None:
         say(safe(result.text))
     elif result.error.code == SuspendedCall.default_code:
         # A single call cannot be taken up again, so the answer would have nowhere to go.
-        complain(result.error.message, "Nobody is here to answer. Run it in a terminal.")
+        complain(result.error.message, "No one can answer here. Run it in a terminal.")
     else:
         complain(result.error.message, result.error.hint)
     for repair in result.notes.repairs:

@@ -42,7 +42,7 @@ def chat(*, model: str | None, session: str | None, last: bool, options: Options
         if key is None:
             key = new_id("chat")
             if last:
-                note("there is no earlier chat; a new one begins")
+                note("no earlier chat; starting a new one")
         with app.claim(key):
             return asyncio.run(_until_ended(Chat(app, key, model, options)))
 
@@ -127,7 +127,7 @@ class Chat:
                 log.close()
                 if self.room.agent is not None:
                     await self.room.agent.model().aclose()
-        note(f"the conversation is kept: pegboard chat --session {self._session}")
+        note(f"conversation saved; continue with: pegboard chat --session {self._session}")
         return 0
 
     def _greet(self, door: Executor) -> None:
@@ -139,7 +139,7 @@ class Chat:
             return
         say(paint(f"session {self._session}, mode {door.policy.mode}, {self._app.workspace}", "dim"))
         if self._desk.live:
-            keys = "Enter sends, Alt+Enter or a \\ at the end begins a new line, /help lists commands"
+            keys = "Enter to send, Alt+Enter or a final \\ for a new line, /help for commands"
             say(paint(keys, "dim"))
 
     async def _new_agent(self, door: Executor) -> None:
@@ -158,13 +158,13 @@ class Chat:
         opened, to = agent.model(), agent.model().destination
         note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if events := agent.session(self._session):
-            note(f"{sum(e.type == 'message.user' for e in events)} messages of this session are remembered")
+            note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
 
     async def _command(self, text: str, door: Executor, log: SessionLog) -> bool:
         """Carry out a slash command; False ends the chat."""
         name = text.split()[0]
         if self._work is not None and not self._work.done() and name in COMMANDS and COMMANDS[name].alone:
-            say(paint(f"{name} has to wait until the run has ended; Ctrl+C stops it", "yellow"))
+            say(paint(f"{name} is not available during a run; Ctrl+C stops the run", "yellow"))
             return True
         try:
             done = await carry_out(text, self.room, door, log)
@@ -245,7 +245,7 @@ class Chat:
         if finished.status != "done":
             say(paint(f"{finished.status}: {safe(finished.error)}", "red"))
         for pending in finished.pending:
-            note(f"waits for {pending.get('kind')} {pending.get('pending')}: pegboard approvals")
+            note(f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals")
 
 
 def _typed(app: App) -> PromptSession[str]:

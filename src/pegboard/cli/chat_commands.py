@@ -74,7 +74,7 @@ async def carry_out(text: str, room: Room, door: Executor, log: SessionLog) -> s
     name, _, rest = text.strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        raise BuildError(f"there is no {name}; /help lists the commands")
+        raise BuildError(f"unknown command {name}; type /help for the list")
     return await command.act(rest.strip(), room, door, log)
 
 
@@ -112,9 +112,9 @@ async def _undo(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
         files.close()
     print_changes(report.changes.changes)
     for conflict in report.conflicts:
-        say(f"{visible(conflict.path)}: left as it is: {safe(conflict.reason)}")
+        say(f"{visible(conflict.path)}: not changed: {safe(conflict.reason)}")
     done = counted(len(report.changes.changes), "file change")
-    say(f"undone: {done}" if report.applied else "nothing to be undone")
+    say(f"undone: {done}" if report.applied else "nothing to undo")
     return ""
 
 
@@ -151,7 +151,7 @@ async def _compact(rest: str, room: Room, door: Executor, log: SessionLog) -> st
     messages = fold(events).messages
     before = sum(map(message_tokens, messages))
     if not messages:
-        say("there is nothing to shorten")
+        say("nothing to compact")
         return ""
     done = compact(messages, before)
     event = ContextCompacted(
@@ -176,9 +176,9 @@ async def _exit(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
 
 COMMANDS: Final = {
     "/help": Command(_help, "list the commands"),
-    "/tools": Command(_tools, "list the tools and what their descriptions take"),
+    "/tools": Command(_tools, "list the tools and the tokens their descriptions use"),
     "/mode": Command(_mode, "show or set the mode", tuple(MODES)),
-    "/undo": Command(_undo, "take back the last file changes, or those of a run or call", alone=True),
+    "/undo": Command(_undo, "undo the last file changes, or those of a run or call", alone=True),
     "/runs": Command(_runs, "list the runs of this session"),
     "/model": Command(
         _model,
@@ -186,7 +186,7 @@ COMMANDS: Final = {
         ("openai:", "anthropic:", "gemini:", "gguf:smollm2", "local"),
         alone=True,
     ),
-    "/compact": Command(_compact, "shorten what the model is sent of this session", alone=True),
-    "/usage": Command(_usage, "tokens and cost of this chat"),
-    "/exit": Command(_exit, "leave; the conversation is kept"),
+    "/compact": Command(_compact, "shorten the conversation sent to the model", alone=True),
+    "/usage": Command(_usage, "show tokens and cost of this chat"),
+    "/exit": Command(_exit, "quit; the conversation is saved"),
 }

@@ -25,7 +25,7 @@ from pegboard.core.pipeline import new_id
 from pegboard.ports.people import Question
 
 _PROMPT: Final = "> "
-_BUSY: Final = "a line sent now is read before the next model turn; Ctrl+C stops the run"
+_BUSY: Final = "messages sent now reach the model on its next turn; Ctrl+C stops the run"
 
 
 def prompts_on() -> Output | None:

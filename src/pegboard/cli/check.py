@@ -68,7 +68,7 @@ async def _server(target: str, seed: int, options: Options) -> Report:
     known = [s.name for s in configured.servers]
     if target not in known:
         raise ConfigError(
-            f"{target!r} is no tool, module or MCP server; give one of the tools (pegboard tools), a module "
+            f"{target!r} is not a tool, module or MCP server; give one of the tools (pegboard tools), a module "
             f"or file such as my_tools.py:kit, or a server ({', '.join(known) or 'none is configured'})"
         )
     servers = opened(Configured(servers=(configured.named(target),)), paths)

@@ -121,7 +121,7 @@ def _print(report: dict[str, Any]) -> None:
     say(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
     say(f"workspace {report['workspace']}, mode {report['mode']}")
     if report["refused"]:
-        say(f"  {report['refused']}: tools take it only when you name it, with --workspace")
+        say(f"  {report['refused']}: pass --workspace to work here")
     sandbox = report["sandbox"]
     colour = "red" if sandbox["backend"] == "none" else "green"
     say(paint(f"\nsandbox: {sandbox['backend']}", colour))
@@ -130,9 +130,9 @@ def _print(report: dict[str, Any]) -> None:
     if sandbox.get("error"):
         say(f"  {sandbox['error']}")
     if sandbox.get("error"):
-        say("  no command runs until it works")
+        say("  commands are refused until it works")
     elif sandbox["backend"] == "none":
-        say("  every command asks before it runs; install bubblewrap for a sandbox")
+        say("  every command needs approval; install bubblewrap for a sandbox")
     for what, how in sandbox["enforced"].items():
         mark = "no" if how is False else "yes" if how is True else str(how)
         say(f"  {what}: {mark}")
@@ -140,7 +140,7 @@ def _print(report: dict[str, Any]) -> None:
         said = ", ".join(
             f"{name.removesuffix('_bytes')} {_amount(name, value)}" for name, value in limits.items()
         )
-        say(f"  limits of a command: {said} (set them in [sandbox])")
+        say(f"  limits per command: {said} (set them in [sandbox])")
     say("\nprograms")
     for name, path in report["programs"].items():
         say(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")

@@ -8,18 +8,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: here).")]
+Workspace = Annotated[Path | None, typer.Option("--workspace", help="Folder to work in (default: current folder).")]
 ModeOption = Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")]
 PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="File with rules, in place of the config's.")
+    Path | None, typer.Option("--policy", help="Rules file to use instead of the config's rules.")
 ]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file, in place of the user's.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file to use instead of your own.")]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Answer every question with yes, once. Lifts no deny.")
+    bool, typer.Option("--yes", "-y", help="Approve every request this time; deny rules still apply.")
 ]
 ModelName = Annotated[str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")]
-SessionKey = Annotated[str | None, typer.Option("--session", help="Go on in this session.")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+SessionKey = Annotated[str | None, typer.Option("--session", help="Continue this session, or create it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def leave(status: int) -> NoReturn:

@@ -28,7 +28,7 @@ from pegboard.cli.past_commands import COMMANDS
 app = typer.Typer(
     name="pegboard",
     cls=Commands,
-    help="The tool runtime for AI agents: every call is known by its effects before it runs.",
+    help="Run AI agents' tool calls safely: preview, permit, sandbox, record and undo each one.",
     rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
@@ -49,7 +49,7 @@ def root(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """The tool runtime for AI agents: every call is known by its effects before it runs."""
+    """Run AI agents' tool calls safely: preview, permit, sandbox, record and undo each one."""
 
 
 @app.command("call", context_settings={"ignore_unknown_options": False})
@@ -59,7 +59,7 @@ def call_command(
     args: Annotated[
         str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what it would do; touch nothing.")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what the call would do without running it.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -67,7 +67,7 @@ def call_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Call one tool: pegboard call read_file path=README.md"""
+    """Call one tool, e.g.: pegboard call read_file path=README.md"""
     from pegboard.cli.call import call
     from pegboard.cli.options import Options
 
@@ -77,11 +77,11 @@ def call_command(
 
 @app.command("run")
 def run_command(
-    task: Annotated[str, typer.Argument(help="What to do.")],
+    task: Annotated[str, typer.Argument(help="The task for the agent.")],
     model: ModelName = None,
-    on_ask: Annotated[str, typer.Option("--on-ask", help="deny or suspend when nobody can answer.")] = "deny",
+    on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
     session: SessionKey = None,
-    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Most model turns.")] = None,
+    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -89,7 +89,7 @@ def run_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give a task to an agent: pegboard run "Read notes.txt" """
+    """Run an agent on a task: pegboard run "Summarise notes.txt" """
     from pegboard.cli.options import Options
     from pegboard.cli.run import run
 
@@ -101,7 +101,7 @@ def run_command(
 def chat_command(
     model: ModelName = None,
     session: SessionKey = None,
-    last: Annotated[bool, typer.Option("--last", help="Go on in the latest chat.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Continue the latest chat.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -109,7 +109,7 @@ def chat_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Talk with an agent; /help lists the slash commands."""
+    """Chat with an agent in the terminal."""
     from pegboard.cli.chat import chat
     from pegboard.cli.options import Options
 
@@ -120,9 +120,9 @@ def chat_command(
 @app.command("tools")
 def tools_command(
     tool: Annotated[
-        str | None, typer.Argument(metavar="[TOOL]", help="Show this one and its parameters.")
+        str | None, typer.Argument(metavar="[TOOL]", help="Show this tool and its parameters.")
     ] = None,
-    dialect: Annotated[str | None, typer.Option("--dialect", help="As one provider wants them.")] = None,
+    dialect: Annotated[str | None, typer.Option("--dialect", help="Print the schemas in a provider's format, e.g. anthropic.")] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
@@ -141,12 +141,12 @@ for _name, _command in COMMANDS.items():
 @app.command("trust")
 def trust_command(
     file: Annotated[Path | None, typer.Argument(help="Default: the project's config file.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Trust it no more.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the file.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List trusted files.")] = False,
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Trust a project's config file, as long as it stays as it is."""
+    """Trust a project's config file until it changes."""
     from pegboard.cli.options import Options
     from pegboard.cli.trust import trust
 
@@ -159,14 +159,14 @@ def policy_command(
     subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
     args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
-    since: Annotated[str, typer.Option("--since", help="diff: 7d, 12h, 30m.")] = "7d",
+    since: Annotated[str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")] = "7d",
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Explain a call's answer; test, compare or lint rules."""
+    """Explain a decision; test, compare or lint rules."""
     from pegboard.cli.options import Options
     from pegboard.cli.policy import policy as act
 
@@ -189,7 +189,7 @@ def sandbox_command(
         str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="Host that it may reach.")
+        list[str] | None, typer.Option("--allow-host", help="Allow connections to this host (repeatable).")
     ] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
@@ -204,7 +204,7 @@ def sandbox_command(
 
 @app.command("doctor")
 def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json: Json = False) -> None:
-    """Say what this machine can enforce, and what is there."""
+    """Check the sandbox, programs, extras and models on this machine."""
     from pegboard.cli.doctor import doctor
     from pegboard.cli.options import Options
 
@@ -218,7 +218,7 @@ def models_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List models, fetch one, or accept a local server."""
+    """List models, download one, or allow a local model server."""
     from pegboard.cli.models import models
     from pegboard.cli.options import Options
 
@@ -228,14 +228,14 @@ def models_command(
 @app.command("check")
 def check_command(
     target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
-    seed: Annotated[int | None, typer.Option("--seed", help="For the random values; printed.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed for the random arguments (printed by each check).")] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     config: ConfigFile = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Check tools against what a runtime relies on: check my_tools.py"""
+    """Test tools: schema, errors, timeouts, cancellation."""
     from pegboard.cli.check import check
     from pegboard.cli.options import Options
 

@@ -11,14 +11,14 @@ from pegboard.config.environment import environment
 
 mcp = typer.Typer(
     cls=Given,
-    help="Serve our tools over MCP, and use the tools of MCP servers.",
+    help="Serve Pegboard's tools over MCP, or use tools from MCP servers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 Patterns = Annotated[
     list[str] | None,
-    typer.Option("--tools", help="Offer these too (name or pattern); read-only tools are offered anyway."),
+    typer.Option("--tools", help="Also serve these tools (name or pattern, repeatable)."),
 ]
 
 
@@ -27,24 +27,24 @@ def serve_command(
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="HOST:PORT", help="Serve streamable HTTP; default: standard input and output."
+            "--http", metavar="HOST:PORT", help="Serve over streamable HTTP instead of stdio."
         ),
     ] = None,
     tools: Patterns = None,
     trust_clients: Annotated[
         bool,
         typer.Option(
-            "--trust-clients", help="Let clients ask their users for approval; they could answer themselves."
+            "--trust-clients", help="Let clients approve calls; a client could answer without asking a user."
         ),
     ] = False,
     client: Annotated[
         list[str] | None,
         typer.Option(
-            "--client", help="With --http: a client's name; each gets a token and a session of its own."
+            "--client", help="With --http: client name; each client gets its own token and session."
         ),
     ] = None,
     skills: Annotated[
-        list[Path] | None, typer.Option("--skills", help="Folder of skills to offer as prompts.")
+        list[Path] | None, typer.Option("--skills", help="Folder of skills to serve as prompts.")
     ] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
@@ -52,7 +52,7 @@ def serve_command(
     config: ConfigFile = None,
     yes: Yes = False,
 ) -> None:
-    """Offer our tools to an MCP host: the read-only ones, and --tools."""
+    """Serve tools to an MCP host (read-only unless --tools)."""
     from pegboard.cli.mcp_serve import Serving, serve
     from pegboard.cli.options import Options
 
@@ -67,16 +67,16 @@ def serve_command(
 
 @mcp.command("add", context_settings={"allow_extra_args": True})
 def add_command(
-    name: Annotated[str, typer.Argument(help="What to call it.")],
+    name: Annotated[str, typer.Argument(help="Name for the server.")],
     words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND …]")] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Address of an HTTP server.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="URL of an HTTP server.")] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", help="NAME=VALUE; ${VAR} is filled when it starts.")
+        list[str] | None, typer.Option("--env", help="Environment variable NAME=VALUE; ${VAR} is expanded when it starts.")
     ] = None,
     header: Annotated[list[str] | None, typer.Option("--header", help="NAME=VALUE.")] = None,
     transport: Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.")] = None,
 ) -> None:
-    """Remember a server: pegboard mcp add NAME -- COMMAND …"""
+    """Add a server: pegboard mcp add NAME -- COMMAND …"""
     from pegboard.cli.mcp import add
     from pegboard.cli.options import Options
 
@@ -104,7 +104,7 @@ def list_command(workspace: Workspace = None, config: ConfigFile = None, json: J
 
 @mcp.command("remove")
 def remove_command(name: Annotated[str, typer.Argument()]) -> None:
-    """Forget a server and what was approved of it."""
+    """Remove a server and its approvals."""
     from pegboard.cli.mcp import remove
 
     leave(remove(name))
@@ -114,13 +114,13 @@ def remove_command(name: Annotated[str, typer.Argument()]) -> None:
 def try_command(
     name: Annotated[str | None, typer.Argument(help="Default: all.")] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Approve the tools' definitions as they are now.")
+        bool, typer.Option("--accept", help="Approve the current tool definitions.")
     ] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Start servers; show what they offer and what has changed."""
+    """Start the servers and show their tools and any changes."""
     from pegboard.cli.mcp import test
     from pegboard.cli.options import Options
 
@@ -132,11 +132,11 @@ def try_command(
 @mcp.command("login")
 def login_command(
     name: Annotated[str, typer.Argument()],
-    logout: Annotated[bool, typer.Option("--logout", help="Forget its tokens.")] = False,
+    logout: Annotated[bool, typer.Option("--logout", help="Delete the saved tokens.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Log in to an HTTP server in the browser."""
+    """Log in to an HTTP server through the browser."""
     from pegboard.cli.mcp import login
     from pegboard.cli.options import Options
 
@@ -151,7 +151,7 @@ def config_command(
     tools: Patterns = None,
     workspace: Workspace = None,
 ) -> None:
-    """Print what a host's settings need to start our server."""
+    """Print the settings with which an MCP host starts Pegboard."""
     from pegboard.cli.mcp import config_for
     from pegboard.cli.options import Options
 

@@ -74,7 +74,7 @@ def serve(how: Serving, *, options: Options) -> int:
         kit = served(app.toolkit, how.patterns)
         upstream = _upstream(app, how.patterns)
         if not kit and not upstream:
-            raise ConfigError("there is no tool to serve; name some with --tools PATTERN")
+            raise ConfigError("no tools to serve; add some with --tools PATTERN")
         for tool in kit:
             _offers(tool)
         for line in app.config.ignored:
@@ -95,7 +95,7 @@ def _upstream(app: App, patterns: Sequence[str]) -> list[Upstream]:
         if not own and not any(could_name(pattern, server) for server in servers):
             of = f", and those of the MCP servers {', '.join(s.name for s in servers)}" if servers else ""
             raise ConfigError(
-                f"--tools {pattern!r} fits no tool; there are: {', '.join(app.toolkit.names)}{of}"
+                f"--tools {pattern!r} matches no tool; available: {', '.join(app.toolkit.names)}{of}"
             )
     return [
         Upstream(server, patterns, offers=_offers)

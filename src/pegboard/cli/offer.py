@@ -47,7 +47,7 @@ async def _accepted(server: LocalServer, read: Callable[[str], Awaitable[str | N
     others = len(server.models) - 1
     more = f" (of {others} more, name one with --model openai:NAME@{server.base_url})" if others else ""
     say(f"its first model is {safe(server.models[0])}{more}")
-    line = await read("use it, and remember that? [y/n] ")
+    line = await read("use it from now on? [y/n] ")
     return line is not None and line.strip().lower() in ("y", "yes")
 
 

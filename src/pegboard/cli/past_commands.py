@@ -14,9 +14,9 @@ from pegboard.cli.flags import ConfigFile, Json, ModelName, ModeOption, PolicyFi
 
 def runs_command(
     action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
-    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="A run; import: a file.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="Run ID; for import, a file.")] = None,
     model: ModelName = None,
-    pytest: Annotated[bool, typer.Option("--pytest", help="export: as a test case.")] = False,
+    pytest: Annotated[bool, typer.Option("--pytest", help="For export: write a pytest file.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -35,13 +35,13 @@ def runs_command(
 def replay_command(
     run: Annotated[str, typer.Argument(metavar="ID")],
     live_model: Annotated[
-        str | None, typer.Option("--live-model", help="Ask this model; tools give their recorded results.")
+        str | None, typer.Option("--live-model", help="Ask this model; reuse the recorded tool results.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="ID", help="Show what another run did differently.")
+        str | None, typer.Option("--against", metavar="ID", help="Compare with another run.")
     ] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Show what the code, tools and rules of now would do differently.")
+        bool, typer.Option("--now", help="Show what would differ with the current code, tools and rules.")
     ] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
@@ -49,7 +49,7 @@ def replay_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Run a recorded run again, without model and world."""
+    """Replay a recorded run offline and report any difference."""
     from pegboard.cli.options import Options
     from pegboard.cli.replay import replay_run
 
@@ -59,17 +59,17 @@ def replay_command(
 
 def undo_command(
     target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
-    last: Annotated[bool, typer.Option("--last", help="The last call that changed files.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Undo the last call that changed files.")] = False,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Show what would change; touch nothing.")
+        bool, typer.Option("--preview", help="Show what would change without changing it.")
     ] = False,
-    redo: Annotated[bool, typer.Option("--redo", help="Undo the undo.")] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Restore what was undone.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List what can be undone.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Take back file changes of a call or run; later edits stay."""
+    """Undo a call's or run's file changes, keeping later edits."""
     from pegboard.cli.options import Options
     from pegboard.cli.undo import history, undo
 
@@ -83,12 +83,12 @@ def audit_command(
     action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="A signed export: written, or verified.")
+        Path | None, typer.Option("--file", help="Signed export file to write or verify.")
     ] = None,
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
-    """Verify the history, export it, or show what commands reached."""
+    """Verify or export the history; list hosts commands tried."""
     from pegboard.cli.audit import audit
     from pegboard.cli.options import Options
 
@@ -97,15 +97,15 @@ def audit_command(
 
 def store_command(
     action: Annotated[str, typer.Argument(help="show or purge.")] = "show",
-    older: Annotated[str, typer.Option("--older", help="purge: what is older: 30d, 12h.")] = "30d",
-    everything: Annotated[bool, typer.Option("--all", help="purge: however old.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="history, images or spills.")] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what would go; drop nothing.")] = False,
+    older: Annotated[str, typer.Option("--older", help="For purge: minimum age to delete, e.g. 30d or 12h.")] = "30d",
+    everything: Annotated[bool, typer.Option("--all", help="For purge: delete regardless of age.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="For purge: delete only history, images or spills (repeatable).")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what would be deleted without deleting it.")] = False,
     config: ConfigFile = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Show what is kept of past work, or drop it."""
+    """Show how much past work is stored, or delete it."""
     from pegboard.cli.options import Options
     from pegboard.cli.store import store
 
@@ -121,7 +121,7 @@ def usage_command(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Show tokens, money and time by model, day, session and tool."""
+    """Show tokens, cost and time by model, day, session and tool."""
     from pegboard.cli.options import Options
     from pegboard.cli.usage import usage
 
@@ -132,13 +132,13 @@ def approvals_command(
     action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
     key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="A scope (s, a, a 2h), a reason or an answer.")
+        str | None, typer.Argument(metavar="[TEXT]", help="Scope for approve (s, a, a 2h), reason for deny, or the answer.")
     ] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """List and answer what suspended runs wait for."""
+    """List and answer pending approvals and questions."""
     from pegboard.cli.approvals import approvals
     from pegboard.cli.options import Options
 
@@ -150,7 +150,7 @@ def grants_command(
     grant: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
     json: Json = False,
 ) -> None:
-    """List the remembered approvals, or revoke one."""
+    """List or revoke saved approvals."""
     from pegboard.cli.grants import grants
     from pegboard.cli.options import Options
 

@@ -56,13 +56,13 @@ async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int
 
 def _show(shown: dict[str, Any]) -> None:
     """What decided first; then, for each effect, the rules that speak of it, and how many do not."""
-    say(paint(shown["decision"], "bold") + f"  by {safe(shown['rule'])}")
+    say(paint(shown["decision"], "bold") + f"  ({safe(shown['rule'])})")
     if shown["reason"]:
-        say(f"because {safe(shown['reason'])}")
+        say(f"reason: {safe(shown['reason'])}")
     for row in shown["effects"]:
-        say(f"\n{row['kind']} {visible(row['target'])}: {row['decision']} by {safe(row['rule'])}")
+        say(f"\n{row['kind']} {visible(row['target'])}: {row['decision']} ({safe(row['rule'])})")
         if row.get("reason"):
-            say(f"  because {safe(row['reason'])}")
+            say(f"  reason: {safe(row['reason'])}")
         silent: dict[str, int] = {}
         for tried in row["tried"]:
             origin = tried["source"].partition(" ")[0]
@@ -74,7 +74,7 @@ def _show(shown: dict[str, Any]) -> None:
                 silent[origin] = silent.get(origin, 0) + 1
         if silent:
             counted = ", ".join(f"{n} {origin}" for origin, n in silent.items())
-            say(f"  tried and silent: {counted} (all of them: --json)")
+            say(f"  did not match: {counted} rules (list them: --json)")
     for line in shown.get("observed", ()):
         say(f"\nobserved  {safe(line)}")
 
@@ -88,7 +88,7 @@ async def _test(app: App, file: Path, options: Options) -> int:
         raise ConfigError(f"cannot read the policy test {file}: {why}") from None
     cases = cast("list[dict[str, Any]]", table.get("case", []))
     if not cases:
-        raise ConfigError(f"{file} holds no [[case]]; write tool, arguments and expect in each")
+        raise ConfigError(f"{file} has no [[case]]; each needs tool, arguments and expect")
     rows: list[dict[str, Any]] = []
     async with app.executor(recorded=False) as door:
         for number, case in enumerate(cases, 1):

@@ -79,7 +79,7 @@ class Progress:
                     self._shown[event.call_id] = [c.diff for c in event.changes if c.diff]
             case CallFinished(result):
                 self._end_line()
-                LINE.set("the model thinks")
+                LINE.set("waiting for the model")
                 self._finished(result)
             case CallUpdate():
                 say(paint(f"  {safe(str(event.update))}", "dim"))

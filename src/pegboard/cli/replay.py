@@ -50,7 +50,7 @@ def replay_run(
             raise BuildError(
                 f"the workspace of run {row.id} is not there any more, so nothing can be planned in it"
             )
-        note("its workspace is not there any more: its calls are told as they were, and not planned again")
+        note("its workspace no longer exists, so its calls were not planned again")
         return asyncio.run(_exact(None, events, row.id, options))
     with there.open() as app:
         return asyncio.run(
@@ -109,7 +109,7 @@ async def _exact(app: App | None, events: list[Event], run: str, options: Option
     _tell_untold(untold)
     if planner is not None and planner.otherwise:
         note(
-            f"by the rules of now {planner.otherwise} calls would be decided otherwise; see: pegboard replay {run} --now"
+            f"under the current rules {planner.otherwise} calls would be decided differently; see: pegboard replay {run} --now"
         )
     return 0
 
@@ -144,7 +144,7 @@ async def _live(app: App, events: list[Event], run: str, model: str, options: Op
     async with app.executor() as door:
         agent = app.agent(door, model=model)
         opened = agent.model()
-        note(f"model: {opened.name}; your data goes to {opened.destination}; results are the recorded ones")
+        note(f"model: {opened.name}; (sends data to {opened.destination}); tool results are the recorded ones")
         try:
             now = await replay_live(
                 events, run, model=opened, instructions=agent.instructions, toolkit=app.toolkit,

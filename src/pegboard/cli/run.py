@@ -74,7 +74,7 @@ async def watch(
     """Show a run's events as they happen and keep them; the last one."""
     show = partial(print_event, redact=redact) if options.json else Progress(redact=redact).show
     finished: RunFinished | None = None
-    with LINE.showing("the model thinks"):
+    with LINE.showing("waiting for the model"):
         async for event in agent.stream(task, session=session, recorder=log):
             show(event)
             if isinstance(event, RunFinished):
@@ -91,7 +91,7 @@ def _print_end(finished: RunFinished) -> None:
     if finished.error:
         note(paint(safe(finished.error), "red", stream=sys.stderr))
     for pending in finished.pending:
-        note(f"waits for {pending.get('kind')} {pending.get('pending')}: pegboard approvals")
+        note(f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals")
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     note(
         paint(

@@ -86,7 +86,7 @@ def _show(app: App, run: str, options: Options) -> int:
     row = app.run_row(run)
     if row.task == GONE:
         note(
-            "what was said and done in this run was purged; that it was is still proved: pegboard audit verify"
+            "this run's content was purged; pegboard audit verify still covers it"
         )
     progress = Progress()
     unread: list[UserMessage] = []
@@ -118,10 +118,10 @@ def _show(app: App, run: str, options: Options) -> int:
 
 
 def _left_open(row: RunRow) -> str:
-    what = "interrupted: its process ended before it did; "
+    what = "interrupted: its process stopped before it finished; "
     if row.agent in ONE_CALLS:
-        return what + "whether a call without a result took effect is unknown"
-    return what + f"take it up: pegboard runs resume {row.id}"
+        return what + "it is unknown whether calls without a result took effect"
+    return what + f"resume it with: pegboard runs resume {row.id}"
 
 
 async def _resume(app: App, run: str | None, model: str | None, options: Options) -> int:
@@ -165,7 +165,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
     nobody = isinstance(approver, DenyAll)
     if row.status == "suspended" and not answers and nobody:
         for call in book.pending(row.id):
-            note(f"waits for {call.kind} {call.key}: pegboard approvals")
+            note(f"waiting for {call.kind} {call.key}; answer with: pegboard approvals")
         return EXIT["suspended"]
     async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
         door.tell = note_of

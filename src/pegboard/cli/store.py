@@ -14,9 +14,9 @@ from pegboard.cli.show import note, print_json, safe, say, table
 from pegboard.core.errors import BuildError
 
 _NAMES = {
-    "history": "what was said and done",
-    "images": "files as they were before changes (undo needs them)",
-    "spills": "whole texts of long results",
+    "history": "conversations and tool calls",
+    "images": "file contents before changes (needed for undo)",
+    "spills": "full text of long results",
 }
 
 
@@ -42,15 +42,15 @@ def store(
         _print(held, options)
         if not options.yes:
             if not options.attended:
-                note("nothing was dropped: nobody is there to agree; look with --preview, then pass --yes")
+                note("nothing was deleted: not confirmed; check with --preview, then pass --yes")
                 return 3
-            line = asyncio.run(read_line("drop all of this for good? [y/n] "))
+            line = asyncio.run(read_line("delete all of this permanently? [y/n]  "))
             if line is None or line.strip().lower() not in ("y", "yes"):
                 note("nothing was dropped")
                 return 3
         keeping.purge(kinds, older_s=older_s)
         if not options.json:
-            say("dropped; the history's chain stays whole: pegboard audit verify")
+            say("deleted; the history can still be verified: pegboard audit verify")
     return 0
 
 

@@ -29,7 +29,7 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
         raise ConfigError(f"{path} is no file")
     if remove:
         gone = book.remove(path)
-        say(f"{path} is trusted no more" if gone else f"{path} was not trusted")
+        say(f"{path} is no longer trusted" if gone else f"{path} was not trusted")
         return 0
     digest = book.add(path)
     if options.json:
@@ -37,7 +37,7 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
     else:
         # Escaped: what is trusted must be what was seen.
         say(safe(path.read_text(encoding="utf-8", errors="replace").rstrip()))
-        say(f"-- {path} is trusted as it stands above (SHA-256 {digest[:16]}…); any change voids that")
+        say(f"-- {path} is now trusted (SHA-256 {digest[:16]}…); any change revokes it")
     return 0
 
 

@@ -78,7 +78,7 @@ def history(*, options: Options) -> int:
     if rows:
         table(rows, head=("entry", "time", "by", "call", "run", "changed", ""))
     else:
-        say("no change of files is journalled in this workspace")
+        say("no file changes recorded in this workspace")
     return 0
 
 
@@ -97,7 +97,7 @@ def _paths(entry: Entry) -> str:
     paths += [f"rmdir {visible(path)}" for path, _ in entry.removed_dirs] if not paths else []
     paths += [f"mkdir {visible(path)}" for path in entry.made_dirs] if not paths else []
     if not paths and entry.missed:
-        return f"nothing that can be undone ({len(entry.missed)} not watched)"
+        return f"nothing that can be undone ({len(entry.missed)} not tracked)"
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
@@ -124,14 +124,14 @@ def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
         note(f"{visible(path)}: later edits are kept")
     for conflict in report.conflicts:
         note(
-            paint(f"{safe(conflict.path)}: left as it is: {safe(conflict.reason)}", "red", stream=sys.stderr)
+            paint(f"{safe(conflict.path)}: not changed: {safe(conflict.reason)}", "red", stream=sys.stderr)
         )
     for missed in report.missed:
         note(paint(f"not undone: {safe(missed)}", "yellow", stream=sys.stderr))
     verb = "redone" if redo else "undone"
     count = len(report.changes.changes)
     if _nothing_captured(report):
-        say(f"nothing of it can be {verb}")
+        say(f"nothing in it can be {verb}")
     elif preview:
         say(f"would be {verb}: {counted(count, 'file change')}")
     elif report.applied:

@@ -163,7 +163,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
         match key:
             case "mode":
                 if value not in MODES:
-                    raise ConfigError(f"{path}: mode {value!r} is none of {', '.join(MODES)}")
+                    raise ConfigError(f"{path}: mode {value!r} is not one of {', '.join(MODES)}")
                 changes["mode"] = value
             case "rules":
                 changes["rules"] = config.rules + _rules(value, path, source)

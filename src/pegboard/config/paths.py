@@ -117,7 +117,7 @@ def here() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise ConfigError(
-            "the current folder does not exist any more; go to another (cd), or name one with --workspace DIR"
+            "the current folder no longer exists; change folder, or pass --workspace DIR"
         ) from None
 
 
@@ -130,7 +130,7 @@ def check_implicit(folder: Path, paths: Paths) -> None:
     why = refused_workspace(folder, paths)
     if why is not None:
         raise ConfigError(
-            f"{why}, which is not taken as workspace by itself; name a folder with --workspace DIR"
+            f"{why}, so it is not used by default; choose a folder with --workspace DIR"
         )
 
 

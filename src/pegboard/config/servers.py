@@ -46,7 +46,7 @@ class Configured:
                 return one
         known = ", ".join(s.name for s in self.servers) or "none"
         raise ConfigError(
-            f"there is no MCP server called {name!r}; there are: {known}. See: pegboard mcp list"
+            f"there is no MCP server named {name!r}; configured: {known}. See: pegboard mcp list"
         )
 
 

@@ -138,7 +138,7 @@ def approver_of(given: object) -> Approver:
 class DenyAll:
     """Nobody is there: every request is refused (decisions 6)."""
 
-    def __init__(self, reason: str = "nobody is there to approve it") -> None:
+    def __init__(self, reason: str = "no one is here to approve it") -> None:
         self._reason = reason
 
     async def decide(self, request: ApprovalRequest) -> Refused:

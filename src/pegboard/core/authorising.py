@@ -140,8 +140,8 @@ async def _confirm_unchanged(line: Pipeline, ready: Planned, context: Context) -
     ready.plan = await plan(line, ready, context)
     if _digest(line, ready, context) != shown:
         raise Conflict(
-            f"what {ready.tool.name} would do has changed since it was approved, so the approval is void",
-            hint="Look at the current state and make the call again.",
+            f"what {ready.tool.name} would do has changed since it was approved, so it did not run",
+            hint="Check the current state and call again.",
         )
 
 
@@ -193,7 +193,7 @@ def _denied(ready: Planned, decision: Decision) -> PermissionDenied:
     what = f"{ready.tool.name} may not {targets}" if targets else f"{ready.tool.name} may not run"
     return PermissionDenied(
         f"{what}: {why}" + (f" (rule: {decision.rule})" if decision.reason else ""),
-        hint="Do not try the same by another way; say what you need and why.",
+        hint="Do not work around this; tell the user what you need and why.",
         details={"rule": decision.rule, "decision": "deny"},
     )
 
@@ -202,6 +202,6 @@ def _refused(ready: Planned, answer: Refused) -> PermissionDenied:
     why = answer.reason or "the request was refused"
     return PermissionDenied(
         f"{ready.tool.name} was not allowed to run: {why}",
-        hint=f"It asked because: {ready.decision.reason or ready.decision.rule}. Go on without it, or ask the user.",
+        hint=f"Reason: {ready.decision.reason or ready.decision.rule}. Continue without it, or ask the user.",
         details={"rule": ready.decision.rule, "decision": "ask", "by": answer.by},
     )

@@ -50,7 +50,7 @@ def functions(value: object, what: str, things: str) -> tuple[Any, ...]:
     found = several(value, what, things)
     for one in found:
         if not callable(one) or isinstance(one, type):
-            raise BuildError(f"{what} takes a list of {things}, and {told(one)} is none")
+            raise BuildError(f"{what} takes a list of {things}, and {told(one)} is not one")
     return found
 
 

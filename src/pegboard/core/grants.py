@@ -139,8 +139,8 @@ class GrantBook:
         found = self._grants.get(grant)
         if found is None or found.uses_left == 0 or found.expires_at <= self._clock.now():
             raise PermissionDenied(
-                f"the approval {grant} that this call leaned on has ended",
-                hint="Make the call again; it will ask.",
+                f"approval {grant} has expired",
+                hint="Call again to be asked.",
             )
         if found.uses_left is not None:
             self._grants[grant] = replace(found, uses_left=max(0, found.uses_left - 1))

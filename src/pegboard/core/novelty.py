@@ -12,8 +12,8 @@ from typing import Final, Protocol
 from pegboard.core.effects import Effect
 
 _WORDS: Final = {
-    "connect": "host", "send": "recipient", "call": "foreign tool", "control": "target", "spawn": "agent",
-    "write": "folder", "delete": "folder to delete in",
+    "connect": "host", "send": "recipient", "call": "MCP tool", "control": "target", "spawn": "agent",
+    "write": "folder", "delete": "deleting in",
 }  # fmt: skip
 
 

@@ -19,13 +19,13 @@ MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace", "full")
 
 SHIPPED: Final[tuple[str, ...]] = (
     "deny write:.git/hooks reason=hooks run as you, outside any sandbox",
-    "deny write:.git/config reason=git runs programs that its config names",
-    "deny delete:.git reason=the repository's history lies there",
-    "deny write:pegboard.toml reason=policy is changed by people, not by tools",
-    "deny write:.pegboard reason=policy is changed by people, not by tools",
-    "deny delete:pegboard.toml reason=policy is changed by people, not by tools",
-    "deny delete:.pegboard reason=policy is changed by people, not by tools",
-    "deny write:.mcp.json reason=it names servers that start as you",
+    "deny write:.git/config reason=git runs programs named in its config",
+    "deny delete:.git reason=it holds the repository's history",
+    "deny write:pegboard.toml reason=only people may change the policy",
+    "deny write:.pegboard reason=only people may change the policy",
+    "deny delete:pegboard.toml reason=only people may change the policy",
+    "deny delete:.pegboard reason=only people may change the policy",
+    "deny write:.mcp.json reason=it starts servers that run as you",
     "ask write:.envrc reason=it runs when you enter the folder",
     "ask write:.vscode reason=editor tasks and settings can run programs",
 )
@@ -98,8 +98,8 @@ class Grants(Protocol):
 
 
 ALLOWED: Final = Decision("allow", "no effects")
-_ASK_TOOL: Final = Decision("ask", "tool level: confirm", "the tool asks before every call")
-_DENY_TOOL: Final = Decision("deny", "tool level: deny", "the tool is switched off")
+_ASK_TOOL: Final = Decision("ask", "tool level: confirm", "the tool always needs approval")
+_DENY_TOOL: Final = Decision("deny", "tool level: deny", "the tool is disabled")
 
 _RANK: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
 _NEVER_READ_ONLY: Final = frozenset({"write", "delete", "send", "schedule", "control", "spawn", "spend"})
@@ -212,7 +212,7 @@ class Policy:
     ) -> EffectDecision:
         ceiling = self._ceiling(effect)
         if ceiling is not None:
-            return EffectDecision(effect, "deny", ceiling, "mode read-only changes nothing")
+            return EffectDecision(effect, "deny", ceiling, "mode read-only allows no changes")
         deny, first, override = self._find(effect, situation)
         if deny is not None and override is None:
             return EffectDecision(effect, "deny", str(deny), deny.reason)
@@ -269,23 +269,23 @@ class Policy:
         """What the mode says where no rule speaks, and why."""
         kind, mode = effect.kind, self.mode
         if kind == "exec" and not self.sandboxed and mode != "full":
-            return "ask", "no sandbox works here, so every command asks"
+            return "ask", "no sandbox works here, so every command needs approval"
         if mode == "full":
             return "allow", ""
         inside = not effect.target.startswith("/")
         if effect.at_least == "ask":
-            return "ask", effect.reason or "the tool asks for this"
+            return "ask", effect.reason or "the tool requires approval"
         if kind == "read":
-            return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
+            return ("allow", "") if inside else ("ask", "the path is outside the workspace")
         if kind == "exec" and effect.argv is None and effect.at_least is None:
             return "ask", "the command was not analysed"
         if kind == "exec" and (mode != "ask" or _does_nothing_itself(effect)):
             return "allow", ""
         if mode == "workspace" and kind == "write":
-            return ("allow", "") if inside else ("ask", "the path lies outside the workspace")
+            return ("allow", "") if inside else ("ask", "the path is outside the workspace")
         if mode == "workspace" and effect.at_least == "allow":
             return "allow", ""
-        return "ask", f"{kind} asks in mode {mode}"
+        return "ask", f"{kind} needs approval in mode {mode}"
 
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})

@@ -45,7 +45,7 @@ def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoRetur
         "\n".join([f"Invalid arguments{tool}:", *lines])
         if len(lines) > 1
         else f"Invalid arguments{tool}: {lines[0]}",
-        hint=hint or "Nothing was run. Correct this and call again.",
+        hint=hint or "Nothing ran. Correct this and call again.",
         details={"errors": [{"path": p.path, "message": p.message} for p in unique]},
     )
 

@@ -101,7 +101,7 @@ class Rule:
         _check_options(head, options, line)
         kind, target = _head(head, line)
         if kind is None and not any(c in options for c in CONDITIONS):
-            raise ConfigError(f"rule {line!r} names neither KIND:TARGET nor a condition such as tool=NAME")
+            raise ConfigError(f"rule {line!r} needs KIND:TARGET or a condition such as tool=NAME")
         unless = tuple(_unprefixed(u) for u in options.get("unless", "").split(",") if u.strip())
         _check_globs(kind, (target, *unless), line)
         return cls(
@@ -221,7 +221,7 @@ def _head(head: str, line: str) -> tuple[EffectKind | Literal["*"] | None, str]:
     if "=" in kind:
         meant = _meant(kind.partition("=")[0], _OPTIONS, "=")
     raise ConfigError(
-        f"rule {line!r}: {kind!r} is no kind of effect; use {', '.join(EFFECT_KINDS)} or *{meant}"
+        f"rule {line!r}: {kind!r} is not an effect kind; use {', '.join(EFFECT_KINDS)} or *{meant}"
     )
 
 
@@ -235,7 +235,7 @@ def _check_options(head: str, options: Mapping[str, str], line: str) -> None:
             if kind == "exec" and text is target and not meant:
                 continue
             raise ConfigError(
-                f"rule {line!r}: {match[1]!r} is no option; use {', '.join(_OPTIONS)}{meant}. "
+                f"rule {line!r}: {match[1]!r} is not an option; use {', '.join(_OPTIONS)}{meant}. "
                 "A target that holds it needs the table form"
             )
 

@@ -149,10 +149,10 @@ def _with_secrets(line: Pipeline, arguments: dict[str, Any], ready: Planned) -> 
 def _timed_out(ready: Planned, limit: float) -> ToolError:
     if ready.left.budget is not None and limit == max(ready.left.seconds or 0.0, 0.001):
         return out_of_time(ready.left.budget, limit, ready.tool.name)
-    ended = "was ended" if ready.tool.is_async else "was told to stop; it may still be at work"
+    ended = "was ended" if ready.tool.is_async else "was asked to stop; it may still be running"
     return TimedOut(
         f"{ready.tool.name} did not finish within {limit:g} s and {ended}",
-        hint="Ask for less at once, or allow more time.",
+        hint="Ask for less at a time, or allow more time.",
         details={"timeout_s": limit},
     )
 

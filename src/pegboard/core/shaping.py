@@ -177,7 +177,7 @@ def cut(text: str, limit: int, spill: str | None) -> str:
     if limit > 0:
         head = _border(text, limit - limit // 2, -1)
         tail = _border(text, len(text) - limit // 2, 1)
-    where = f"the whole text: read_file path={spill}" if spill else "the rest was not kept"
+    where = f"full text: read_file path={spill}" if spill else "the rest was not saved"
     mark = f"\n\n… [{tail - head} characters left out; {where}] …\n\n"
     return text[:head] + mark + text[tail:] if limit > 0 else mark.strip()
 

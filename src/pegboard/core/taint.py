@@ -284,7 +284,7 @@ class Taints:
             f"{label} content from {', '.join(held.get(label) or [brings.get(label, 'an earlier step')])}"
             for label in (UNTRUSTED, PRIVATE)
         ]
-        reason = f"the session holds {' and '.join(named)}, and this goes out: " + ", ".join(
+        reason = f"this session has read {' and '.join(named)}; approval is needed to send data out:  " + ", ".join(
             str(e.effect) for e in outward
         )
         effects = tuple(

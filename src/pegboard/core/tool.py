@@ -136,7 +136,7 @@ class Tool:
             return
         if not callable(cast(object, function)):
             raise BuildError(
-                f"a tool is made of a function, got {told(function)}; write @tool(name=…, effects=…)"
+                f"@tool expects a function, got {told(function)}; write @tool(name=…, effects=…)"
             )
         self.name = text(name or getattr(function, "__name__", "") or "", "name=…", meant="a tool's name")
         if description is not None:
@@ -177,13 +177,13 @@ class Tool:
             self.name = _snake(type(self).__name__)
         if not _NAME.match(self.name):
             raise BuildError(
-                f"{self.name!r} is no tool name: use letters, digits, _, - and ., starting with a letter; "
+                f"{self.name!r} is not a valid tool name: use letters, digits, _, - and ., starting with a letter; "
                 "a lambda needs name=…"
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise BuildError(
-                f"tool {self.name!r} is a generator, and a call has one result: return a list, and give parts "
-                "of it to current_context().emit as they come"
+                f"tool {self.name!r} is a generator, but a call has one result: return a list, and send parts "
+                "of it with current_context().emit as they are ready"
             )
         if self.level not in _LEVELS:
             raise BuildError(f"tool {self.name!r}: level {self.level!r} is none of auto, confirm, deny")

@@ -215,7 +215,7 @@ def as_tool(thing: Any) -> Tool:
     if callable(other) and not isinstance(thing, type):
         return Tool(other)
     raise BuildError(
-        f"{thing!r} is no tool: give a function with typed parameters, a Tool, or a Toolkit "
+        f"{thing!r} is not a tool: pass a function with typed parameters, a Tool, or a Toolkit "
         "(other systems' tool classes: pegboard.compat)"
     )
 

@@ -146,7 +146,7 @@ def _unexpected(want: Write, file: _File, expected: str) -> Conflict:
     now = _digest_of(file.after)
     return Conflict(
         f"{shown(want.path)} is not what was expected: its SHA-256 is {now or 'none, for it is not there'}.",
-        hint="Read the file again and base the change on what it holds now.",
+        hint="Read the file again, then redo the edit.",
         details={"path": file.target, "sha256": now, "expected": expected},
     )
 

@@ -56,8 +56,8 @@ def verify(held: HeldFolders, change: Change, room: Room) -> os.stat_result | No
 def changed(change: Change) -> Conflict:
     was = "did not exist" if change.before is None else f"held {len(change.before)} bytes"
     return Conflict(
-        f"{shown(change.path)} is no longer as it was when the change was planned (it {was}); nothing was changed.",
-        hint="Read it again and repeat the change.",
+        f"{shown(change.path)} changed before the edit was written (it {was}); nothing was changed.",
+        hint="Read it again, then redo the edit.",
         details={"path": change.path},
     )
 

@@ -38,7 +38,7 @@ _UNORDERED_EXCESS: Final = 3
 _ACCOUNT_ENTRIES: Final = 2000
 _LOOKED_AT: Final = 300
 """Folders whose ignore files are looked at before ripgrep opens them: some milliseconds."""
-_AS_TEXT: Final = "these lines hold it as literal text (fixed_strings=true)."
+_AS_TEXT: Final = "it was searched as literal text (fixed_strings=true)."
 
 
 def search(
@@ -175,7 +175,7 @@ class _Job:
         found, report = self.gather(self.literally())
         if not found.amount:
             raise error
-        return self.page(found, report, f"The pattern is no regular expression; {_AS_TEXT}")
+        return self.page(found, report, f"The pattern is not a valid regular expression; {_AS_TEXT}")
 
     def literally(self) -> Expression:
         """The pattern as plain text."""

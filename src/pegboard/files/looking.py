@@ -159,7 +159,7 @@ def read_descriptor(descriptor: int, most: int, path: str) -> bytes:
     if size > most:
         raise TooLarge(
             f"{shown(path)} is {size} bytes; the limit is {most}.",
-            hint="Read a part of it by offset and limit, or search in it.",
+            hint="Read part of it with offset and limit, or search it with grep.",
             details={"size": size, "limit": most},
         )
     # One byte more than the size: a read that ends there needs no second one to see the end.

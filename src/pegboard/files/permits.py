@@ -51,12 +51,12 @@ class Permits:
             raise outside(path)
         if self.is_masked(absolute):
             raise PermissionDenied(
-                f"{shown(path)} lies in a folder that is kept from agents.", hint="Use another file."
+                f"{shown(path)} is in a folder that agents may not use.", hint="Use another file."
             )
         if access != "read":
             if not root.writable:
                 raise PermissionDenied(
-                    f"{shown(path)} lies in a folder that is open for reading only.", hint="Write elsewhere."
+                    f"{shown(path)} is in a read-only folder.", hint="Write elsewhere."
                 )
             self.refuse_protected(self._roots.target(absolute), path)
         reason = self._deny(access, self._roots.target(absolute)) if self._deny is not None else None
@@ -68,8 +68,8 @@ class Permits:
         entry = self._protected.match(target, is_dir=is_dir)
         if entry is not None:
             raise PermissionDenied(
-                f"{shown(path)} is protected ({entry}): other programs obey it with the person's rights.",
-                hint="Tell the person what to change there.",
+                f"{shown(path)} is protected ({entry}): other programs run it as you.",
+                hint="Tell the user what to change.",
                 details={"protected": entry},
             )
 
@@ -94,7 +94,7 @@ def check_replaceable(there: os.stat_result | None, path: str) -> None:
     if not there.st_mode & 0o222:
         raise PermissionDenied(
             f"{shown(path)} is read-only (mode {stat.S_IMODE(there.st_mode):o}).",
-            hint="Ask the person to make it writable.",
+            hint="Ask the user to make it writable.",
         )
 
 

@@ -94,9 +94,9 @@ class ReadState:
         elif len(now) == seen.size:
             return
         raise Conflict(
-            f"{shown(target)} was changed since it was read ({seen.size} bytes then, {len(now)} now)."
+            f"{shown(target)} changed since you read it ({seen.size} bytes then, {len(now)} now)."
             + _what_changed(target, seen, now),
-            hint="Read it again and base the change on what it holds now.",
+            hint="Read it again, then redo the edit.",
             details={"path": target, "size_then": seen.size, "size_now": len(now)},
         )
 

@@ -36,23 +36,23 @@ def refusal(error: OSError, path: str, *, noun: str = "File") -> ToolError:
             return is_folder(path)
         case errno.ELOOP:
             return OutsideWorkspace(
-                f"{name} leads through too many symbolic links, or one changed meanwhile.",
+                f"{name} has too many symbolic links, or a link changed while it was opened.",
                 hint="Name the target itself.",
             )
         # `permission_denied` is the word for what the policy or a person refused: here the tool failed.
         case errno.EACCES | errno.EPERM:
             return Unavailable(
-                f"The operating system does not permit this on {name}.",
-                hint="Ask the person to change the file's permissions.",
+                f"Permission denied by the operating system: {name}.",
+                hint="Ask the user to change the file's permissions.",
             )
         case errno.ENAMETOOLONG:
             return InvalidArguments(f"The path {name} is too long.", hint="Use a shorter name.")
         case errno.ENXIO | errno.ENODEV:
             return Unsupported(
-                f"{name} is no regular file.", hint="Only regular files can be read or written."
+                f"{name} is not a regular file.", hint="Only regular files can be read or written."
             )
         case errno.ENOTEMPTY | errno.EEXIST:
-            return Conflict(f"Something is already there: {name}.", hint="Look at it first.")
+            return Conflict(f"{name} already exists.", hint="Check it first.")
         case errno.ENOSPC | errno.EDQUOT:
             return Unavailable(
                 f"There is no space left for {name}; nothing was changed.", hint="Free some space."
@@ -66,7 +66,7 @@ def refusal(error: OSError, path: str, *, noun: str = "File") -> ToolError:
         case _:
             code = errno.errorcode.get(error.errno or 0, "unknown error")
             return Unavailable(
-                f"The operating system failed on {name} ({code}).", hint="Try again or tell the person."
+                f"System error on {name}: {code}.", hint="Try again, or tell the user."
             )
 
 
@@ -74,7 +74,7 @@ def outside(path: str) -> OutsideWorkspace:
     """The refusal of a path that leaves every allowed folder."""
     return OutsideWorkspace(
         f"{shown(path)} is outside the workspace.",
-        hint="Use a path inside the workspace, or ask the person to allow that folder.",
+        hint="Use a path inside the workspace, or ask the user to allow that folder.",
         details={"path": shown(path)},
     )
 

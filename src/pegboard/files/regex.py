@@ -137,8 +137,8 @@ def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool
 def _invalid(pattern: str, what: str, at: int | None) -> InvalidArguments:
     where = "" if at is None else f" at position {at + 1}"
     return InvalidArguments(
-        f"the pattern {pattern!r} is no valid regular expression: {what}{where}",
-        hint="Put a backslash before characters that are meant literally, or set fixed_strings=true.",
+        f"the pattern {pattern!r} is not a valid regular expression: {what}{where}",
+        hint="Escape literal characters with a backslash, or set fixed_strings=true.",
         details={} if at is None else {"position": at + 1},
     )
 

@@ -58,7 +58,7 @@ def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = Fal
         case Last():
             held = [e for e in reversed(mine) if holds[e.id] and e.type in ("commit", "exec")]
             if not held:
-                raise NotFound("There is no change left to undo.", hint="Changes that were undone: use redo.")
+                raise NotFound("Nothing left to undo.", hint="Changes that were undone: use redo.")
             newest = next((i for i, entry in enumerate(held) if _can_be_undone(entry)), len(held) - 1)
             return held[: newest + 1]
         case OfCall(id=id):
@@ -70,11 +70,11 @@ def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = Fal
             found = found or [e for e in mine if _starts(e, id)]
     if not found:
         raise NotFound(
-            f"The journal has no call or run {shown(id)}.", hint="pegboard runs list shows what there is."
+            f"No recorded changes for call or run {shown(id)}.", hint="pegboard runs list shows what there is."
         )
     active = [entry for entry in reversed(found) if holds[entry.id]]
     if not active:
-        raise Conflict(f"{shown(id)} is undone already.", hint="Use redo to bring it back.")
+        raise Conflict(f"{shown(id)} is already undone.", hint="Use redo to bring it back.")
     return active
 
 

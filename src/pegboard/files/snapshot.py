@@ -156,7 +156,7 @@ class Snapshot:
         was = self._tree
         if tree.too_many:
             found.missed.append(
-                f"The workspace has over {limits.max_files} files; the rest was not looked at."
+                f"The workspace has over {limits.max_files} files; changes to the rest cannot be undone."
             )
         else:
             # What was not looked at is not gone.
@@ -199,7 +199,7 @@ class Snapshot:
             most = self._limits.max_file_bytes
             why = f", it has {size} bytes and the limit is {most}" if size > most else ""
             found.missed.append(
-                f"{shown(path)} was {verb} and is not undoable: its content was not kept{why}."
+                f"{shown(path)} was {verb} and cannot be undone: its content was not saved{why}."
             )
             return
         self._capture(path, was, there, data, found)

@@ -100,12 +100,12 @@ def unwatched_told(before: Survey, now: Survey) -> list[str]:
         p: _NOUNS.get(m, "device") for p, m in now.special.items()
     }
     gone = [
-        f"The {noun} {shown(path)} was removed and is not undoable: it is not watched."
+        f"The {noun} {shown(path)} was removed; undo cannot restore it (not tracked)."
         for path, noun in was.items()
         if path not in here
     ]
     come = [
-        f"The {noun} {shown(path)} was made and stays: it is not watched."
+        f"The {noun} {shown(path)} was created; undo will not remove it (not tracked)."
         for path, noun in here.items()
         if path not in was
     ]

@@ -112,7 +112,7 @@ def undo(
     """
     if journal is None:
         raise Unavailable(
-            "This workspace keeps no journal.", hint="Give the workspace a journal to undo changes."
+            "No undo history is kept for this workspace.", hint="Give the workspace a journal to undo changes."
         )
     with journal.lock():
         recover(jail, journal)
@@ -310,7 +310,7 @@ def _refused(conflicts: Sequence[UndoConflict]) -> Conflict:
     shown_conflicts = "\n".join(f"- {conflict.reason}" for conflict in conflicts)
     count = "1 file was" if len(conflicts) == 1 else f"{len(conflicts)} files were"
     return Conflict(
-        f"{count} changed since in a way that the undo would overwrite; nothing was changed:\n{shown_conflicts}",
+        f"{count} changed since then, and undo would overwrite that; nothing was changed:\n{shown_conflicts}",
         hint="Change those places by hand, or undo the other files only.",
         details={"conflicts": [{"path": c.path, "reason": c.reason} for c in conflicts]},
     )

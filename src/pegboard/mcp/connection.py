@@ -327,7 +327,7 @@ class Connection:
         except (MCPError, httpx2.HTTPError) as error:
             lost_so = await self._lost("listing", told(error))
             # Nothing was asked for that could have taken effect.
-            raise Unavailable(lost_so.message.replace("; nobody knows whether it took effect", "")) from None
+            raise Unavailable(lost_so.message.replace("; it is unknown whether it took effect", "")) from None
 
 
 def _context() -> Any:

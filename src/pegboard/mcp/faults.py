@@ -66,7 +66,7 @@ def not_started(
         return Unavailable(f"MCP server {config.name!r}: {text}", hint=hint)
     if status == 401 and isinstance(error, MCPError | httpx2.HTTPStatusError):
         return Unavailable(
-            f"MCP server {config.name!r} wants a login (HTTP 401)",
+            f"MCP server {config.name!r} requires a login (HTTP 401)",
             hint=f"Log in: pegboard mcp login {config.name}; or give its token under headers.",
         )
     how = f" (HTTP {status})" if status >= 400 else ""
@@ -109,7 +109,7 @@ async def lost(what: str, why: str, config: ServerConfig, process: ServerProcess
         if process.fault:
             how += f" ({process.fault})"
     return Interrupted(
-        f"MCP server {config.name!r} was lost during {what}{how}; nobody knows whether it took effect"
+        f"MCP server {config.name!r} was lost during {what}{how}; it is unknown whether it took effect"
         f"{last_words(process)}",
         hint="Find out what happened before you call it again; the server is started again at the next call.",
         details={"server": config.name},

@@ -69,7 +69,7 @@ class NoModel(ModelError):
     """
 
     def __init__(self, found: Sequence[LocalServer]) -> None:
-        super().__init__("no model was named and none was found.", hint=_ways(found))
+        super().__init__("no model is configured, and none was found.", hint=_ways(found))
         self.found = tuple(found)
 
 
@@ -187,13 +187,13 @@ def parse(text: str) -> ModelReference:
     if family not in MODELS:
         near = difflib.get_close_matches(family, MODELS, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"no model family {family!r} in {text!r}{meant or '.'} Forms: {', '.join(FORMS)}")
+        raise ConfigError(f"unknown model provider {family!r} in {text!r}{meant or '.'} Forms: {', '.join(FORMS)}")
     if family == "local":
         if name:
             raise ConfigError(f"{text!r}: local takes no name")
         return ModelReference("local")
     if not colon or not name:
-        raise ConfigError(f"{text!r} names no model; write {family}:NAME. Forms: {', '.join(FORMS)}")
+        raise ConfigError(f"{text!r} has no model name; write {family}:NAME. Forms: {', '.join(FORMS)}")
     if family in ("gguf", "scripted"):
         return ModelReference(family, name)
     at = _AT.search(name)
@@ -303,7 +303,7 @@ def _checked_url(url: str, where: str) -> str:
 
 
 def _ways(found: Sequence[LocalServer]) -> str:
-    lines = ["Ways to have one:"]
+    lines = ["You can:"]
     for server in found:
         if not server.models:
             lines.append(f"- {server.kind} runs at {server.base_url} and offers no model; load one there")

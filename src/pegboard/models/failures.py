@@ -223,7 +223,7 @@ def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None)
         )
     if status < 400:
         return ModelError(
-            f"{where}: it sends elsewhere, and no key or text of yours is sent there unasked. {words}",
+            f"{where}: it redirects to another address, which was not followed. {words}",
             hint="Name the address that it means, with https:// where that is meant.",
             status=status,
         )

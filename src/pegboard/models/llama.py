@@ -115,7 +115,7 @@ def _check(path: Path) -> None:
             hint="Name a GGUF file: gguf:/path/to/model.gguf.",
         ) from error
     if magic != b"GGUF":
-        raise ModelError(f"{path} is no GGUF file: it begins with {magic!r}")
+        raise ModelError(f"{path} is not a GGUF file: it begins with {magic!r}")
 
 
 def _child_environment() -> dict[str, str]:

@@ -155,8 +155,8 @@ def _declined(request: Request, tools: Toolkit, allow_tools: bool) -> str:
         body = f"没有看懂要用哪个工具（{names}）。请说得更直接，例如“读取文件 notes.txt”，或者用 --model 指定一个语言模型。"
     else:
         body = (
-            f"I can only match words to tools ({names}), and no tool fits this request. Ask more plainly, "
-            'for example "read notes.txt" or "search for TODO in src", or name a language model with --model.'
+            f"I only match words to tools ({names}), and none fits this request. Rephrase it,  "
+            'for example "read notes.txt" or "search for TODO in src", or choose a language model with --model.'
         )
     return f"[{NOTICE}]\n\n{body}"
 

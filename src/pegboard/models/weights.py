@@ -68,8 +68,8 @@ def weights_of(name: str) -> Weights:
         return WEIGHTS[name]
     except KeyError:
         raise ModelError(
-            f"no weights are known by the name {name!r}",
-            hint=f"Known are {', '.join(WEIGHTS)}; a file of your own goes as gguf:/path/to/model.gguf.",
+            f"there is no model named {name!r} to download",
+            hint=f"Available: {', '.join(WEIGHTS)}; for your own file use gguf:/path/to/model.gguf.",
         ) from None
 
 

@@ -103,7 +103,7 @@ class EgressProxy:
         """One sentence for each refused destination."""
         seen = dict.fromkeys((d.host, d.port, d.reason) for d in self.destinations if not d.allowed)
         return [
-            f"connection to {host}:{port} was refused: {reason}. Ask for it with hosts=[{host!r}]."
+            f"connection to {host}:{port} was refused: {reason}. To allow it, call with hosts=[{host!r}]."
             for host, port, reason in seen
         ] + [
             f"secret://{name} was not put in for {host}:{port}: an encrypted tunnel cannot be looked into. Write "
@@ -272,7 +272,7 @@ class EgressProxy:
         if len(self.destinations) >= _MOST_ATTEMPTS:
             raise Refused(f"the command has tried {_MOST_ATTEMPTS:,} connections")
         if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
-            raise self._refused(host, port, "no granted host names it")
+            raise self._refused(host, port, "this host is not allowed")
         private = self._is_private(host, port)
         tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):

@@ -143,6 +143,6 @@ class Budget:
 def _denied(call: ToolCall, what: str) -> PermissionDenied:
     return PermissionDenied(
         f"{call.name} did not run: {what} are used up",
-        hint="Go on without it, or give your answer with what you have.",
+        hint="Continue without it, or answer with what you have.",
         details={BEYOND: "calls"},
     )

@@ -82,7 +82,7 @@ def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
     """
     start = next((n for n, e in enumerate(events) if isinstance(e, RunStarted) and e.run == run), None)
     if start is None:
-        raise PegboardError(f"the record holds nothing of the run {run!r}: it was purged, or never kept here")
+        raise PegboardError(f"no record of run {run!r}: it was purged, or never kept here")
     end = next((n for n in range(start + 1, len(events)) if isinstance(events[n], RunStarted)), len(events))
     mine = list(events[start:end])
     last = max((n for n, e in enumerate(mine) if isinstance(e, RunFinished)), default=None)

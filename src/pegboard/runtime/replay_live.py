@@ -77,7 +77,7 @@ class RecordedResults:
             if not kept:
                 raise ReplayMiss(
                     f"the record has no result for {key[: len(call.name) + 300]}: "
-                    "the model of now goes another way"
+                    "this model took a different path"
                 )
             result = replace(kept.pop(0), call_id=call.id or "")
             self._recorder.record(CallFinished(result))

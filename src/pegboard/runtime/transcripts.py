@@ -227,8 +227,8 @@ def interrupted(
         message = f"{call.name} waited for an answer that did not come before the conversation went on"
         hint = "It did not run. Call it again if it is still needed."
     elif call.id in started:
-        message = f"the process ended while {call.name} ran; whether it took effect is unknown"
-        hint = "Look at the state it would have changed before you call it again."
+        message = f"the process ended while {call.name} ran; it is unknown whether it took effect"
+        hint = "Check the state it would have changed before calling again."
     else:
         message = f"the process ended before {call.name} ran; it did not run"
         hint = "Call it again if it is still needed."

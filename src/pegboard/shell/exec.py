@@ -172,7 +172,7 @@ class CommandShell:
         """
         if "\0" in request.command:
             raise InvalidArguments(
-                f"the command holds a zero byte, at character {request.command.index(chr(0)) + 1}",
+                f"the command contains a NUL byte at character {request.command.index(chr(0)) + 1}",
                 hint="Write it as printf '\\0' where the command needs one.",
             )
         folder = self._folder(request.working_dir)
@@ -318,7 +318,7 @@ class CommandShell:
             return running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
         outcome = running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
         process_id = self.adopter.adopt(running)
-        note = f"the command left processes running; they are background command {process_id}"
+        note = f"the command left processes running; they continue as background command {process_id}"
         return replace(outcome, notes=(*outcome.notes, note))
 
     def _folder(self, wanted: str | None) -> Path:

@@ -238,7 +238,7 @@ def _choose(offsets: Sequence[int], lines: Sequence[int], edit: Edit, path: str)
     if edit.expected is not None and edit.expected != count:
         raise NotUnique(
             f"expected {edit.expected} replacements, but the old text occurs {_times(count)} in {path} ({shown})",
-            hint="Check the places, then send the number that you mean.",
+            hint="Check the matches, then send the right number.",
             details=details,
         )
     if edit.replace_all or (edit.expected is not None and edit.occurrence is None and edit.line_hint is None):
@@ -328,6 +328,6 @@ def _merged(source: str, found: Spans, new: str, newline: str, path: str) -> str
     if merged is None:
         raise NotFound(
             f"Text not found in {path}: what stands there differs in lines that new_string changes",
-            hint="Read the lines again and send old_string as they are.",
+            hint="Read the lines again and copy them exactly into old_string.",
         )
     return merged + (ending if new.endswith("\n") or not found.old.endswith("\n") else "")

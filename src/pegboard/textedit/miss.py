@@ -49,7 +49,7 @@ def place_or_error(source: Source, edit: Edit, path: str) -> Spans:
     if present is not None:
         raise AlreadyApplied(
             f"old_string is not in {path}, but new text already present at line {present}: nothing was changed",
-            hint="The edit seems to be made already; read the file before you try again.",
+            hint="The edit may already be done; read the file before trying again.",
             details={"line": present},
         )
     ranking = rank(text, edit.old.strip("\n"))
@@ -68,7 +68,7 @@ def place_or_error(source: Source, edit: Edit, path: str) -> Spans:
     raise NotFound(
         f"Text not found in {path}: {start}\n"
         f"The closest text begins at line {hint.line} ({hint.similarity:.0%} similar):\n{hint.diff}{note}\n",
-        hint=f"Copy the lines as the file has them.{number}",
+        hint=f"Copy the lines exactly as they are in the file.{number}",
         details={"line": hint.line, "similarity": round(hint.similarity, 3), "diff": hint.diff},
     )
 

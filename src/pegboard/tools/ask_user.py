@@ -36,7 +36,7 @@ async def ask_user(
     it to report progress.
 
     Args:
-        question: The question, complete in itself.
+        question: The question, understandable on its own.
         options: Up to four suggested answers; the user may also answer freely.
         multi_select: Whether several options may be chosen.
         timeout: Seconds to wait for the answer.

@@ -98,17 +98,17 @@ async def edit_file(
 ) -> ToolResult:
     """Replace one piece of text in a file with another.
 
-    `old_string` must occur exactly once, else say which is meant. Copy it from the file without line
+    `old_string` must occur exactly once, or say which occurrence you mean. Copy it from the file without line
     numbers. An empty `old_string` creates a file that does not exist.
 
     Args:
         path: Path of the file, relative to the workspace.
-        old_string: The text to replace, as it stands in the file.
+        old_string: The text to replace, exactly as it is in the file.
         new_string: The text to put in its place.
         replace_all: Replace every occurrence.
         occurrence: Which occurrence to replace, counted from 1.
-        line_hint: Line near which the meant occurrence stands.
-        expected_replacements: Replace all occurrences, but only if there are exactly so many.
+        line_hint: Line number near the occurrence to replace.
+        expected_replacements: Replace all occurrences, but only if there are exactly this many.
         more_edits: Further replacements in the same file, made after this one; all or none.
 
     Raises:

@@ -70,21 +70,21 @@ async def exec_(
 ) -> ToolResult:
     """Run a command with bash and return its output and exit code.
 
-    Each call starts a fresh shell in the workspace; `cd` and variables do not last. Input is empty
-    and nobody answers prompts. Use read_file, edit_file, glob and grep for files. A server or a
-    long build belongs in the background, where the process tool follows it.
+    Each call starts a new shell in the workspace; `cd` and variables do not persist. Input is empty
+    and prompts get no answer. Use read_file, edit_file, glob and grep for files. A server or a
+    long build should run in the background; follow it with process.
 
     Args:
-        command: The command, as one would type it. Several lines are fine.
-        timeout: Seconds after which it is ended with everything it started.
+        command: The command as typed in a shell; may span lines.
+        timeout: Seconds before it and its child processes are stopped.
         working_dir: Folder to run it in, relative to the workspace.
         env: Variables to set for it.
         stdin: Text for its standard input.
-        background: Start it and return its process_id at once; the timeout counts only if given.
-        yield_ms: Wait this many milliseconds, then let it go on in the background.
-        pty: Run it in a terminal, for programs that insist on one. Implies background.
+        background: Start it and return its process_id at once; no timeout unless given.
+        yield_ms: Milliseconds to wait before it continues in the background.
+        pty: Run it in a terminal, for programs that need one. Implies background.
         description: What it is for, in a few words.
-        hosts: Hosts it must reach, such as api.example.com; without them it has no network.
+        hosts: Hosts it needs, such as api.example.com; without any it has no network.
         timeout_ms: The timeout in milliseconds, instead of timeout.
     """
     known: dict[str, Any] = planned.private if planned is not None and planned.private else {}
@@ -144,7 +144,7 @@ def _is_local(host: str) -> bool:
 def _ask(effect: Effect) -> Effect:
     if effect.at_least in ("ask", "deny"):
         return effect
-    return replace(effect, at_least="ask", reason="commands are not confined on this machine")
+    return replace(effect, at_least="ask", reason="commands are not sandboxed on this machine")
 
 
 def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
@@ -160,8 +160,8 @@ def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
     if outcome.timed_out:
         so_far = _text(outcome, with_code=False)
         raise TimedOut(
-            f"Command timed out after {timeout_s:g} seconds and was ended with everything it started."
-            + (f" Output until then:\n{so_far}\n" if so_far else " It had written nothing."),
+            f"Command timed out after {timeout_s:g} seconds; it and its child processes were stopped."
+            + (f" Output so far:\n{so_far}\n" if so_far else " It wrote no output."),
             hint="Give a longer timeout, or start it with background=true and follow it with process.",
             details=data,
         )
@@ -187,7 +187,7 @@ async def _left_running(process: Process, jobs: Jobs, waited_s: float) -> ToolRe
     said = f"{output.text.rstrip()}\n\n" if output.text.strip() else ""
     after = f" after {waited_s:g} seconds" if waited_s else ""
     text = (
-        f"{said}Still running{after} in the background as {process.process_id}."
+        f"{said}Still running{after}; it continues in the background as {process.process_id}."
         " Use process with action poll, wait_for, write or kill."
     )
     data = {

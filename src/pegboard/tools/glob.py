@@ -57,12 +57,12 @@ async def glob(
     """Find files by a name pattern, the most recently changed first.
 
     `*.py` finds in the folder itself, `**/*.py` at any depth, `src/**/*.{ts,tsx}` both endings. What
-    git ignores and hidden files are left out unless asked for. Use grep to search in contents.
+    git ignores and hidden files are skipped by default. Use grep to search in contents.
 
     Args:
         pattern: Glob over the path below `path`.
         path: Folder to look in, relative to the workspace.
-        limit: How many files at most.
+        limit: Maximum number of files.
         hidden: Find hidden files too.
         no_ignore: Find what .gitignore and .ignore leave out too.
     """

@@ -223,7 +223,7 @@ def _text(
         files = "1 file" if found.searched == 1 else f"{found.searched} files"
         looked = f" ({files} searched)" if found.searched else ""
         lines.append(
-            f"Nothing beyond {offset}." if offset else f"No matches for {pattern!r} in {path}{looked}"
+            f"No results after {offset}." if offset else f"No matches for {pattern!r} in {path}{looked}"
         )
     if found.note:
         lines.insert(0, f"[{found.note}]")

@@ -35,7 +35,7 @@ async def list_dir(
     *,
     files: Inject[Files],
 ) -> ToolResult:
-    """List the entries of a folder, hidden and ignored ones too, folders first.
+    """List a folder, including hidden and ignored entries, folders first.
 
     Use glob to find files by name in a whole tree; it leaves out what git ignores.
 
@@ -43,7 +43,7 @@ async def list_dir(
         path: Path of the folder, relative to the workspace.
         recursive: List what is in the subfolders too.
         depth: How many levels, 1 is the folder alone; recursive without depth means all.
-        max_entries: How many entries at most.
+        max_entries: Maximum number of entries.
         style: `[DIR] name/` and `[FILE] name` by default; plain names; or emoji.
     """
     levels = depth or (_DEEPEST if recursive else 1)

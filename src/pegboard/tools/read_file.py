@@ -83,21 +83,21 @@ async def read_file(
     spills: Inject[Spills | None] = None,
 ) -> ToolResult:
     """Read a file of the workspace: text by lines, PDF, Word, Excel, PowerPoint, HTML, notebooks and
-    CSV as Markdown, images as images.
+    CSV as Markdown, images as pictures.
 
-    Long files come in pages of whole lines; the last line of the answer says how to go on. Use grep
+    Long files come in pages; the last line of the answer tells how to continue. Use grep
     to find a place in a large file first.
 
     Args:
         path: Path of the file, relative to the workspace, or `spill:ID` of a cut result.
         offset: First line, counted from 1; -N starts at the N-th last line.
-        limit: How many lines at most.
-        end_line: Last line, instead of limit.
+        limit: Maximum number of lines.
+        end_line: Last line to read, instead of limit.
         numbered: Put the line number before each line; false gives the bare text.
         pages: Pages of a PDF, slides or sheets, for example `1-5` or `2,7-9`.
-        encoding: Encoding of the text; found out by itself where left out.
+        encoding: Text encoding; detected by default.
         format: `text` shows the source of HTML, CSV and notebooks with line numbers, as an edit needs it.
-        force: Show the lines again although they were shown before and have not changed.
+        force: Show lines again even if they were shown before and are unchanged.
     """
     if lines is not None:
         if (offset, limit, end_line) != (None, None, None):
@@ -173,7 +173,7 @@ def _lines(
     if not shown.last:
         if lines.total and abs(start) > 1:
             raise InvalidArguments(
-                f"line {start} lies beyond the end: {path} has {lines.total} lines",
+                f"line {start} is past the end of {path} ({lines.total} lines)",
                 hint=f"Use an offset between 1 and {lines.total}.",
             )
         return ToolResult.from_text("[empty file]" if numbered else "", data=data)
@@ -266,10 +266,10 @@ def _decoded(path: str, data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except LookupError:
         raise InvalidArguments(
-            f"there is no encoding {encoding!r}", hint="Leave encoding out; it is found out by itself."
+            f"unknown encoding {encoding!r}", hint="Omit encoding to have it detected."
         ) from None
     except UnicodeDecodeError as error:
         raise InvalidArguments(
             f"{path} is not in {encoding}: byte {error.start} does not fit",
-            hint="Leave encoding out; it is found out by itself.",
+            hint="Omit encoding to have it detected.",
         ) from None

@@ -58,7 +58,7 @@ async def write_file(
 ) -> ToolResult:
     """Create a file with this content, or replace the whole file that is there.
 
-    Folders are made as needed. To change part of a file use edit_file.
+    Creates missing folders. To change part of a file, use edit_file.
 
     Args:
         path: Path of the file, relative to the workspace.

@@ -73,7 +73,7 @@ class Report:
                 tool = finding.tool
                 lines.append(tool)
             text = f"  {_SIGNS[finding.status]}  {finding.check}"
-            because = "not applied, because " if finding.status == "skip" else ""
+            because = "skipped: " if finding.status == "skip" else ""
             lines.append(f"{text}: {because}{finding.message}" if finding.message else text)
         counts = self.counts()
         lines.append(

@@ -117,8 +117,8 @@ class Bubblewrap:
             else "not for root without control groups: use an ordinary user, or give cgroup access",
             "file size": True,
             "environment": True,
-            "children ended": True,
-            "one network a session": True
+            "child processes stopped": True,
+            "shared loopback network per session": True
             if shared
             else f"each command alone, and git cannot write .git/config ({self._cache.shared_problem})",
         }
