@@ -149,8 +149,8 @@ def undo(folder: Path, rounds: int) -> list[Row]:
     from pegboard.core.effects import Change, ChangeSet
     from pegboard.files.commit import commit
     from pegboard.files.jail import Jail
-    from pegboard.files.journal import Journal, Origin
-    from pegboard.files.selection import OfRun
+    from pegboard.files.journal import ChangeOrigin, Journal
+    from pegboard.files.selection import ByRun
     from pegboard.files.undo import undo as take_back
 
     best = {"synced": float("inf"), "replaced": float("inf"), "ours": float("inf")}
@@ -167,7 +167,7 @@ def undo(folder: Path, rounds: int) -> list[Row]:
             changes = ChangeSet(
                 (Change(path=path, kind="modify", before=before, after=before + b"x", diff=""),)
             )
-            commit(jail, changes, journal=journal, origin=Origin(call_id=f"c{number}", run="r"))
+            commit(jail, changes, journal=journal, origin=ChangeOrigin(call_id=f"c{number}", run="r"))
         os.sync()
         best["synced"] = min(best["synced"], timed(lambda w=work, t=turn: copied(w, folder / f"copy-{t}")))
         os.sync()
@@ -175,7 +175,7 @@ def undo(folder: Path, rounds: int) -> list[Row]:
             best["replaced"], timed(lambda w=work, t=turn: replaced(folder / f"copy-{t}", w))
         )
         os.sync()
-        best["ours"] = min(best["ours"], timed(lambda j=jail, k=journal: take_back(j, k, OfRun(id="r"))))
+        best["ours"] = min(best["ours"], timed(lambda j=jail, k=journal: take_back(j, k, ByRun(id="r"))))
     return [
         ("undo of 1,000 files against copying them with fsync", best["ours"] / best["synced"], 2, "x"),
         (

@@ -24,10 +24,10 @@ from pegboard.core.content import Text
 from pegboard.core.events import MemoryRecorder, TextPiece
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
-from pegboard.ports.model import Replied, TextDelta
+from pegboard.ports.model import TextDelta, TurnEnd
 from pegboard.runtime.transcripts import fold
 from pegboard.store.encoding import encode
-from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
+from pegboard.store.logs import SessionLog, decode_records, history, resume_history
 from pegboard.store.sqlite import SqliteStore
 
 TURNS = 500
@@ -98,7 +98,7 @@ class Streaming:
             await asyncio.sleep(0.001)
             self.left = time.perf_counter()
             yield TextDelta("x")
-        yield Replied(AssistantMessage(content=(Text("x" * 200),)))
+        yield TurnEnd(AssistantMessage(content=(Text("x" * 200),)))
 
     async def aclose(self) -> None:
         """Nothing."""
@@ -214,7 +214,7 @@ def main() -> None:
         row = store.runs(limit=1)[0]
         emit(
             "ms_open_10000_events_first_page",
-            least(lambda: read_back(store.bodies("s", run=row.id, limit=256))),
+            least(lambda: decode_records(store.bodies("s", run=row.id, limit=256))),
             "ms",
         )
         # One after the other in each round: ours and the floor meet the same machine.
@@ -222,7 +222,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             floors.append(least(lambda: floor(store, row.id), 1))
             whole.append(least(lambda: history(store, "s"), 1))
-            going.append(least(lambda: fold(history_to_go_on(store, "s")), 1))
+            going.append(least(lambda: fold(resume_history(store, "s")), 1))
         emit("ms_open_10000_events_whole", min(whole), "ms")
         emit("ms_open_10000_events_to_go_on", min(going), "ms")
         emit("x_open_10000_events_whole_over_json_loads", min(whole) / min(floors), "x")

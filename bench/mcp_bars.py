@@ -199,7 +199,7 @@ async def servers(transport: str, *, modern: bool) -> dict[str, float]:
 
 async def clients(transport: str) -> dict[str, float]:
     """Our client with the whole pipeline around each call beside the package's, against a server written by hand."""
-    from mcp import Client, StdioServerParameters
+    from mcp import LoopClient, StdioServerParameters
     from pegboard import Executor
     from pegboard.mcp.client import MCPServer
 
@@ -211,7 +211,7 @@ async def clients(transport: str) -> dict[str, float]:
         else:
             url = f"http://127.0.0.1:{(await stack.enter_async_context(listening(raw)))[1]}/mcp"
             server, where = MCPServer("peer", url=url), url
-        client = await stack.enter_async_context(Client(where))
+        client = await stack.enter_async_context(LoopClient(where))
         stack.push_async_callback(server.aclose)
         door = await stack.enter_async_context(Executor(await server.tools(), policy=["allow call:peer/*"]))
         return await best(
@@ -276,7 +276,7 @@ async def registering(count: int) -> tuple[float, float]:
     )
     async with Executor([server]) as door:
         before, base = time.perf_counter(), resident()
-        await door.ready()
+        await door.refresh_tools()
         taken, grown = time.perf_counter() - before, (resident() - base) / 1e6
         assert len(list(door.toolkit)) >= count
     return taken, grown

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from pegboard import PURE, Executor, tool
-from pegboard.mcp.server import Service
+from pegboard.mcp.server import ToolServer
 
 
 @tool(effects=PURE)
@@ -20,7 +20,7 @@ async def echo(text: str) -> str:
 
 def main() -> None:
     door = Executor([echo])
-    service = Service(door.pipeline, door.context)
+    service = ToolServer(door.pipeline, door.context)
     if sys.argv[1] == "stdio":
         from pegboard.mcp.serve_stdio import claim_stdout, serve_stdio
 

@@ -130,12 +130,12 @@ def exec_ops() -> dict[str, Any]:
             nonlocal shell
             from pegboard.ports.shell import ExecRequest
             from pegboard.shell.exec import CommandShell
-            from pegboard.shell.sandbox.choose import choose
             from pegboard.shell.sandbox.confinement import Confinement
+            from pegboard.shell.sandbox.selection import select_backend
 
             if shell is None:
                 place = Path(folder)
-                chosen = await choose(
+                chosen = await select_backend(
                     Confinement(workspace=place, state=place.parent / (place.name + "-state")),
                     backend=backend,
                 )

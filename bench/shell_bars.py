@@ -20,8 +20,8 @@ from pathlib import Path
 
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import select_backend
 
 Act = Callable[[], Awaitable[object]]
 _BARE_SANDBOX = (
@@ -97,7 +97,7 @@ def _command(shell: CommandShell, hosts: tuple[str, ...]) -> Act:
 async def _shell(state: Path, workspace: Path, backend: str) -> CommandShell:
     path = os.environ.get("PATH", "/usr/bin:/bin")
     confinement = Confinement(workspace=workspace, state=state, search_path=path)
-    choice = await choose(confinement, backend=backend)
+    choice = await select_backend(confinement, backend=backend)
     return CommandShell(workspace, backend=choice.backend, environment=dict(os.environ))
 
 

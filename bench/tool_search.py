@@ -21,7 +21,7 @@ from typing import Any
 
 from pegboard.core.deferral import PROSE, WEIGHTS, ToolIndex, fields_of
 from pegboard.core.effects import PURE
-from pegboard.core.ranking import Index, words
+from pegboard.core.ranking import TextIndex, words
 from pegboard.core.tool import Tool
 
 LEAST_RECALL = 0.85
@@ -59,7 +59,7 @@ def recall(
 ) -> float:
     """The share of oracle tools that stand among the first `k`."""
     names = list(tools)
-    index = Index([fields_of(t) for t in tools.values()], weights, prose=PROSE)
+    index = TextIndex([fields_of(t) for t in tools.values()], weights, prose=PROSE)
     hits = total = 0
     for text, wanted in requests:
         found = {names[i] for i, _ in index.search(text, limit=k)}

@@ -18,8 +18,8 @@ from mcp.shared.auth import OAuthClientInformationFull
 from pegboard import AllowOnce, Executor
 from pegboard.mcp.auth import FileTokens, interactive_auth
 from pegboard.mcp.client import MCPServer
+from pegboard.mcp.client_credentials import own_auth
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.own_login import own_auth
 from pegboard.ports.people import Question
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")

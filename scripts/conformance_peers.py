@@ -168,7 +168,7 @@ async def everything(server: Any, how: str) -> None:
     from pegboard import AllowOnce, Executor
 
     async with Executor([server], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         names = {n.removeprefix("mcp_all_") for n in door.toolkit.names}
 
         async def call(*named: str, **arguments: Any) -> Any:

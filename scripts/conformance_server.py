@@ -12,8 +12,8 @@ from pegboard import PURE, Executor, Inject, ToolError, Toolkit, tool
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.errors import NotFound
 from pegboard.core.tool import Tool
-from pegboard.mcp.exchange import ClientDoor, current_exchange
-from pegboard.mcp.server import Service
+from pegboard.mcp.request_context import CallingClient, current_request
+from pegboard.mcp.server import ToolServer
 from pegboard.mcp.serving import http_server
 
 PNG = base64.b64decode(
@@ -73,7 +73,7 @@ async def test_multiple_content_types() -> list[Any]:
 
 
 @tool(effects=PURE)
-async def test_tool_with_logging(client: Inject[ClientDoor]) -> str:
+async def test_tool_with_logging(client: Inject[CallingClient]) -> str:
     """Log while it runs."""
     for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         client.log("info", text)
@@ -88,7 +88,7 @@ async def test_error_handling() -> str:
 
 
 @tool(effects=PURE)
-async def test_tool_with_progress(client: Inject[ClientDoor]) -> str:
+async def test_tool_with_progress(client: Inject[CallingClient]) -> str:
     """Report progress."""
     for done in (0, 50, 100):
         client.progress(done, 100)
@@ -97,14 +97,14 @@ async def test_tool_with_progress(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_sampling(prompt: str, client: Inject[ClientDoor]) -> str:
+async def test_sampling(prompt: str, client: Inject[CallingClient]) -> str:
     """Ask the client's model."""
     answer = await client.sample(question(prompt))
     return f"LLM response: {answer.get('content', {}).get('text', '')}"
 
 
 @tool(effects=PURE)
-async def test_elicitation(message: str, client: Inject[ClientDoor]) -> str:
+async def test_elicitation(message: str, client: Inject[CallingClient]) -> str:
     """Ask the client's user."""
     schema = {
         "type": "object",
@@ -119,7 +119,7 @@ async def test_elicitation(message: str, client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_elicitation_sep1034_defaults(client: Inject[ClientDoor]) -> str:
+async def test_elicitation_sep1034_defaults(client: Inject[CallingClient]) -> str:
     """Ask with defaults."""
     schema = {
         "type": "object",
@@ -137,7 +137,7 @@ async def test_elicitation_sep1034_defaults(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_elicitation_sep1330_enums(client: Inject[ClientDoor]) -> str:
+async def test_elicitation_sep1330_enums(client: Inject[CallingClient]) -> str:
     """Ask with choices."""
     titled = [{"const": f"value{n}", "title": f"Title {n}"} for n in (1, 2, 3)]
     options = ["option1", "option2", "option3"]
@@ -161,7 +161,7 @@ async def test_elicitation_sep1330_enums(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_reconnection(client: Inject[ClientDoor]) -> str:
+async def test_reconnection(client: Inject[CallingClient]) -> str:
     """Let the client come back for the answer."""
     client.log("info", "closing the stream")
     await asyncio.sleep(0.1)
@@ -171,14 +171,14 @@ async def test_reconnection(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_missing_capability(client: Inject[ClientDoor]) -> str:
+async def test_missing_capability(client: Inject[CallingClient]) -> str:
     """Need sampling."""
     await client.sample(question("hello"), key="need")
     return "done"
 
 
 @tool(effects=PURE)
-async def test_streaming_elicitation(client: Inject[ClientDoor]) -> str:
+async def test_streaming_elicitation(client: Inject[CallingClient]) -> str:
     """Report progress, then ask."""
     client.progress(1, 2)
     answer = await client.elicit("What is your name?", NAME, key="user_name")
@@ -186,7 +186,7 @@ async def test_streaming_elicitation(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_logging_tool(client: Inject[ClientDoor]) -> str:
+async def test_logging_tool(client: Inject[CallingClient]) -> str:
     """Log at every level."""
     for level in ("debug", "info", "warning", "error"):
         client.log(level, f"at {level}")
@@ -194,43 +194,43 @@ async def test_logging_tool(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def test_input_required_result_elicitation(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_elicitation(client: Inject[CallingClient]) -> str:
     """Ask for a name."""
     answer = await client.elicit("What is your name?", NAME, key="user_name")
     return f"Hello, {(answer.get('content') or {}).get('name', 'stranger')}!"
 
 
 @tool(effects=PURE)
-async def test_input_required_result_sampling(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_sampling(client: Inject[CallingClient]) -> str:
     """Ask the client's model."""
     answer = await client.sample(question("What is the capital of France?"), key="capital_question")
     return str(answer.get("content", {}).get("text", ""))
 
 
 @tool(effects=PURE)
-async def test_input_required_result_list_roots(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_list_roots(client: Inject[CallingClient]) -> str:
     """Ask for the client's folders."""
     return ", ".join(str(r.get("uri")) for r in await client.roots(key="client_roots"))
 
 
 @tool(effects=PURE)
-async def test_input_required_result_request_state(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_request_state(client: Inject[CallingClient]) -> str:
     """Ask with state."""
     await client.elicit("Please confirm", OK, key="confirm")
     return "state-ok"
 
 
 @tool(effects=PURE)
-async def test_input_required_result_tampered_state(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_tampered_state(client: Inject[CallingClient]) -> str:
     """Ask with sealed state."""
     await client.elicit("Please confirm", OK, key="confirm")
     return "state-ok"
 
 
 @tool(effects=PURE)
-async def test_input_required_result_multiple_inputs(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_multiple_inputs(client: Inject[CallingClient]) -> str:
     """Ask three things at once."""
-    answers = await client.want(
+    answers = await client.request_inputs(
         {
             "user_name": (
                 "elicitation",
@@ -245,7 +245,7 @@ async def test_input_required_result_multiple_inputs(client: Inject[ClientDoor])
 
 
 @tool(effects=PURE)
-async def test_input_required_result_multi_round(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_multi_round(client: Inject[CallingClient]) -> str:
     """Ask twice."""
     color = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
     first = await client.elicit("Step 1: What is your name?", NAME, key="step1")
@@ -254,19 +254,19 @@ async def test_input_required_result_multi_round(client: Inject[ClientDoor]) -> 
 
 
 @tool(effects=PURE)
-async def test_input_required_result_capabilities(client: Inject[ClientDoor]) -> str:
+async def test_input_required_result_capabilities(client: Inject[CallingClient]) -> str:
     """Ask only what the client can answer."""
     wanted: dict[str, tuple[str, str, dict[str, Any]]] = {}
-    if client.can("elicitation"):
+    if client.supports("elicitation"):
         wanted["name"] = ("elicitation", "elicitation/create", {"message": "Name?", "requestedSchema": NAME})
-    if client.can("sampling"):
+    if client.supports("sampling"):
         wanted["capital"] = ("sampling", "sampling/createMessage", question("Capital of France?"))
-    await client.want(wanted)
+    await client.request_inputs(wanted)
     return "done"
 
 
 @tool(effects=PURE)
-async def test_tool_with_task(client: Inject[ClientDoor]) -> str:
+async def test_tool_with_task(client: Inject[CallingClient]) -> str:
     """Ask, then go on as a task."""
     answer = await client.elicit("What is your name?", NAME, key="user_name")
     await asyncio.sleep(0.5)
@@ -287,7 +287,7 @@ async def test_trigger_prompt_change() -> str:
     return "changed"
 
 
-SERVICES: list[Service] = []
+SERVICES: list[ToolServer] = []
 SCHEMA_2020 = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -343,20 +343,20 @@ async def protocol_error_job() -> str:
     raise ToolError("broken", code="rpc", details={"rpc": -32603})
 
 
-async def confirm_delete(filename: str, client: Inject[ClientDoor]) -> str:
+async def confirm_delete(filename: str, client: Inject[CallingClient]) -> str:
     """Ask before deleting."""
     schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}}
     answer = await client.elicit(f"Delete {filename}?", schema, key="confirm")
     return f"{filename}: {answer.get('action')}"
 
 
-async def multi_input(client: Inject[ClientDoor]) -> str:
+async def multi_input(client: Inject[CallingClient]) -> str:
     """Ask two things at once."""
     asks = {
         k: ("elicitation", "elicitation/create", {"message": k, "requestedSchema": NAME})
         for k in ("one", "two")
     }
-    return str(await client.want(asks))
+    return str(await client.request_inputs(asks))
 
 
 async def compute_slowly(seconds: float = 1, label: str = "") -> str:
@@ -454,7 +454,7 @@ class ConformancePrompts:
                 image = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
                 return said(image, text)
             case "test_input_required_result_prompt":
-                exchange = current_exchange()
+                exchange = current_request()
                 schema = {
                     "type": "object",
                     "properties": {"context": {"type": "string"}},
@@ -473,7 +473,7 @@ class ConformancePrompts:
         return [v for v in ("paris", "park", "party") if v.startswith(value)]
 
 
-def build() -> Service:
+def build() -> ToolServer:
     found = [t for n, t in globals().items() if isinstance(t, Tool) and n.startswith("test_")]
     kit = Toolkit(found) + Toolkit(
         [
@@ -498,8 +498,8 @@ def build() -> Service:
             ),
         ]
     )
-    door = Executor(kit, provide=[ClientDoor()])
-    service = Service(
+    door = Executor(kit, provide=[CallingClient()])
+    service = ToolServer(
         door.pipeline, door.context, resources=ConformanceResources(), prompts=ConformancePrompts(), name="pegboard-conformance", version="1",
         task_modes={
             "slow_compute": "always", "failing_job": "required", "protocol_error_job": "always",

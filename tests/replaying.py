@@ -18,7 +18,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from pegboard.app.agent import Agent
 
     kept: list[tuple[list[Event], Any]] = []
-    alone = Agent._alone
+    alone = Agent._exclusive
 
     async def watched(self: Agent, task: str, tee: Any, *rest: Any) -> Any:
         before = list(tee.before())
@@ -37,7 +37,7 @@ def again(events: list[Event], agent: Any = None) -> None:
     """The last run of some events, replayed and validated; its calls are planned and decided again."""
     from pegboard.runtime.replanning import Replanner
     from pegboard.runtime.replay import replay
-    from pegboard.runtime.transcripts import closing, fold
+    from pegboard.runtime.transcripts import fold, interrupted_results
     from tests.runtime.transcripts import valid
 
     stored = [event_from_dict(event_to_dict(e)) for e in events]
@@ -45,7 +45,7 @@ def again(events: list[Event], agent: Any = None) -> None:
     if not started:
         return
     history = fold(stored)
-    valid([*history.messages, *([closing(history)] if history.open_calls else [])])
+    valid([*history.messages, *([interrupted_results(history)] if history.open_calls else [])])
     loop = asyncio.new_event_loop()
     try:
         detail = started[-1].detail

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
 from pegboard.tools import DEFAULT, TOOLS
 
@@ -16,7 +16,7 @@ TESTS = [p for p in (ROOT / "tests").rglob("test_*.py") if p.name != Path(__file
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_is_found_by_its_name_everywhere(name: str) -> None:
-    tool = load(TOOLS[name])
+    tool = import_object(TOOLS[name])
 
     assert isinstance(tool, Tool)
     assert tool.name == name
@@ -34,7 +34,7 @@ def test_no_tool_file_is_missing_from_the_table() -> None:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_schema_builds_and_describes_every_parameter(name: str) -> None:
-    tool = load(TOOLS[name])
+    tool = import_object(TOOLS[name])
 
     assert tool.schema["type"] == "object"
     assert len(tool.description) > 20

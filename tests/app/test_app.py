@@ -24,7 +24,7 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.app.assembly import NobodyThere
+from pegboard.app.assembly import SuspendingPeople
 from pegboard.app.commands import git_settings, in_thread, workspace_id
 from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
@@ -209,7 +209,7 @@ async def test_what_was_started_is_ended_last_first() -> None:
 async def test_an_answer_is_kept_for_the_session() -> None:
     asked: list[str] = []
 
-    class Session:
+    class ProtocolSession:
         async def decide(self, request: Any) -> str:
             asked.append(request.id)
             return "session"
@@ -219,14 +219,14 @@ async def test_an_answer_is_kept_for_the_session() -> None:
         """Send."""
         return "sent"
 
-    door = Executor([send], approver=Session())
+    door = Executor([send], approver=ProtocolSession())
     assert (await door.call("send")).ok
     assert (await door.call("send")).ok
     assert len(asked) == 1
 
 
 async def test_nobody_there_keeps_the_question() -> None:
-    waiting = await NobodyThere().ask([Question(text="which?", options=("a", "b"))])
+    waiting = await SuspendingPeople().ask([Question(text="which?", options=("a", "b"))])
 
     assert (waiting.kind, waiting.detail) == ("question", {"question": "which?", "options": ["a", "b"]})
 
@@ -387,7 +387,7 @@ async def test_tools_that_are_missing_because_a_source_is_down_are_told(
     said: list[str] = []
     async with Executor([Broken()]) as door:
         await door.call("weather", {})
-        door.tell = said.append
+        door.on_warning = said.append
         result = await door.call("weather", {})
 
     assert result.error is not None and result.error.code == "unknown_tool"

@@ -28,7 +28,7 @@ from pegboard.core.shaping import Shaper
 from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
-from pegboard.process.limits import MIB, Limits
+from pegboard.process.limits import MIB, ResourceLimits
 from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
 from tests.waiting import soon
@@ -204,7 +204,7 @@ def test_the_limits_and_folders_of_the_settings_hold_in_the_sandbox(tmp_path: Pa
     (beside / "f").write_text("beside\n")
     config = Config(
         read_only_dirs=(str(beside), "/"),
-        confinement=SandboxSettings(limits=Limits(file_bytes=MIB, open_files=64)),
+        confinement=SandboxSettings(limits=ResourceLimits(file_bytes=MIB, open_files=64)),
         require_sandbox=True,
     )
     root = tmp_path / "ws"

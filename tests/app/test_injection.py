@@ -12,7 +12,7 @@ from pegboard import Effect, Executor, Url, builtin, tool
 from pegboard.core.approval import ApprovalRequest
 from pegboard.core.marking import for_model, new_seed
 from pegboard.core.toolkit import Toolkit
-from pegboard.mcp.catalogue import build
+from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.definitions import shown_description
 from tests.ledger import SHARED, owes
 
@@ -148,7 +148,7 @@ def test_a_foreign_description_is_cleaned_and_a_person_is_told(row: dict[str, An
     if row["input"].startswith("{"):
         listed = {"name": "t", "description": "A tool.", "inputSchema": json.loads(row["input"])}
 
-    offered = build("s", tools=[listed])
+    offered = build_catalogue("s", tools=[listed])
 
     assert bool(offered.warnings) is row["expect"].get("warn", False), offered.warnings
     for offer in offered.offers:

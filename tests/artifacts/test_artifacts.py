@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pegboard.app.executor import Executor
-from pegboard.artifacts.keeping import ArtifactKeeper
 from pegboard.artifacts.replace import replace_once
+from pegboard.artifacts.saver import PortArtifactSaver
 from pegboard.artifacts.versions import StoredArtifacts
 from pegboard.core.artifact import NewArtifact
 from pegboard.core.call import ToolCall
@@ -441,18 +441,18 @@ async def test_grep_goes_on_by_pages_and_takes_regular_expressions(artifacts: St
 @owes("K-77")
 async def test_declared_output_is_a_new_artifact_or_the_next_version_of_one(store: Store) -> None:
     artifacts = StoredArtifacts(store, session=lambda: "s")
-    keeper = ArtifactKeeper(artifacts)
+    keeper = PortArtifactSaver(artifacts)
     await artifacts.create("chart-1", title="", content="taken")
 
     unnamed = await asyncio.gather(
-        *(keeper.keep(NewArtifact(content=png(n, 1)), name="chart") for n in (1, 2))
+        *(keeper.save(NewArtifact(content=png(n, 1)), name="chart") for n in (1, 2))
     )
     kinds = [
-        (await keeper.keep(NewArtifact(content=content), name="f")).content_type
+        (await keeper.save(NewArtifact(content=content), name="f")).content_type
         for content in ("# text", b"\xff\xd8\xff\xe0", b"RIFF0000WEBPVP8 ", b"%PDF-1.7", b"\0")
     ]
-    first = await keeper.keep(NewArtifact(content="one", id="r", title="Report"), name="chart")
-    second = await keeper.keep(NewArtifact(content="two", id="r"), name="chart")
+    first = await keeper.save(NewArtifact(content="one", id="r", title="Report"), name="chart")
+    second = await keeper.save(NewArtifact(content="two", id="r"), name="chart")
 
     assert sorted(kept.id for kept in unnamed) == ["chart-2", "chart-3"]
     assert kinds == ["markdown", "image/jpeg", "image/webp", "application/pdf", "application/octet-stream"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pegboard import AllowOnce, Executor, Policy, Refused, Rule, ToolCall, WritePath, builtin, tool
-from pegboard.cli.show import safe
+from pegboard.cli.show import escape_controls
 from pegboard.shell.guard import judge
 from tests.cases.kit import door, rows
 from tests.ledger import SHARED, owes
@@ -173,7 +173,7 @@ async def test_an_invisible_character_asks_and_a_long_command_is_shown_whole(fol
     for request in asked:
         assert any(tail in e.target for e in request.effects)
         assert "U+202E" in request.reason or any("U+202E" in e.reason for e in request.effects)
-        shown = safe(" ".join(e.target for e in request.effects))
+        shown = escape_controls(" ".join(e.target for e in request.effects))
         assert "\u202e" not in shown and "\u200b" not in shown
 
 

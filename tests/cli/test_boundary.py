@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.cli.show import brief
+from pegboard.cli.show import shorten_error
 from pegboard.core.errors import ModelError
 from tests.cli.conftest import Run, argv, environment, tree
 from tests.ledger import owes
@@ -108,7 +108,7 @@ def test_a_common_option_without_a_command_that_takes_it_is_told(
 
 def test_of_a_long_line_the_beginning_the_length_and_the_end_are_told() -> None:
     short = "a line of no great length " * 20
-    text = brief(f"{short}\nno file '{'y' * 5_000}'; see: help\n{'word ' * 2_000}end")
+    text = shorten_error(f"{short}\nno file '{'y' * 5_000}'; see: help\n{'word ' * 2_000}end")
 
     first, second, third = text.split("\n")
     assert first == short

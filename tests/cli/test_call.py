@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.cli.call import status_of
-from pegboard.files.refusals import refusal
+from pegboard.files.os_errors import from_os_error
 from tests.cli.conftest import Run, tree
 from tests.ledger import owes
 
@@ -74,7 +74,7 @@ def test_a_call_that_fails_says_why_by_status_and_code(
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
 def test_what_the_operating_system_refuses_is_a_failed_tool_and_no_denial(number: int) -> None:
-    assert status_of(refusal(OSError(number, os.strerror(number)), "a.txt").code) == 1
+    assert status_of(from_os_error(OSError(number, os.strerror(number)), "a.txt").code) == 1
 
 
 def test_an_error_goes_to_standard_error_with_its_hint_on_a_line_of_its_own(pegboard: Run) -> None:

@@ -18,7 +18,7 @@ import pytest
 from pegboard.core.transcript import UserMessage
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
-from pegboard.store.logs import decode
+from pegboard.store.logs import decode_events
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
@@ -148,7 +148,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.wait("ended 0")
 
     store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
-    history = fold(decode(store.read("chat_t")))
+    history = fold(decode_events(store.read("chat_t")))
     store.close()
     assert history.messages[0].text == "first line\nsecond line"  # pyright: ignore
     assert_valid_transcript([m for x in history.messages for m in dialect("openai-chat").encode(x)])
@@ -202,7 +202,7 @@ def test_a_line_sent_while_a_run_goes_on_is_read_before_the_next_model_turn(
     terminal.wait("ended 0")
 
     store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
-    events = decode(store.read("chat_m"))
+    events = decode_events(store.read("chat_m"))
     store.close()
     messages = fold(events).messages
     said = [m.text for m in messages if isinstance(m, UserMessage)]

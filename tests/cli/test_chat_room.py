@@ -21,7 +21,7 @@ from pegboard.runtime.transcripts import fold
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
 
-Talk = Callable[..., str]
+WindowedConversation = Callable[..., str]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def talk(work: Path, capsys: pytest.CaptureFixture[str]) -> Talk:
+def talk(work: Path, capsys: pytest.CaptureFixture[str]) -> WindowedConversation:
     """Type lines into a chat with a scripted model; what it printed."""
 
     def say(lines: list[str], turns: list[dict[str, Any]], **options: Any) -> str:
@@ -64,7 +64,9 @@ def write(text: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @owes("K-25")
-def test_a_no_with_its_reason_reaches_the_model_and_a_yes_carries_out(talk: Talk, work: Path) -> None:
+def test_a_no_with_its_reason_reaches_the_model_and_a_yes_carries_out(
+    talk: WindowedConversation, work: Path
+) -> None:
     shown = talk(
         ["write it", "what?", "n: not yet", "again", "y", "/exit"],
         [write("1"), {"text": "all right"}, write("2"), {"text": "written"}],
@@ -78,7 +80,7 @@ def test_a_no_with_its_reason_reaches_the_model_and_a_yes_carries_out(talk: Talk
 
 @pytest.mark.slow
 @owes("K-73", "K-25")
-def test_every_command_does_what_its_help_says(talk: Talk, work: Path) -> None:
+def test_every_command_does_what_its_help_says(talk: WindowedConversation, work: Path) -> None:
     shown = talk(
         ["/help", "/compact", "/tools", "/mode", "/mode full", "/mode odd", "write it", "/undo", "/undo nothing",
          "/runs", "/usage", "/model", "/model nosuch:model", "/compact", "/nope", "/exit"],
@@ -101,7 +103,7 @@ def test_every_command_does_what_its_help_says(talk: Talk, work: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_later_chat_goes_on_and_another_model_may_answer(talk: Talk, work: Path) -> None:
+def test_a_later_chat_goes_on_and_another_model_may_answer(talk: WindowedConversation, work: Path) -> None:
     talk(["hello", "/exit"], [{"text": "hi"}])
     other = work.parent / "other.jsonl"
     other.write_text(json.dumps({"text": "I am another"}))
@@ -113,7 +115,7 @@ def test_a_later_chat_goes_on_and_another_model_may_answer(talk: Talk, work: Pat
 
 
 @pytest.mark.slow
-def test_a_failed_run_is_told_and_the_chat_goes_on(talk: Talk) -> None:
+def test_a_failed_run_is_told_and_the_chat_goes_on(talk: WindowedConversation) -> None:
     shown = talk(["one", "two", "/exit"], [{"error": "overloaded"}, {"text": "better"}])
 
     assert "failed: overloaded" in shown
@@ -140,7 +142,7 @@ def test_commands_values_and_files_are_completed(work: Path) -> None:
 
 
 @pytest.mark.slow
-def test_for_a_program_a_chat_is_events_a_line_as_those_of_a_run(talk: Talk) -> None:
+def test_for_a_program_a_chat_is_events_a_line_as_those_of_a_run(talk: WindowedConversation) -> None:
     said = talk(["hello", "again"], [{"text": "One."}, {"text": "Two."}], json=True)
 
     events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]

@@ -60,8 +60,8 @@ def test_each_check_really_runs_on_the_server_and_finds_what_is_wrong(server: Pa
     assert {c: f["status"] for c, f in good.items()} == dict.fromkeys(good, "pass"), good
     assert "answer of" in good["huge output"]["message"]
     assert "ended, and the next call answers" in good["timeout"]["message"]
-    reached = server.read_text(encoding="utf-8")
-    assert all(f"repeat {text}" in reached for text in UNICODE)
+    labels_of_result = server.read_text(encoding="utf-8")
+    assert all(f"repeat {text}" in labels_of_result for text in UNICODE)
     assert int(good["fuzz"]["message"].split(" run")[0].rsplit(" ", 1)[1]) >= 10
     assert found["mcp_it_flaky", "idempotence"]["status"] == "fail"
     assert "was ended" not in found["mcp_it_flaky", "unicode"]["message"]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from pegboard.app.home import App
-from pegboard.cli.offer import agent_for
+from pegboard.cli.model_setup import agent_for
 from pegboard.config.models import AcceptedServers, find_local_servers, open_model
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError, Unavailable
-from pegboard.models.choose import NoModel
+from pegboard.models.resolve import NoModel
 from tests.cli.conftest import Run
 
 # One streamed answer as the Chat Completions API writes it.

@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from pegboard.cli.piped import Piped
+from pegboard.cli.stdin import StdinLines
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def pipe() -> Iterator[tuple[IO[str], IO[bytes]]]:
         yield file, sent
 
 
-async def rest(piped: Piped) -> list[str]:
+async def rest(piped: StdinLines) -> list[str]:
     out: list[str] = []
     while True:
         try:
@@ -49,7 +49,7 @@ async def test_lines_are_read_as_they_stand(
     file, writer = pipe
     writer.write(sent)
     writer.close()
-    piped = Piped(file)
+    piped = StdinLines(file)
 
     assert await rest(piped) == lines
     assert await rest(piped) == []
@@ -59,7 +59,7 @@ async def test_a_line_that_comes_in_pieces_is_one_and_a_long_one_is_whole(
     pipe: tuple[IO[str], IO[bytes]],
 ) -> None:
     file, writer = pipe
-    piped = Piped(file)
+    piped = StdinLines(file)
     asked = asyncio.ensure_future(piped.line())
     whole = "日本語" * 20_000
 
@@ -78,7 +78,7 @@ async def test_a_line_that_somebody_did_not_wait_for_goes_to_the_next_who_asks(
     pipe: tuple[IO[str], IO[bytes]],
 ) -> None:
     file, writer = pipe
-    piped = Piped(file)
+    piped = StdinLines(file)
     gone = asyncio.ensure_future(piped.line())
     await asyncio.sleep(0)
     gone.cancel()

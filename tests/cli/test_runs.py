@@ -192,7 +192,7 @@ def test_a_run_is_taken_up_only_where_it_worked_and_by_one_process(shell: Shell,
 
     with pytest.raises(BuildError, match=r"it worked in .*work"):
         shell.resume(run_id, workspace=other, yes=True)
-    with App.open(workspace=shell.work) as app, app.claim("mine"):
+    with App.open(workspace=shell.work) as app, app.lock_session("mine"):
         with pytest.raises(ConfigError, match="another process is at work"):
             shell.resume(run_id, yes=True)
 
@@ -282,9 +282,12 @@ def test_a_call_that_ended_leaves_no_mark_and_a_session_has_one_worker(shell: Sh
             id="run_0", stream="mine", status="running", task="", model="", agent="main", started=1.0
         )
         newer = replace(older, id="run_1", started=2.0)
-        with app.claim("mine"):
-            assert [row.status for row in app.at_work.told([newer, older])] == ["running", "interrupted"]
-        assert [row.status for row in app.at_work.told([newer, older])] == ["interrupted"] * 2
+        with app.lock_session("mine"):
+            assert [row.status for row in app.at_work.mark_interrupted([newer, older])] == [
+                "running",
+                "interrupted",
+            ]
+        assert [row.status for row in app.at_work.mark_interrupted([newer, older])] == ["interrupted"] * 2
 
 
 @pytest.mark.slow
@@ -299,9 +302,11 @@ def test_two_runs_are_compared_and_a_run_is_exported(shell: Shell) -> None:
     assert status == 1
     assert "-model: it says hello" in rows[0]["diff"]
     assert "+model: it says goodbye" in rows[0]["diff"]
-    live = shell.script({"calls": [read]}, {"text": "it says hello"})
+    is_interactive = shell.script({"calls": [read]}, {"text": "it says hello"})
     (shell.work / "a.txt").unlink()
-    status, rows = shell.run(lambda: replay_run(one, live_model=live, against=None, options=shell.options))
+    status, rows = shell.run(
+        lambda: replay_run(one, live_model=is_interactive, against=None, options=shell.options)
+    )
     assert (status, rows[0]["same"]) == (0, True)
 
     status, rows = shell.run(lambda: runs("export", one, model=None, pytest=True, options=shell.options))
@@ -454,7 +459,7 @@ def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: 
             return found
 
         store.read = counted  # type: ignore[method-assign]
-        events = app.each_event(row)
+        events = app.iter_events(row)
         assert next(events).type == "run.started"
         assert sum(reads) <= 256
         assert len(list(events)) == 2000

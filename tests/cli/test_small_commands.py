@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pegboard import __version__
-from pegboard.cli.show import counted, safe, table
+from pegboard.cli.show import escape_controls, pluralise, table
 from tests.cli.conftest import Run, argv, environment
 from tests.ledger import owes
 
@@ -188,9 +188,9 @@ def test_the_sandbox_keeps_the_home_folder_out_and_takes_only_known_backends(
 
 
 def test_hidden_characters_are_shown_and_scripts_kept() -> None:
-    assert safe("a\x1b\x9b\u202e\ud800\U000e0041b") == "a\\x1b\\x9b\\u202e\\ud800\\U000e0041b"
-    assert safe("日本 é 👩\u200d👧 a\u00a0b\tc\n") == "日本 é 👩\u200d👧 a\u00a0b\tc\n"
-    assert (counted(1, "file"), counted(2, "file")) == ("1 file", "2 files")
+    assert escape_controls("a\x1b\x9b\u202e\ud800\U000e0041b") == "a\\x1b\\x9b\\u202e\\ud800\\U000e0041b"
+    assert escape_controls("日本 é 👩\u200d👧 a\u00a0b\tc\n") == "日本 é 👩\u200d👧 a\u00a0b\tc\n"
+    assert (pluralise(1, "file"), pluralise(2, "file")) == ("1 file", "2 files")
 
 
 def test_columns_stand_below_each_other_with_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pegboard.app.home import App
-from pegboard.app.purging import Keeping
+from pegboard.app.purging import Retention
 from pegboard.core.clock import SystemClock
 from pegboard.ports.store import RunRow
 from tests.cli.conftest import Run
@@ -164,8 +164,8 @@ def test_ages_are_counted_from_now_and_a_damaged_copy_goes_with_its_time(worked:
     old = time.time() - 40 * DAY_S
     os.utime(copy, (old, old))
     with App.open() as app:
-        soon = Keeping(app, clock=At(time.time() + 29 * DAY_S))
-        later = Keeping(app, clock=At(time.time() + 31 * DAY_S))
+        soon = Retention(app, clock=At(time.time() + 29 * DAY_S))
+        later = Retention(app, clock=At(time.time() + 31 * DAY_S))
 
         assert [h.count for h in soon.held(older_s=30 * DAY_S)] == [0, 0, 0]
         assert all(h.count for h in later.held(older_s=30 * DAY_S))

@@ -509,7 +509,7 @@ async def test_without_set_context_the_origin_is_the_running_calls() -> None:
 # -- MCP --------------------------------------------------------------------------------------
 
 
-class Session:
+class ProtocolSession:
     def __init__(self, *, hangs: bool = False) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self._hangs = hangs
@@ -532,7 +532,7 @@ READ = {
 
 @owes("N-111", "N-112", "N-113", "N-114", "N-115")
 async def test_000s_mcp_wrapper_has_prefix_schema_and_all_blocks_as_text() -> None:
-    session = Session()
+    session = ProtocolSession()
     tool = MCPToolWrapper(session, "files", SimpleNamespace(**READ))
 
     assert tool.name == "mcp_files_read"
@@ -546,7 +546,7 @@ async def test_000s_mcp_wrapper_has_prefix_schema_and_all_blocks_as_text() -> No
 
 @owes("D-38", "D-39", "D-36")
 async def test_001s_mcp_wrapper_keeps_the_name_shows_properties_and_joins_texts() -> None:
-    tool = MCPToolWrapper(Session(), READ)
+    tool = MCPToolWrapper(ProtocolSession(), READ)
 
     assert tool.name == "read"
     assert tool.parameters == {"path": {"type": "string"}}
@@ -557,7 +557,8 @@ async def test_001s_mcp_wrapper_keeps_the_name_shows_properties_and_joins_texts(
 @owes("N-114")
 async def test_an_mcp_tool_that_does_not_answer_ends_at_its_timeout() -> None:
     registry = ToolRegistry(
-        [MCPToolWrapper(Session(hangs=True), "files", READ, tool_timeout=0.05)], policy=["allow call:files/*"]
+        [MCPToolWrapper(ProtocolSession(hangs=True), "files", READ, tool_timeout=0.05)],
+        policy=["allow call:files/*"],
     )
 
     assert "MCP tool call timed out after 0.05s" in await registry.execute("mcp_files_read", {"path": "a"})
@@ -565,7 +566,7 @@ async def test_an_mcp_tool_that_does_not_answer_ends_at_its_timeout() -> None:
 
 @owes("D-36")
 async def test_an_mcp_tool_asks_like_any_foreign_tool_and_its_errors_are_errors() -> None:
-    tool = MCPToolWrapper(Session(), "files", READ)
+    tool = MCPToolWrapper(ProtocolSession(), "files", READ)
     asking = await Executor([tool]).call("mcp_files_read", {"path": "a"})
     allowed = Executor([tool], policy=["allow call:files/read"])
 

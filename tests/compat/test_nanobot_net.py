@@ -109,10 +109,10 @@ async def test_an_unlabelled_function_is_opaque_and_a_typed_one_shows_its_effect
 
 @owes("C-49")
 async def test_the_safe_exec_example_blocks_dangerous_commands() -> None:
-    from pegboard.shell.guard import document_matches
+    from pegboard.shell.guard import deny_matches
 
     def safe_exec(command: str) -> str:
-        found = document_matches("nanobot-net-safe", command, as_written=True)
+        found = deny_matches("nanobot-net-safe", command, as_written=True)
         return found.text if found else f"ran {command}"
 
     door = Executor([create_tool(safe_exec, name="exec")])

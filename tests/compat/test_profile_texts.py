@@ -96,8 +96,8 @@ def test_004s_generated_text_is_the_profiles_row() -> None:
     assert f"Description: {shown.description}" in text
     listed = re.findall(r"^  - (\w+): (\w+) \((required|optional)\) - (.*)$", text, re.MULTILINE)
     assert [n for n, *_ in listed] == [p.name for p in shown.parameters]
-    for parameter, (_, kind, need, said) in zip(shown.parameters, listed, strict=True):
-        assert (parameter.schema["type"], parameter.required) == (kind, need == "required")
+    for parameter, (_, kind, required, said) in zip(shown.parameters, listed, strict=True):
+        assert (parameter.schema["type"], parameter.required) == (kind, required == "required")
         # The document cuts one of them short with three dots.
         whole, dots, _ = said.partition(", ...")
         told = parameter.schema["description"]

@@ -206,7 +206,7 @@ def test_artifactflows_web_fetch_takes_the_documents_list_and_limits() -> None:
     (row,) = [r for r in PROFILES["artifactflow"].rows if r.name == "web_fetch"]
 
     given = {g.name: g for g in row.parameters or ()}
-    assert {n: (g.required, g.schema.get("default"), g.to) for n, g in given.items()} == {
+    assert {n: (g.required, g.schema.get("default"), g.canonical) for n, g in given.items()} == {
         "url_list": (True, None, "urls"),
         "max_content_length": (False, 10000, "max_chars"),
         "max_concurrent": (False, 3, None),

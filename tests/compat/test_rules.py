@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytest import raises
 
-from pegboard.compat.rules import Compiled, compile_rules
+from pegboard.compat.rules import CompiledRules, compile_rules
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.policy import Policy, explain
@@ -19,7 +19,7 @@ from tests.ledger import owes
 HERE = Path("/work/here")
 
 
-def decide(compiled: Compiled, command: str, *, mode: str = "full", **values: str) -> str:
+def decide(compiled: CompiledRules, command: str, *, mode: str = "full", **values: str) -> str:
     """The policy's answer for a command, as the exec tool plans it."""
     effects = tuple(e for e in judge(command, HERE).effects if e.kind in ("exec", "write"))
     policy = Policy(mode=mode, rules=compiled.rules)  # type: ignore[arg-type]
@@ -27,7 +27,7 @@ def decide(compiled: Compiled, command: str, *, mode: str = "full", **values: st
     return policy(effects, situation).verdict
 
 
-def tool_verdict(compiled: Compiled, tool: str, **values: str) -> str:
+def tool_verdict(compiled: CompiledRules, tool: str, **values: str) -> str:
     policy = Policy(mode="full", rules=compiled.rules)
     return policy((), Situation(values={"tool": tool, **values})).verdict
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pegboard.compat.bounded_regex import search
 from pegboard.compat.rules import compile_rules
-from pegboard.compat.searching import search
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.rules import Situation
-from pegboard.shell.guard.documents import NANOBOT, NANOBOT_NET, SAFETY_HOOK
+from pegboard.shell.guard.deny_patterns import NANOBOT, NANOBOT_NET, SAFETY_HOOK
 
 
 def denies(pattern: str, command: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from pegboard.config.load import load_config
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
-from pegboard.process.limits import GIB, MIB, Limits
+from pegboard.process.limits import GIB, MIB, ResourceLimits
 from tests.ledger import owes
 
 
@@ -29,7 +29,7 @@ def test_every_limit_of_a_command_can_be_set(tmp_path: Path) -> None:
 
     config = load_config(Paths.of({"HOME": str(tmp_path)}), None, file=file)
 
-    assert config.confinement.limits == Limits(
+    assert config.confinement.limits == ResourceLimits(
         memory_bytes=2 * GIB, processes=64, file_bytes=MIB, cpu_s=0, open_files=128
     )
     assert (config.sandbox, config.require_sandbox) == ("podman", True)
@@ -42,7 +42,7 @@ def test_a_backends_name_alone_is_enough(tmp_path: Path) -> None:
     )
 
     assert config.sandbox == config.confinement.backend == "bubblewrap"
-    assert config.confinement.limits == Limits()
+    assert config.confinement.limits == ResourceLimits()
 
 
 @pytest.mark.parametrize(

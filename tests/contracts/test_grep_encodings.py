@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import pytest
 
-from pegboard.files import engines
+from pegboard.files import search_engines as engines
 from pegboard.files.grep import search
 from pegboard.files.text import read_slice
-from pegboard.ports.files import Found, SearchQuery
+from pegboard.ports.files import GrepResult, SearchQuery
 from tests.ledger import owes
 
 RG = shutil.which("rg")
@@ -82,7 +82,7 @@ def _query(query: dict[str, Any]) -> dict[str, Any]:
     return {"limit": 1000, **query}
 
 
-def answer(root: Path, rg: Path | Literal[False], **query: Any) -> Found:
+def answer(root: Path, rg: Path | Literal[False], **query: Any) -> GrepResult:
     return replace(search(root, SearchQuery(**_query(query)), rg=rg), searched=0)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from pegboard.core.errors import InvalidArguments, NotFound, TimedOut, Unsupported
 from pegboard.files.grep import search
-from pegboard.ports.files import Found, SearchQuery
+from pegboard.ports.files import GrepResult, SearchQuery
 from tests.ledger import owes
 
 RG = shutil.which("rg")
@@ -104,7 +104,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def answer(root: Path, rg: Path | Literal[False], **query: Any) -> Found:
+def answer(root: Path, rg: Path | Literal[False], **query: Any) -> GrepResult:
     return replace(search(root, SearchQuery(**query), rg=rg), searched=0)
 
 
@@ -165,7 +165,7 @@ def test_random_patterns_over_random_lines_match_alike(seed: int, tmp_path: Path
         assert first == second, f"seed {seed} pattern {pattern!r}"
 
 
-def lines_of(found: Found) -> list[str]:
+def lines_of(found: GrepResult) -> list[str]:
     return [f"{m.path}:{m.line}:{m.text}" for m in found.matches]
 
 

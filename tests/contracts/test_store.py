@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.ports.store import Draft, Entry, RunRow, Store
+from pegboard.ports.store import NewRecord, Record, RunRow, Store
 from pegboard.store.chain import GENESIS, verify
 from pegboard.store.memory import MemoryStore
 from pegboard.store.sqlite import SqliteStore, StoreError
@@ -35,11 +35,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def draft(text: str, *, at: float = 1.0, run: str = "r1") -> Draft:
-    return Draft(run=run, type="notice", at=at, body=text.encode())
+def draft(text: str, *, at: float = 1.0, run: str = "r1") -> NewRecord:
+    return NewRecord(run=run, type="notice", at=at, body=text.encode())
 
 
-def filled(store: Store, count: int = 6) -> list[Entry]:
+def filled(store: Store, count: int = 6) -> list[Record]:
     for number in range(count):
         store.append("s", [draft(f"body {number}", at=float(number), run=f"r{number % 2}")], key=KEY)
     return store.read("s")
@@ -48,7 +48,7 @@ def filled(store: Store, count: int = 6) -> list[Entry]:
 @owes("G-05")
 def test_a_mac_is_the_hmac_of_the_mac_before_it_and_of_every_field(store: Store) -> None:
     body = b'{"type":"notice","text":"hi","detail":{}}'
-    store.append("s", [Draft(run="r", type="notice", at=1.5, body=body)], key=b"k" * 32)
+    store.append("s", [NewRecord(run="r", type="notice", at=1.5, body=body)], key=b"k" * 32)
 
     [entry] = store.read("s")
 
@@ -94,15 +94,15 @@ def test_a_time_given_as_a_whole_number_verifies(store: Store) -> None:
     assert verify(KEY, "s", store.read("s")) == []
 
 
-def edited(entries: list[Entry]) -> list[Entry]:
+def edited(entries: list[Record]) -> list[Record]:
     return [*entries[:2], replace(entries[2], body=b"other"), *entries[3:]]
 
 
-def relabelled(entries: list[Entry]) -> list[Entry]:
+def relabelled(entries: list[Record]) -> list[Record]:
     return [*entries[:2], replace(entries[2], run="r9"), *entries[3:]]
 
 
-def swapped(entries: list[Entry]) -> list[Entry]:
+def swapped(entries: list[Record]) -> list[Record]:
     a, b = entries[2], entries[3]
     return [*entries[:2], replace(b, seq=a.seq), replace(a, seq=b.seq), *entries[4:]]
 
@@ -171,7 +171,7 @@ def test_bodies_without_a_type_are_all_that_are_kept_of_other_types(store: Store
         "call.startedly",
     ]
     drafts = [
-        Draft(run="r", type=kind, at=float(n), body=b'{"type":"%b","n":%d}' % (kind.encode(), n))
+        NewRecord(run="r", type=kind, at=float(n), body=b'{"type":"%b","n":%d}' % (kind.encode(), n))
         for n, kind in enumerate(types)
     ]
     store.append("s", drafts, key=KEY)
@@ -310,7 +310,7 @@ def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     store.append("s", [draft("a")], key=KEY)
 
     with pytest.raises(StoreError):
-        store.append("s", [draft("b"), Draft(run="\ud800", type="t", at=1.0, body=b"c")], key=KEY)
+        store.append("s", [draft("b"), NewRecord(run="\ud800", type="t", at=1.0, body=b"c")], key=KEY)
 
     assert [e.body for e in store.read("s")] == [b"a"]
     store.close()

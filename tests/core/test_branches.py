@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Discriminator, Field, Tag
 
-from pegboard.core.branches import Fault, nearest
+from pegboard.core.branches import BranchError, closest_branch
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.signature import Signature
 from tests.ledger import owes
@@ -205,6 +205,12 @@ def test_a_constant_of_the_only_form_is_told_as_it_stands() -> None:
 
 
 def test_the_nearest_of_one_branch_is_that_branch() -> None:
-    assert nearest((), [[Fault(())]]) == 0
-    assert nearest((), [[Fault(())], [Fault(())]]) is None
-    assert nearest(("s",), [[Fault(("s",))], [Fault(("s", "a"), choice=True)], [Fault(("s", "b"))] * 9]) == 2
+    assert closest_branch((), [[BranchError(())]]) == 0
+    assert closest_branch((), [[BranchError(())], [BranchError(())]]) is None
+    assert (
+        closest_branch(
+            ("s",),
+            [[BranchError(("s",))], [BranchError(("s", "a"), choice=True)], [BranchError(("s", "b"))] * 9],
+        )
+        == 2
+    )

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard import PURE, Executor, tool
-from pegboard.core.clipping import clipped
-from pegboard.core.problems import shown
+from pegboard.core.clipping import clip
+from pegboard.core.problems import format_json
 from pegboard.core.redact import MARK, Redactor
 from pegboard.core.signature import Signature
 
@@ -32,7 +32,7 @@ def test_no_cut_shows_a_part_of_a_secret(text: str) -> None:
     secret = parts_of(PASSWORD)
     for start in range(len(text)):
         for end in (start + 12, start + 40, len(text)):
-            piece, _ = Redactor().redact(clipped(text, start, end))
+            piece, _ = Redactor().redact(clip(text, start, end))
             assert not any(part in piece for part in secret), (start, end, piece)
 
 
@@ -41,20 +41,20 @@ def test_a_text_without_secrets_is_cut_as_a_slice(text: str, start: int, end: in
     whole, found = Redactor().redact(text)
 
     if not found:
-        assert clipped(text, start, end) == text[slice(start, end)]
-    assert MARK.sub("", clipped(whole, 0, 0)) == ""
+        assert clip(text, start, end) == text[slice(start, end)]
+    assert MARK.sub("", clip(whole, 0, 0)) == ""
 
 
 def test_a_secret_far_from_the_edges_is_left_to_whoever_redacts_the_piece() -> None:
     text = "a" * 5000 + f" https://m:{PASSWORD}@h " + "b" * 5000
 
-    assert clipped(text, 10, len(text) - 10) == text[10:-10]
+    assert clip(text, 10, len(text) - 10) == text[10:-10]
 
 
 def test_two_secrets_at_one_edge_have_a_mark_each() -> None:
     text = f"https://a:{PASSWORD}1@h https://b:{PASSWORD}2@h"
 
-    assert len(MARK.findall(clipped(text, 12))) == 2
+    assert len(MARK.findall(clip(text, 12))) == 2
 
 
 @pytest.mark.parametrize("before", range(0, 60, 3))
@@ -64,8 +64,8 @@ def test_what_is_quoted_of_bad_arguments_shows_no_part_of_a_password(before: int
     signature = Signature.of(take)
     address = f"https://maria:{PASSWORD}@host.example/"
     told = [
-        shown("x" * before + address + "y" * 200),
-        shown({"a": "x" * before + address}),
+        format_json("x" * before + address + "y" * 200),
+        format_json({"a": "x" * before + address}),
         *signature.errors(json.dumps({"n": "x" * before + address})),
         *signature.errors('{"n": "' + "x" * before + address),
         *signature.errors('{"n": 1, "path": "' + address + "x" * before + '" \\q }'),
@@ -87,18 +87,18 @@ def test_a_known_value_is_recognised_where_a_cut_goes_through_it(spelled: str) -
 
     for start in range(len(text)):
         for end in (start + 8, start + 20, len(text)):
-            piece, _ = redactor.redact(clipped(text, start, end))
+            piece, _ = redactor.redact(clip(text, start, end))
             assert not any(part in piece for part in parts_of(spelled)), (start, end, piece)
     del redactor
     gc.collect()
-    assert clipped(text, 0, 20) == text[:20]
+    assert clip(text, 0, 20) == text[:20]
 
 
 def test_a_value_that_is_learned_later_is_known_to_every_cut() -> None:
     redactor = Redactor()
     redactor.learn({"PASSPHRASE": KNOWN})
 
-    assert KNOWN[:5] not in clipped(f"say {KNOWN}", 0, 12)
+    assert KNOWN[:5] not in clip(f"say {KNOWN}", 0, 12)
 
 
 async def test_the_first_error_of_an_executor_shows_no_part_of_a_secret_of_the_environment(

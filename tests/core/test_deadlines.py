@@ -7,7 +7,7 @@ import gc
 import weakref
 from contextvars import ContextVar
 
-from pegboard.core.deadlines import NEAR_S, Deadlines, Watch
+from pegboard.core.deadlines import NEAR_S, Deadline, Deadlines
 
 
 async def forever() -> None:
@@ -18,7 +18,7 @@ async def test_a_far_deadline_that_has_passed_cancels_its_task_at_the_next_sweep
     deadlines = Deadlines()
     loop = asyncio.get_running_loop()
     late, early = (asyncio.ensure_future(forever()) for _ in range(2))
-    passed, coming = Watch(), Watch()
+    passed, coming = Deadline(), Deadline()
     deadlines.start(passed, late, NEAR_S * 2)
     deadlines.start(coming, early, NEAR_S * 2)
     # As if the time had gone by: the sweep only compares.
@@ -27,9 +27,9 @@ async def test_a_far_deadline_that_has_passed_cancels_its_task_at_the_next_sweep
     deadlines._sweep(loop)
     await asyncio.sleep(0)
 
-    assert passed.fired
+    assert passed.expired
     assert late.cancelled()
-    assert not coming.fired
+    assert not coming.expired
     deadlines.end(coming)
     early.cancel()
 
@@ -38,7 +38,7 @@ async def test_a_sweep_that_leaves_nothing_to_watch_is_the_last_until_the_next_c
     deadlines = Deadlines()
     loop = asyncio.get_running_loop()
     late = asyncio.ensure_future(forever())
-    passed = Watch()
+    passed = Deadline()
     deadlines.start(passed, late, NEAR_S * 2)
     passed.at = loop.time() - 1
 
@@ -52,7 +52,7 @@ async def test_a_sweep_that_leaves_nothing_to_watch_is_the_last_until_the_next_c
 async def test_a_sweep_of_an_event_loop_that_is_gone_does_nothing() -> None:
     deadlines = Deadlines()
     task = asyncio.ensure_future(forever())
-    watch = Watch()
+    watch = Deadline()
     deadlines.start(watch, task, NEAR_S * 2)
     watch.at = 0.0
     other = asyncio.new_event_loop()
@@ -60,7 +60,7 @@ async def test_a_sweep_of_an_event_loop_that_is_gone_does_nothing() -> None:
     deadlines._sweep(other)
     other.close()
 
-    assert not watch.fired
+    assert not watch.expired
     deadlines.end(watch)
     task.cancel()
 
@@ -68,7 +68,7 @@ async def test_a_sweep_of_an_event_loop_that_is_gone_does_nothing() -> None:
 async def test_a_near_deadline_has_a_timer_that_ends_with_its_call() -> None:
     deadlines = Deadlines()
     task = asyncio.ensure_future(forever())
-    watch = Watch()
+    watch = Deadline()
     deadlines.start(watch, task, 1.0)
 
     deadlines.end(watch)
@@ -79,15 +79,15 @@ async def test_a_near_deadline_has_a_timer_that_ends_with_its_call() -> None:
 
 
 async def test_a_near_deadline_keeps_nothing_of_its_call_alive_until_its_time() -> None:
-    class Held:
+    class RetainedData:
         """What a call's context holds."""
 
-    held: ContextVar[Held] = ContextVar("held")
+    held: ContextVar[RetainedData] = ContextVar("held")
     deadlines = Deadlines()
-    watch = Watch()
+    watch = Deadline()
 
-    async def call() -> weakref.ref[Held]:
-        one = Held()
+    async def call() -> weakref.ref[RetainedData]:
+        one = RetainedData()
         held.set(one)
         task = asyncio.current_task()
         assert task is not None
@@ -107,7 +107,7 @@ async def test_a_near_deadline_keeps_nothing_of_its_call_alive_until_its_time() 
 async def test_the_end_of_a_call_says_whether_it_was_its_deadline() -> None:
     deadlines = Deadlines()
     task = asyncio.ensure_future(forever())
-    far, near, free = Watch(), Watch(), Watch()
+    far, near, free = Deadline(), Deadline(), Deadline()
     deadlines.start(far, task, NEAR_S * 2)
     deadlines.start(near, task, 1.0)
     for none in (None, 0, -1.0):
@@ -116,7 +116,7 @@ async def test_the_end_of_a_call_says_whether_it_was_its_deadline() -> None:
 
     assert [deadlines.end(one) for one in (far, near, free)] == [False, False, False]
     deadlines.start(near, task, 1.0)
-    near.fire()
+    near.expire()
     assert deadlines.end(near)
     await asyncio.sleep(0)
     assert task.cancelled()

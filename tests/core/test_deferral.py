@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Agent, Effect, Executor, Tool, ToolCall, Toolkit, builtin
-from pegboard.core.deferral import Deferred, ToolIndex, deferred
-from pegboard.core.ranking import Index
+from pegboard.core.deferral import SearchableToolkit, ToolIndex, with_tool_search
+from pegboard.core.ranking import TextIndex
 from pegboard.models import ScriptedModel
 from tests.ledger import SHARED, owes
 
@@ -32,20 +32,20 @@ def many(count: int = 40) -> Toolkit:
 @owes("K-84")
 @pytest.mark.parametrize("dialect", ["openai-chat", "anthropic", "xml"])
 def test_thirty_tools_are_shown_whole_and_one_more_is_deferred(dialect: str) -> None:
-    assert deferred(many(30)) is not None
-    assert not isinstance(deferred(many(30)), Deferred)
-    assert isinstance(deferred(many(31)), Deferred)
-    kit = deferred(many(31) + builtin("read_file"))
+    assert with_tool_search(many(30)) is not None
+    assert not isinstance(with_tool_search(many(30)), SearchableToolkit)
+    assert isinstance(with_tool_search(many(31)), SearchableToolkit)
+    kit = with_tool_search(many(31) + builtin("read_file"))
 
     assert kit.advertised().names == ("read_file", "search_tools", "call_tool")
     assert "weather_7" not in json.dumps(kit.schemas(dialect))
     assert len(kit) == 34
-    assert deferred(kit) is kit
+    assert with_tool_search(kit) is kit
 
 
 @owes("K-84", "G-14")
 async def test_a_tool_is_found_by_words_and_called(tmp_path: Path) -> None:
-    door = Executor(deferred(many()))
+    door = Executor(with_tool_search(many()))
 
     found = await door.call("search_tools", {"query": "weather region 7"})
     called = await door.call("call_tool", {"name": "weather_7", "arguments": {"day": "tomorrow"}})
@@ -58,7 +58,7 @@ async def test_a_tool_is_found_by_words_and_called(tmp_path: Path) -> None:
 
 @owes("K-84")
 async def test_tools_are_selected_by_name() -> None:
-    door = Executor(deferred(many()))
+    door = Executor(with_tool_search(many()))
 
     found = await door.call("search_tools", {"query": "select:weather_3, weather_1,nothing"})
     missing = await door.call("search_tools", {"query": "select:wether_3"})
@@ -74,7 +74,7 @@ async def test_tools_are_selected_by_name() -> None:
 @owes("K-84", "X-25")
 async def test_a_rule_about_the_real_tool_holds_through_call_tool() -> None:
     send = Tool(lambda to: "sent", name="send_mail", description="Send.", effects=[Effect("send", "mail:x")])
-    door = Executor(Deferred([send]), policy=["deny tool=send_mail"])
+    door = Executor(SearchableToolkit([send]), policy=["deny tool=send_mail"])
 
     result = await door.call("call_tool", {"name": "send_mail", "arguments": {"to": "x"}})
     preview = await door.preview("call_tool", {"name": "send_mail", "arguments": {"to": "x"}})
@@ -97,13 +97,13 @@ async def test_a_rule_about_the_real_tool_holds_through_call_tool() -> None:
     ],
 )
 async def test_call_tool_reads_what_models_send(arguments: Any, code: str | None) -> None:
-    result = await Executor(deferred(many())).call("call_tool", arguments)
+    result = await Executor(with_tool_search(many())).call("call_tool", arguments)
 
     assert (result.error.code if result.error else None) == code
 
 
 async def test_outside_a_deferred_kit_call_tool_says_so() -> None:
-    lone = Toolkit([Deferred([])["call_tool"]])
+    lone = Toolkit([SearchableToolkit([])["call_tool"]])
 
     result = await Executor(lone).call("call_tool", {"name": "x"})
 
@@ -137,7 +137,7 @@ async def test_calls_of_one_turn_keep_their_order_by_the_real_tools_effects() ->
         order.append(n)
         return str(n)
 
-    kit = Deferred(
+    kit = SearchableToolkit(
         [Tool(act, name="act", description="Act.", effects=[Effect("control", "x", at_least="allow")])]
     )
 
@@ -165,9 +165,9 @@ def test_search_works_in_any_language() -> None:
 
 
 def test_an_empty_index_finds_nothing_and_function_words_alone_are_a_query_all_the_same() -> None:
-    assert Index([], {"a": 1.0}).search("x") == []
-    assert Index([{"a": "what is this"}], {"a": 1.0}).search("what is")[0][0] == 0
-    assert len(Index([{}], {"a": 1.0})) == 1
+    assert TextIndex([], {"a": 1.0}).search("x") == []
+    assert TextIndex([{"a": "what is this"}], {"a": 1.0}).search("what is")[0][0] == 0
+    assert len(TextIndex([{}], {"a": 1.0})) == 1
 
 
 @owes("G-14")

@@ -64,7 +64,7 @@ class Names(RootModel[dict[str, str]]):
     pass
 
 
-class Left(BaseModel):
+class Remaining(BaseModel):
     left: int
 
 
@@ -98,7 +98,7 @@ def nested(
     typed: Typed | None = None,
     pair: Pair | None = None,
     pet: Annotated[Cat | Dog, Field(discriminator="kind")] | None = None,
-    either: Left | Right | None = None,
+    either: Remaining | Right | None = None,
     many: dict[str, list[Leaf]] | None = None,
     welcoming: Welcoming | None = None,
     ignoring: Ignoring | None = None,

@@ -416,12 +416,12 @@ def test_a_missing_port_named_by_the_pipeline(tmp_path: Path) -> None:
     from pegboard.ports.files import Files
 
     @tool(effects=PURE)
-    def need(*, files: Inject[Files]) -> str:
+    def required(*, files: Inject[Files]) -> str:
         """Need."""
         return ""
 
     with pytest.raises(BuildError, match="Files"):
-        Pipeline(Toolkit([need]))
+        Pipeline(Toolkit([required]))
 
 
 @pytest.mark.parametrize("ends", ["returns", "raises", "obeys"])
@@ -494,7 +494,7 @@ async def test_one_run_may_have_a_recorder_of_its_own() -> None:
     own = MemoryRecorder()
     pipeline = Pipeline(Toolkit([ok]))
 
-    await pipeline.recording(own).call(ToolCall("1", "OK"), Context())
+    await pipeline.with_recorder(own).call(ToolCall("1", "OK"), Context())
     pipeline.close()
 
     assert [e.type for e in own.events] == ["call.started", "call.finished"]

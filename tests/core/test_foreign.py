@@ -62,7 +62,7 @@ def test_of_the_1299_required_2020_12_cases_only_remote_references_are_refused()
 
 def _oracle(cases: list[dict[str, Any]]) -> tuple[int, int]:
     """(schemas imported, cases whose every call is accepted)."""
-    imported = accepted = 0
+    wrap_foreign = accepted = 0
     for case in cases:
         signatures: dict[str, Signature] = {}
         for tool in case["tools"]:
@@ -70,7 +70,7 @@ def _oracle(cases: list[dict[str, Any]]) -> tuple[int, int]:
             signature.check()
             assert signature.schema == tool["parameters"]
             signatures[tool["name"]] = signature
-            imported += 1
+            wrap_foreign += 1
         try:
             for call in case["calls"]:
                 decoded = signatures[call["name"]].decode(json.dumps(call["arguments"]))
@@ -79,7 +79,7 @@ def _oracle(cases: list[dict[str, Any]]) -> tuple[int, int]:
             assert not case["valid_by_jsonschema"], case["id"]
         else:
             accepted += 1
-    return imported, accepted
+    return wrap_foreign, accepted
 
 
 def test_a_sample_of_real_calls_is_accepted_unchanged() -> None:
@@ -92,9 +92,9 @@ def test_a_sample_of_real_calls_is_accepted_unchanged() -> None:
 
 @pytest.mark.slow
 def test_all_6376_schemas_are_imported_and_at_least_2462_cases_accepted() -> None:
-    imported, accepted = _oracle(list(rows("bfcl/single.jsonl.gz")))
+    wrap_foreign, accepted = _oracle(list(rows("bfcl/single.jsonl.gz")))
 
-    assert imported == 6376
+    assert wrap_foreign == 6376
     assert accepted >= 2462
 
 

@@ -10,7 +10,7 @@ from pegboard import Effect, Executor, Policy, tool
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import PermissionDenied
-from pegboard.core.grants import Grant, GrantBook
+from pegboard.core.grants import Grant, MemoryGrants
 from pegboard.core.rules import Situation
 from tests.ledger import owes
 
@@ -48,7 +48,7 @@ def here(session: str = "s1", workspace: str = "/w") -> Situation:
 @owes("G-04", "K-26")
 def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() -> None:
     clock = At()
-    book = GrantBook(clock=clock)
+    book = MemoryGrants(clock=clock)
 
     grant = book.add(request(PUSH), Approved(scope="always", by="ann"), workspace="/w")
 
@@ -66,7 +66,7 @@ def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() ->
 @owes("G-04", "K-26")
 def test_expiry_and_uses_are_what_the_person_said() -> None:
     clock = At()
-    book = GrantBook(clock=clock)
+    book = MemoryGrants(clock=clock)
     grant = book.add(request(PUSH), Approved(scope="always", expires_s=60, uses=2), workspace="/w")
 
     book.use(grant.id)
@@ -80,7 +80,7 @@ def test_expiry_and_uses_are_what_the_person_said() -> None:
 
 @owes("G-04", "K-26")
 def test_a_session_grant_ends_with_its_session_and_covers_what_asked_only() -> None:
-    book = GrantBook()
+    book = MemoryGrants()
     read = Effect("read", "/x")
 
     grant = book.add(request(PUSH, read, asking=(read,)), Approved(scope="session"), workspace="/w")
@@ -94,7 +94,7 @@ def test_a_session_grant_ends_with_its_session_and_covers_what_asked_only() -> N
 
 
 def test_a_revoked_grant_is_gone_even_for_a_call_that_found_it() -> None:
-    book = GrantBook()
+    book = MemoryGrants()
     grant = book.add(request(PUSH), Approved(scope="always"), workspace="/w")
 
     assert book.revoke(grant.id)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.call import ToolCall
 from pegboard.core.effects import Effect, Plan
-from pegboard.core.grants import Grant, GrantBook
+from pegboard.core.grants import Grant, MemoryGrants
 from pegboard.core.rules import Situation
 from tests.ledger import owes
 
 HERE = Situation(values={"session": "s"}, workspace="/w")
 
 
-def granted(*effects: Effect) -> GrantBook:
-    book = GrantBook()
+def granted(*effects: Effect) -> MemoryGrants:
+    book = MemoryGrants()
     call = ToolCall("c", "exec", {})
     request = ApprovalRequest(id="ap_1", call=call, tool="exec", effects=effects, asking=effects, session="s")
     book.add(request, Approved(scope="always"), workspace="/w")

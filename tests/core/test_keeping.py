@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.artifact import KEEPER, Kept, NewArtifact
+from pegboard.core.artifact import KEEPER, ArtifactRef, NewArtifact
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Image, Text
 from pegboard.core.context import Context, current_context
@@ -30,11 +30,11 @@ class Shelf:
         self.kept: list[tuple[str, NewArtifact]] = []
         self.error = error
 
-    async def keep(self, made: NewArtifact, *, name: str) -> Kept:
+    async def keep(self, made: NewArtifact, *, name: str) -> ArtifactRef:
         if self.error is not None:
             raise self.error
         self.kept.append((current_context().session, made))
-        return Kept(id=made.id or f"{name}-1", version=1, content_type=made.content_type or "markdown")
+        return ArtifactRef(id=made.id or f"{name}-1", version=1, content_type=made.content_type or "markdown")
 
 
 async def run(returned: Any, shelf: Shelf | None, shaper: Shaper | None = None) -> ToolResult:

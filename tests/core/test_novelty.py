@@ -10,8 +10,8 @@ import pytest
 from pegboard import Effect, Executor, tool
 from pegboard.core.approval import ApprovalRequest
 from pegboard.core.events import PermissionRequested
-from pegboard.core.novelty import Novelty, things_of
-from pegboard.store.provenance import StoredNovelty
+from pegboard.core.novelty import FirstUses, use_keys
+from pegboard.store.provenance import StoredFirstUses
 from pegboard.store.sqlite import SqliteStore
 from tests.fakes.novelty import MemoryNovelty
 from tests.ledger import owes
@@ -29,7 +29,7 @@ def test_hosts_programs_recipients_and_folders_are_looked_for_and_never_single_f
         Effect("read", "secret.txt"),
     ]
 
-    assert things_of("exec", effects) == (
+    assert use_keys("exec", effects) == (
         "tool exec", "program git", "host github.com", "recipient mail:boss", "folder src", "folder to delete in .",
     )  # fmt: skip
 
@@ -67,15 +67,15 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
 @pytest.mark.parametrize("kind", ["memory", "stored"])
 def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.sqlite")
-    known: Novelty = MemoryNovelty() if kind == "memory" else StoredNovelty(lambda: store)
+    known: FirstUses = MemoryNovelty() if kind == "memory" else StoredFirstUses(lambda: store)
     known.remember("/w", ["host a"])
 
-    assert known.first("/w", ["host a", "host b"]) == ("host b",)
-    assert known.first("/w2", ["host a"]) == ("host a",)
+    assert known.unseen("/w", ["host a", "host b"]) == ("host b",)
+    assert known.unseen("/w2", ["host a"]) == ("host a",)
     if kind == "stored":
-        assert StoredNovelty(lambda: store).first("/w", ["host a", "host b"]) == ("host b",)
+        assert StoredFirstUses(lambda: store).unseen("/w", ["host a", "host b"]) == ("host b",)
     store.close()
 
 
 def test_a_command_whose_program_is_not_known_names_no_program() -> None:
-    assert things_of("exec", [Effect("exec", "$X y")]) == ("tool exec",)
+    assert use_keys("exec", [Effect("exec", "$X y")]) == ("tool exec",)

@@ -31,7 +31,7 @@ from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import TimedOut, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested
-from pegboard.core.inside import within
+from pegboard.core.inside import call_context
 from pegboard.core.pipeline import Pipeline, as_tool_error
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
@@ -727,7 +727,7 @@ async def test_what_is_made_field_by_field_on_the_path_of_a_call_has_every_field
 
     recorder = MemoryRecorder()
     line = Pipeline(Toolkit([tool(effects=PURE)(shown)]), recorder=recorder)
-    made = within(line, Context(), "c1", line.toolkit["shown"])
+    made = call_context(line, Context(), "c1", line.toolkit["shown"])
     result = await line.call(ToolCall("c1", "shown", {"text": "x"}), Context())
 
     for one in (made, result, result.notes, result.content[0], *recorder.events):
@@ -796,9 +796,9 @@ async def test_other_tools_under_the_same_names_take_the_calls_from_then_on() ->
         return Toolkit([ping])
 
     line = Pipeline(kit("one"))
-    twin = line.recording(MemoryRecorder())
+    twin = line.with_recorder(MemoryRecorder())
     first = await line.call(ToolCall("c1", "ping"), Context())
-    line.offer(kit("two"))
+    line.set_toolkit(kit("two"))
     second = await line.call(ToolCall("c2", "ping"), Context())
 
     assert (str(first), str(second)) == ("one", "two")

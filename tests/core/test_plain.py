@@ -13,7 +13,7 @@ from pydantic_core import SchemaValidator
 
 from pegboard.core import plain, typed
 from pegboard.core.annotations import MISSING
-from pegboard.core.exact import Exact
+from pegboard.core.exact import ForbidExtra
 from pegboard.core.params import Alias, Example, ReadPath, Url
 from pegboard.core.signature import Parameter, Signature
 
@@ -50,7 +50,7 @@ def _given(annotation: Any, default: Any = MISSING) -> tuple[Parameter, ...]:
 
 def _by_pydantic(parameters: tuple[Parameter, ...], *, open_: bool) -> tuple[Callable[..., Any], Any]:
     adapter = typed._adapter(parameters, open_=open_, owner=None, label="t")
-    exact = Exact().of(adapter.core_schema)
+    exact = ForbidExtra().of(adapter.core_schema)
     return SchemaValidator(exact).validate_json, typed._json_schema(exact, "t", "validation")["properties"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pegboard import PURE, Executor, Tool
 from pegboard.core.content import Text
-from pegboard.core.profiles import Given, Row, dress
+from pegboard.core.profiles import ProfileParameter, ToolProfile, apply_profile
 from pegboard.core.result import ToolResult
 
 
@@ -21,7 +21,7 @@ def saying(word: str) -> Any:
 
 async def test_the_tools_own_words_come_first_and_the_rows_around_them() -> None:
     tool = Tool(lambda: "x", name="own", description="Own.", effects=PURE).copy(render=saying("tool"))
-    dressed = dress(tool, Row(name="theirs", tool="own"), render=saying("row"))
+    dressed = apply_profile(tool, ToolProfile(name="theirs", tool="own"), render=saying("row"))
 
     assert (await Executor([dressed]).call("theirs", {})).text == "row(tool(x))"
 
@@ -30,10 +30,10 @@ async def test_a_parameter_that_goes_nowhere_may_still_be_required() -> None:
     tool = Tool(lambda a: a, name="own", description="Own.", effects=PURE,
                 parameters={"type": "object", "properties": {"a": {"type": "string"}}})  # fmt: skip
     given = (
-        Given(name="a", schema={"type": "string"}),
-        Given(name="why", schema={"type": "string"}, to=None, required=True),
+        ProfileParameter(name="a", schema={"type": "string"}),
+        ProfileParameter(name="why", schema={"type": "string"}, canonical=None, required=True),
     )
-    door = Executor([dress(tool, Row(name="theirs", tool="own", parameters=given))])
+    door = Executor([apply_profile(tool, ToolProfile(name="theirs", tool="own", parameters=given))])
 
     refused = await door.call("theirs", {"a": "x"})
 

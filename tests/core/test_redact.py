@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.core import secretforms
-from pegboard.core.redact import MARK, TAIL_CHARS, Redactor, holds_mark, mark
+from pegboard.core.redact import MARK, TAIL_CHARS, Redactor, has_redaction_mark, redaction_mark
 from tests.ledger import SHARED, owes
 
 KNOWN = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
@@ -58,7 +58,7 @@ def test_one_value_has_one_mark_in_all_its_spellings() -> None:
     redactor = Redactor({"a": KNOWN})
 
     for spelling in spellings:
-        assert mark(KNOWN) in redactor.redact(f"x {spelling} y")[0], spelling
+        assert redaction_mark(KNOWN) in redactor.redact(f"x {spelling} y")[0], spelling
 
 
 def test_a_value_with_quotes_is_found_inside_json() -> None:
@@ -73,7 +73,7 @@ def test_a_value_of_few_letters_is_found_in_each_spelling(value: str) -> None:
     raw = value.encode()
 
     for spelling in (value, base64.b64encode(raw).decode(), raw.hex(), quote(value, safe="")):
-        assert Redactor({"a": value}).redact(f"<{spelling}>") == (f"<{mark(value)}>", True)
+        assert Redactor({"a": value}).redact(f"<{spelling}>") == (f"<{redaction_mark(value)}>", True)
 
 
 def test_many_base64_neighbours_do_not_hide_a_value() -> None:
@@ -138,7 +138,7 @@ def test_a_token_is_known_by_its_prefix(prefix: str) -> None:
     shown, found = Redactor().redact(f"use {token}, please")
 
     assert found
-    assert shown == f"use {mark(token)}, please"
+    assert shown == f"use {redaction_mark(token)}, please"
 
 
 @owes("exec-24")
@@ -275,11 +275,11 @@ def test_a_mark_is_found_at_any_depth_and_in_json_text() -> None:
     mark = "[redacted:0123abcd]"
 
     assert (
-        holds_mark({"a": [{"b": f"x {mark}"}]})
-        and holds_mark({mark: 1})
-        and holds_mark(json.dumps({"a": mark}))
+        has_redaction_mark({"a": [{"b": f"x {mark}"}]})
+        and has_redaction_mark({mark: 1})
+        and has_redaction_mark(json.dumps({"a": mark}))
     )
-    assert not holds_mark({"a": ["[redacted]", 1, None]}) and not holds_mark(None)
+    assert not has_redaction_mark({"a": ["[redacted]", 1, None]}) and not has_redaction_mark(None)
 
 
 def test_the_shortest_secret_of_all_is_found_too() -> None:
@@ -306,7 +306,7 @@ def test_the_shortest_secret_of_all_is_found_too() -> None:
 def test_a_value_over_two_lines_is_found_where_they_are_numbered_compared_or_escaped(wrapped: str) -> None:
     shown = Redactor({"a": KNOWN}).redact(f"value {wrapped.format(KNOWN[:15], KNOWN[15:])} end")
 
-    assert shown == (f"value {mark(KNOWN)} end", True)
+    assert shown == (f"value {redaction_mark(KNOWN)} end", True)
 
 
 def test_of_several_values_over_two_lines_each_has_its_own_mark() -> None:
@@ -315,7 +315,7 @@ def test_of_several_values_over_two_lines_each_has_its_own_mark() -> None:
 
     shown, _ = redactor.redact(f"{KNOWN[:9]}\n{KNOWN[9:]} {other[:5]}\n{other[5:]} \n{other}")
 
-    assert shown == f"{mark(KNOWN)} {mark(other)} \n{mark(other)}"
+    assert shown == f"{redaction_mark(KNOWN)} {redaction_mark(other)} \n{redaction_mark(other)}"
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
@@ -338,12 +338,12 @@ def test_a_text_quoted_in_another_keeps_its_secret_no_better(text: str, depth: i
     shown, found = Redactor().redact(text)
 
     assert found
-    assert shown == text.replace(value, mark(value))
+    assert shown == text.replace(value, redaction_mark(value))
 
 
 def test_an_address_that_was_taken_for_a_path_shows_no_password() -> None:
     assert Redactor().redact("read https:/user:hunter2pass@host/x") == (
-        f"read https:/user:{mark('hunter2pass')}@host/x",
+        f"read https:/user:{redaction_mark('hunter2pass')}@host/x",
         True,
     )
     assert Redactor().redact("see C:/Users/me and mail a@b.example") == (

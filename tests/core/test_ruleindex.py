@@ -148,7 +148,7 @@ def test_a_rule_alone_is_found_for_every_command_that_it_covers(first: str, rest
 @pytest.mark.parametrize("target", HOSTS)
 def test_a_rule_alone_is_found_for_every_host_that_it_covers(target: str) -> None:
     rule = Rule(verdict="deny", kind="connect", target=target)
-    reached = [
+    labels_of_result = [
         "example.com",
         "a.example.com:443",
         "notexample.com",
@@ -158,7 +158,7 @@ def test_a_rule_alone_is_found_for_every_host_that_it_covers(target: str) -> Non
         "com",
     ]
 
-    for effect in [Effect("connect", host) for host in reached]:
+    for effect in [Effect("connect", host) for host in labels_of_result]:
         assert RuleIndex([rule]).find(effect, HERE) == scan([rule], effect, HERE)
 
 

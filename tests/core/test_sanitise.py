@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.core.sanitise import clean
+from pegboard.core.sanitise import sanitise
 from tests.ledger import SHARED, owes
 
 ROWS = [
@@ -18,7 +18,7 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r["id"])
 def test_rows_about_characters_lose_what_acts_and_keep_what_is_read(row: dict[str, object]) -> None:
-    shown, expect = clean(str(row["input"])), row["expect"]
+    shown, expect = sanitise(str(row["input"])), row["expect"]
     assert isinstance(expect, dict)
 
     assert not [s for s in expect.get("strip", []) if s in shown]
@@ -61,17 +61,17 @@ def test_rows_about_characters_lose_what_acts_and_keep_what_is_read(row: dict[st
     ],
 )  # fmt: skip
 def test_text_is_shown_without_what_acts_on_a_terminal_or_hides(text: str, shown: str) -> None:
-    assert clean(text) == shown
+    assert sanitise(text) == shown
 
 
 @pytest.mark.parametrize("text", ["plain\n\ttext", "日本語 naïve ✓", ""])
 def test_clean_text_is_the_same_object(text: str) -> None:
-    assert clean(text) is text
+    assert sanitise(text) is text
 
 
 @given(st.text())
 def test_cleaning_twice_changes_nothing_more(text: str) -> None:
-    once = clean(text)
+    once = sanitise(text)
 
-    assert clean(once) == once
+    assert sanitise(once) == once
     assert not any(c in once for c in "\x00\x07\x08\x1b\x7f\x9b\r\u200b\u202e")

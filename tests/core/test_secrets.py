@@ -12,7 +12,7 @@ from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied
 from pegboard.core.redact import Redactor
-from pegboard.core.secrets import SecretBinding, check, fill, references
+from pegboard.core.secrets import SecretBinding, check_references, fill_references, references
 from pegboard.core.shaping import Shaper
 from tests.ledger import owes
 
@@ -131,24 +131,24 @@ def test_every_effect_must_be_a_bound_destination(effects: tuple[Effect, ...], f
     sent = {"x": "secret://api"}
 
     if fits:
-        assert check(sent, sent, Plan(effects), Handles(api=everywhere)) == {"api"}
+        assert check_references(sent, sent, Plan(effects), Handles(api=everywhere)) == {"api"}
     else:
         with pytest.raises(PermissionDenied):
-            check(sent, sent, Plan(effects), Handles(api=everywhere))
+            check_references(sent, sent, Plan(effects), Handles(api=everywhere))
 
 
 def test_a_secret_that_is_bound_to_nothing_says_so() -> None:
     sent = {"x": "secret://api"}
 
     with pytest.raises(PermissionDenied, match="it has none"):
-        check(sent, sent, Plan((Effect("connect", "a"),)), Handles(api=SecretBinding(name="api")))
+        check_references(sent, sent, Plan((Effect("connect", "a"),)), Handles(api=SecretBinding(name="api")))
 
 
 def test_a_reference_where_no_text_can_stand_is_an_error() -> None:
     plan = Plan((Effect("connect", "a.example.com"),))
 
     with pytest.raises(InvalidArguments, match="takes no secret"):
-        check({"x": "secret://api"}, {"x": object()}, plan, Handles())
+        check_references({"x": "secret://api"}, {"x": object()}, plan, Handles())
 
 
 @pytest.mark.parametrize(("text", "names"), [
@@ -162,7 +162,7 @@ def test_references_are_found_wherever_text_stands(text: Any, names: set[str]) -
 def test_filling_makes_new_values_and_leaves_the_old() -> None:
     before: dict[str, Any] = {"secret://a": ["secret://a!", ("secret://b", 1)], "n": None}
 
-    after = fill(before, {"a": "A"})
+    after = fill_references(before, {"a": "A"})
 
     assert after == {"A": ["A!", ("secret://b", 1)], "n": None}
     assert before == {"secret://a": ["secret://a!", ("secret://b", 1)], "n": None}
@@ -215,7 +215,7 @@ def test_a_place_holder_is_for_commands_that_reach_a_bound_host(
     sent = {"x": "secret://api"}
 
     if fits:
-        assert check(sent, sent, Plan(effects), Handles(api=binding), placeholders=True) == {"api"}
+        assert check_references(sent, sent, Plan(effects), Handles(api=binding), placeholders=True) == {"api"}
     else:
         with pytest.raises(PermissionDenied):
-            check(sent, sent, Plan(effects), Handles(api=binding), placeholders=True)
+            check_references(sent, sent, Plan(effects), Handles(api=binding), placeholders=True)

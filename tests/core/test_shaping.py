@@ -20,11 +20,11 @@ from pydantic import BaseModel
 from pegboard import PURE, Executor, ToolError, tool
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.result import Notes, ToolResult
-from pegboard.core.shaping import EMPTY, Shaper, cut, to_data, wrap
+from pegboard.core.shaping import EMPTY, Shaper, to_jsonable, to_result, truncate
 from tests.ledger import owes
 
 
-class Kept:
+class ArtifactRef:
     """Spills in memory."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def shape(value: Any, shaper: Shaper | None = None, **options: Any) -> ToolResul
 
 @owes("N-67", "X-19", "K-48")
 def test_ten_thousand_characters_are_whole_and_one_more_is_half_head_half_tail() -> None:
-    kept = Kept()
+    kept = ArtifactRef()
     whole = "a" * 5000 + "b" * 5000
 
     assert shape(whole, Shaper(spills=kept)).text == whole
@@ -84,23 +84,23 @@ def test_nothing_that_a_person_sees_as_one_is_split(unit: str) -> None:
     text = unit * 60
 
     for limit in range(1, 100):
-        head, _, tail = cut(text, limit, None).partition("\n\n… [")
+        head, _, tail = truncate(text, limit, None).partition("\n\n… [")
         end = tail.partition("] …\n\n")[2]
         assert head == unit * (len(head) // len(unit))
         assert end == unit * (len(end) // len(unit))
-        assert f"[{len(text) - len(head) - len(end)} characters" in cut(text, limit, None)
+        assert f"[{len(text) - len(head) - len(end)} characters" in truncate(text, limit, None)
 
 
 def test_a_text_of_nothing_but_marks_is_cut_all_the_same() -> None:
-    assert len(cut("a" + "\u0301" * 5000, 100, None)) < 300
-    assert len(cut("🇩" * 5001, 100, None)) < 300
+    assert len(truncate("a" + "\u0301" * 5000, 100, None)) < 300
+    assert len(truncate("🇩" * 5001, 100, None)) < 300
 
 
 @given(st.text(max_size=80), st.integers(0, 90))
 def test_a_cut_keeps_a_head_and_a_tail_of_the_text_and_counts_the_rest(text: str, limit: int) -> None:
     if len(text) <= limit:
         return
-    shown = cut(text, limit, None)
+    shown = truncate(text, limit, None)
     head, _, rest = shown.partition("\n\n… [") if limit else ("", "", shown.removeprefix("… ["))
     number = int(rest.partition(" ")[0]) if rest else 0
 
@@ -111,7 +111,7 @@ def test_a_cut_keeps_a_head_and_a_tail_of_the_text_and_counts_the_rest(text: str
 
 def test_the_limit_counts_over_all_text_blocks_and_leaves_pictures_alone() -> None:
     picture = Image(data=b"p", mime_type="image/png")
-    kept = Kept()
+    kept = ArtifactRef()
 
     result = shape([Text("a" * 8), picture, Text("b" * 8), Text("c")], Shaper(spills=kept, max_chars=10))
 
@@ -193,7 +193,7 @@ class Model(BaseModel):
     ],
 )
 def test_every_kind_of_value_is_wrapped(value: Any, text: str, data: Any) -> None:
-    result = wrap(value)
+    result = to_result(value)
 
     assert (result.text, result.data) == (text, data)
     json.dumps(result.data)
@@ -201,17 +201,17 @@ def test_every_kind_of_value_is_wrapped(value: Any, text: str, data: Any) -> Non
 
 @pytest.mark.parametrize("value", [b"\x00raw", bytearray(b"\x00raw"), memoryview(b"\x00raw")])
 def test_bytes_become_a_file_and_stay_bytes_for_programs(value: Any) -> None:
-    result = wrap(value)
+    result = to_result(value)
 
     assert result.data == b"\x00raw"
     assert result.text == "[file result application/octet-stream, 4 bytes]"
 
 
 def test_a_result_of_data_alone_is_read_as_its_data() -> None:
-    assert wrap(ToolResult(data={"a": 1})).text == '{"a": 1}'
-    assert wrap(ToolResult()).text == EMPTY
+    assert to_result(ToolResult(data={"a": 1})).text == '{"a": 1}'
+    assert to_result(ToolResult()).text == EMPTY
     whole = ToolResult.from_text("t", data=1)
-    assert wrap(whole) is whole
+    assert to_result(whole) is whole
 
 
 @pytest.mark.parametrize("value", [object(), math.nan, 10**400, "\ud800"])
@@ -272,7 +272,7 @@ def test_a_secret_with_an_invisible_character_inside_is_found() -> None:
 
 
 def test_what_is_spilled_is_redacted_too() -> None:
-    kept = Kept()
+    kept = ArtifactRef()
 
     shape("hunter2 " * 10, Shaper(redactor=Secrets(), spills=kept, max_chars=20))
 
@@ -299,8 +299,8 @@ def test_notes_and_labels_of_a_result_are_kept_and_joined() -> None:
 
 
 def test_to_data_of_a_sound_is_its_fields() -> None:
-    assert to_data(Audio(data=b"s", mime_type="audio/wav")) == {"data": "s", "mime_type": "audio/wav"}
-    assert to_data(File(name="f", mime_type="m"))["name"] == "f"
+    assert to_jsonable(Audio(data=b"s", mime_type="audio/wav")) == {"data": "s", "mime_type": "audio/wav"}
+    assert to_jsonable(File(name="f", mime_type="m"))["name"] == "f"
 
 
 def test_kinds_of_mappings_and_lists_are_objects_and_arrays() -> None:
@@ -311,8 +311,8 @@ def test_kinds_of_mappings_and_lists_are_objects_and_arrays() -> None:
         x: int
         y: set[int]
 
-    assert to_data(MappingProxyType({1: Rows([2])})) == {"1": [2]}
-    assert to_data(Pair(1, {3})) == [1, [3]]
+    assert to_jsonable(MappingProxyType({1: Rows([2])})) == {"1": [2]}
+    assert to_jsonable(Pair(1, {3})) == [1, [3]]
 
 
 def test_the_quick_result_of_a_short_text_has_every_field() -> None:

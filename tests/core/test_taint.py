@@ -15,7 +15,7 @@ from pegboard.core.params import ReadPath, Url
 from pegboard.core.policy import Policy
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.taint import MemoryProvenance, TaintRules, Taints
+from pegboard.core.taint import MemoryProvenance, TaintRules, TaintTracker
 from tests.ledger import owes
 
 HERE = Situation(workspace="/w", home="/home/me")
@@ -171,15 +171,15 @@ async def test_a_source_cannot_end_the_mark_that_names_it() -> None:
 @owes("G-06")
 async def test_a_file_written_by_a_tainted_session_taints_whoever_reads_it() -> None:
     provenance = MemoryProvenance()
-    first = Taints(provenance=provenance)
+    first = TaintTracker(provenance=provenance)
     write = Plan((Effect("write", "notes/a.md"),))
-    first.finished(write, "one", frozenset({"untrusted"}), {}, None, "/w")
+    first.propagate(write, "one", frozenset({"untrusted"}), {}, None, "/w")
 
-    second = Taints(provenance=provenance)
-    read = second.reached(Plan((Effect("read", "notes/a.md"),)), HERE)
-    tree = second.reached(Plan((Effect("read", "notes"),)), HERE)
-    other = second.reached(Plan((Effect("read", "notes2"),)), HERE)
-    elsewhere = second.reached(Plan((Effect("read", "notes/a.md"),)), Situation(workspace="/v"))
+    second = TaintTracker(provenance=provenance)
+    read = second.labels_of_result(Plan((Effect("read", "notes/a.md"),)), HERE)
+    tree = second.labels_of_result(Plan((Effect("read", "notes"),)), HERE)
+    other = second.labels_of_result(Plan((Effect("read", "notes2"),)), HERE)
+    elsewhere = second.labels_of_result(Plan((Effect("read", "notes/a.md"),)), Situation(workspace="/v"))
 
     assert set(read) == set(tree) == {"untrusted"}
     assert "read notes/a.md" in read["untrusted"]
@@ -187,31 +187,31 @@ async def test_a_file_written_by_a_tainted_session_taints_whoever_reads_it() -> 
 
 
 async def test_labels_move_with_a_file_and_end_with_it() -> None:
-    taints = Taints()
+    taints = TaintTracker()
     kept = {"private": "read .env"}
-    taints.finished(Plan((Effect("write", "a"),)), "s", frozenset(), kept, None, "/w")
+    taints.propagate(Plan((Effect("write", "a"),)), "s", frozenset(), kept, None, "/w")
     move = ChangeSet((Change(path="a", kind="move", before=b"", after=b"", moved_to="b"),))
-    taints.finished(Plan(move.effects(), move), "t", frozenset(), {}, None, "/w")
+    taints.propagate(Plan(move.effects(), move), "t", frozenset(), {}, None, "/w")
 
-    assert not taints.brought(Plan((Effect("read", "a"),)), HERE)
-    assert set(taints.brought(Plan((Effect("read", "b"),)), HERE)) == {"private"}
+    assert not taints.labels_of_reads(Plan((Effect("read", "a"),)), HERE)
+    assert set(taints.labels_of_reads(Plan((Effect("read", "b"),)), HERE)) == {"private"}
 
-    taints.finished(Plan((Effect("delete", "b"),)), "t", frozenset(), {}, None, "/w")
-    assert not taints.brought(Plan((Effect("read", "b"),)), HERE)
+    taints.propagate(Plan((Effect("delete", "b"),)), "t", frozenset(), {}, None, "/w")
+    assert not taints.labels_of_reads(Plan((Effect("read", "b"),)), HERE)
 
 
 async def test_a_new_file_of_a_clean_session_is_clean() -> None:
-    taints = Taints()
-    taints.finished(Plan((Effect("write", "a"),)), "s", frozenset({"untrusted"}), {}, None, "/w")
+    taints = TaintTracker()
+    taints.propagate(Plan((Effect("write", "a"),)), "s", frozenset({"untrusted"}), {}, None, "/w")
     fresh = ChangeSet((Change(path="a", kind="create", before=None, after=b"x"),))
 
-    taints.finished(Plan(fresh.effects(), fresh), "clean", frozenset(), {}, None, "/w")
+    taints.propagate(Plan(fresh.effects(), fresh), "clean", frozenset(), {}, None, "/w")
 
-    assert not taints.brought(Plan((Effect("read", "a"),)), HERE)
+    assert not taints.labels_of_reads(Plan((Effect("read", "a"),)), HERE)
 
 
 async def test_what_a_command_changed_carries_the_labels_of_its_session() -> None:
-    taints = Taints()
+    taints = TaintTracker()
     data = {
         "changes": [
             {"path": "out.txt", "kind": "create"},
@@ -221,10 +221,10 @@ async def test_what_a_command_changed_carries_the_labels_of_its_session() -> Non
     }
     plan = Plan((Effect("exec", "make", ("make",)),))
 
-    taints.finished(plan, "s", frozenset({"untrusted"}), {}, data, "/w")
-    taints.finished(plan, "s", frozenset({"untrusted"}), {}, {"changes": None}, "/w")
+    taints.propagate(plan, "s", frozenset({"untrusted"}), {}, data, "/w")
+    taints.propagate(plan, "s", frozenset({"untrusted"}), {}, {"changes": None}, "/w")
 
-    assert taints.brought(Plan((Effect("read", "out.txt"),)), HERE) == {
+    assert taints.labels_of_reads(Plan((Effect("read", "out.txt"),)), HERE) == {
         "untrusted": "read out.txt (an earlier step)"
     }
 
@@ -253,20 +253,22 @@ def test_where_labels_come_from(plan: Effect, labels: set[str]) -> None:
         trusted=("connect:*.example.org", "connect:crm.example.com", "call:ours/*", "nonsense"),
     )
 
-    assert set(Taints(rules).reached(Plan((plan,)), HERE)) == labels
+    assert set(TaintTracker(rules).labels_of_result(Plan((plan,)), HERE)) == labels
 
 
 def test_a_search_that_finds_something_in_a_private_file_is_private() -> None:
-    taints = Taints()
+    taints = TaintTracker()
     search = Plan((Effect("read", "."),))
 
-    assert taints.found(search, HERE, "src/a.py:3:x = 1\nconf/.env:1:TOKEN=…") == "conf/.env"
-    assert taints.found(search, HERE, "conf/.env:\n  1: TOKEN=…") == "conf/.env"
-    assert taints.found(search, HERE, "keys/ID_RSA:1:x") == "keys/ID_RSA"
-    assert taints.found(search, HERE, "docs/a.md:3:put it into .env:12 or so") is None
-    assert taints.found(search, HERE, "src/a.py:3:x") is None
-    assert taints.found(Plan((Effect("write", "x"),)), HERE, "conf/.env:1:x") is None
-    assert Taints(TaintRules(private=("hr/**",))).found(search, HERE, "hr/a.md:1:x") == "hr/a.md"
+    assert taints.private_match(search, HERE, "src/a.py:3:x = 1\nconf/.env:1:TOKEN=…") == "conf/.env"
+    assert taints.private_match(search, HERE, "conf/.env:\n  1: TOKEN=…") == "conf/.env"
+    assert taints.private_match(search, HERE, "keys/ID_RSA:1:x") == "keys/ID_RSA"
+    assert taints.private_match(search, HERE, "docs/a.md:3:put it into .env:12 or so") is None
+    assert taints.private_match(search, HERE, "src/a.py:3:x") is None
+    assert taints.private_match(Plan((Effect("write", "x"),)), HERE, "conf/.env:1:x") is None
+    assert (
+        TaintTracker(TaintRules(private=("hr/**",))).private_match(search, HERE, "hr/a.md:1:x") == "hr/a.md"
+    )
 
 
 async def test_a_search_labels_its_result() -> None:
@@ -281,8 +283,8 @@ async def test_a_search_labels_its_result() -> None:
 @owes("G-06")
 def test_a_read_of_the_whole_workspace_brings_nothing_from_outside_it() -> None:
     provenance = MemoryProvenance()
-    provenance.keep("/w", "a/b", {"untrusted": "connect elsewhere.org"})
-    provenance.keep("/w", "/etc/hosts", {"private": "read crm"})
+    provenance.add_labels("/w", "a/b", {"untrusted": "connect elsewhere.org"})
+    provenance.add_labels("/w", "/etc/hosts", {"private": "read crm"})
 
     assert set(provenance.labels("/w", ".")) == {"untrusted"}
     assert not provenance.labels("/other", ".")
@@ -299,8 +301,8 @@ async def test_who_is_asked_is_told_the_rule_where_it_gives_no_reason() -> None:
 
 @owes("G-06")
 def test_an_address_is_endorsed_only_byte_for_byte_and_only_while_nothing_private_is_held() -> None:
-    taints = Taints()
-    taints.heard("s", "Look at https://a.example/x?q=1. And (http://b.example/y)!")
+    taints = TaintTracker()
+    taints.endorse_text("s", "Look at https://a.example/x?q=1. And (http://b.example/y)!")
 
     assert taints.endorses("s", "https://a.example/x?q=1")
     assert taints.endorses("s", "http://b.example/y")
@@ -313,14 +315,14 @@ def test_an_address_is_endorsed_only_byte_for_byte_and_only_while_nothing_privat
 
 
 def test_only_so_many_addresses_and_sources_are_kept() -> None:
-    taints = Taints()
-    taints.heard("s", "\n".join(f"http://h{n}.example/" for n in range(10_050)))
+    taints = TaintTracker()
+    taints.endorse_text("s", "\n".join(f"http://h{n}.example/" for n in range(10_050)))
     for n in range(20):
         taints.add("s", "untrusted", f"connect h{n}")
 
     assert not taints.endorses("s", "http://h0.example/")
     assert taints.endorses("s", "http://h10049.example/")
-    assert len(taints.held("s")["untrusted"]) == 8
+    assert len(taints.sources("s")["untrusted"]) == 8
 
 
 @owes("G-06")
@@ -337,7 +339,7 @@ async def test_an_endorsed_get_runs_unasked_and_a_composed_one_asks() -> None:
 
     door = Executor([get, post])
     assert door.wiring.safeguards.taints is not None
-    door.wiring.safeguards.taints.heard("local", "see https://a.example/page")
+    door.wiring.safeguards.taints.endorse_text("local", "see https://a.example/page")
 
     assert (await door.preview("get", {"url": "https://a.example/page"})).decision == "allow"
     assert (await door.preview("get", {"url": "https://a.example/page?x=1"})).decision == "ask"
@@ -377,11 +379,11 @@ async def test_a_run_that_was_started_tainted_asks_although_nobody_knows_from_wh
     (Effect("schedule", "j"), True),
 ])  # fmt: skip
 def test_what_counts_as_going_out(effect: Effect, asks: bool) -> None:
-    taints = Taints()
+    taints = TaintTracker()
     plan = Plan((effect,))
     decision = Policy.of(["allow *"])(plan.effects, HERE)
 
-    judged = taints.judge(decision, plan, HERE, "s", frozenset({"private", "untrusted"}))
+    judged = taints.tighten(decision, plan, HERE, "s", frozenset({"private", "untrusted"}))
 
     assert judged.verdict == ("ask" if asks else "allow")
 
@@ -390,7 +392,7 @@ def test_a_command_without_a_sandbox_goes_out() -> None:
     plan = Plan((Effect("exec", "make", ("make",)),))
     decision = Policy.of(["allow exec"], sandboxed=False)(plan.effects, HERE)
 
-    judged = Taints().judge(
+    judged = TaintTracker().tighten(
         decision, plan, HERE, "s", frozenset({"private", "untrusted"}), confined=False
     )  # fmt: skip
 
@@ -401,7 +403,7 @@ def test_a_denied_call_stays_denied() -> None:
     plan = Plan((Effect("send", "mail:x"),))
     decision = Policy.of(["deny send"])(plan.effects, HERE)
 
-    assert Taints().judge(decision, plan, HERE, "s", frozenset({"private", "untrusted"})) is decision
+    assert TaintTracker().tighten(decision, plan, HERE, "s", frozenset({"private", "untrusted"})) is decision
 
 
 async def test_a_trace_that_cannot_be_kept_is_told_and_the_result_stands() -> None:
@@ -436,8 +438,8 @@ async def test_a_file_tool_reads_private_by_its_parameter(tmp_path: Path) -> Non
 
 
 def test_a_file_that_a_patch_deletes_loses_its_labels_and_one_that_it_modifies_keeps_them() -> None:
-    taints = Taints()
-    taints.finished(
+    taints = TaintTracker()
+    taints.propagate(
         Plan((Effect("write", "a"), Effect("write", "b"))), "s", frozenset({"untrusted"}), {}, None, "/w"
     )
     patch = ChangeSet(
@@ -447,15 +449,15 @@ def test_a_file_that_a_patch_deletes_loses_its_labels_and_one_that_it_modifies_k
         )
     )
 
-    taints.finished(Plan(patch.effects(), patch), "clean", frozenset(), {}, None, "/w")
+    taints.propagate(Plan(patch.effects(), patch), "clean", frozenset(), {}, None, "/w")
 
-    assert not taints.brought(Plan((Effect("read", "a"),)), HERE)
-    assert taints.brought(Plan((Effect("read", "b"),)), HERE)
+    assert not taints.labels_of_reads(Plan((Effect("read", "a"),)), HERE)
+    assert taints.labels_of_reads(Plan((Effect("read", "b"),)), HERE)
 
 
 @owes("G-06")
 def test_a_kept_result_gives_its_labels_to_whoever_reads_it() -> None:
-    taints = Taints(spilled=lambda id: frozenset({"untrusted"}) if id == "spill:1" else frozenset())
+    taints = TaintTracker(spilled=lambda id: frozenset({"untrusted"}) if id == "spill:1" else frozenset())
 
-    assert taints.brought(Plan((Effect("read", "spill:1"),)), HERE) == {"untrusted": "read spill:1"}
-    assert taints.brought(Plan((Effect("read", "spill:2"),)), HERE) == {}
+    assert taints.labels_of_reads(Plan((Effect("read", "spill:1"),)), HERE) == {"untrusted": "read spill:1"}
+    assert taints.labels_of_reads(Plan((Effect("read", "spill:2"),)), HERE) == {}

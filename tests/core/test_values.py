@@ -23,7 +23,7 @@ from pegboard.core.content import Audio, File, Image, Text, describe
 from pegboard.core.digest import approval_digest
 from pegboard.core.effects import Change, ChangeSet, Plan, strictest
 from pegboard.core.errors import ModelError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Thinking, Usage, UserMessage
 from tests.ledger import owes
@@ -135,7 +135,7 @@ def test_messages_show_their_text() -> None:
 
 
 def test_a_family_name_is_loaded_when_it_is_used() -> None:
-    assert load("pegboard.core.call:ToolCall") is ToolCall
+    assert import_object("pegboard.core.call:ToolCall") is ToolCall
 
 
 @owes("A-05")

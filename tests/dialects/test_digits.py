@@ -10,7 +10,7 @@ import pytest
 
 from pegboard.compat.artifactflow import parse_tool_calls
 from pegboard.core.call import ToolCall
-from pegboard.core.deferral import CALL, deferred
+from pegboard.core.deferral import CALL, with_tool_search
 from pegboard.core.effects import PURE
 from pegboard.core.numerals import Numeral
 from pegboard.core.tool import tool
@@ -76,9 +76,9 @@ def test_in_a_stream_of_pieces_of_json() -> None:
 
 
 def test_inside_a_call_of_a_deferred_tool() -> None:
-    kit = deferred(KIT, beyond=0, keep=("search_*",))
+    kit = with_tool_search(KIT, beyond=0, keep=("search_*",))
 
-    call = kit.route(ToolCall("1", CALL, f'{{"name": "pay", "arguments": {{"amount": {DIGITS}}}}}'))  # type: ignore[attr-defined]
+    call = kit.unwrap_call(ToolCall("1", CALL, f'{{"name": "pay", "arguments": {{"amount": {DIGITS}}}}}'))  # type: ignore[attr-defined]
 
     assert amount_of(call) == Decimal(DIGITS)
 

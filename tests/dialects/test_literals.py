@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import raises
 
-from pegboard.dialects.literals import CutOff, Unreadable, read_call, read_literal
+from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_call, read_literal
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_json_python_and_template_literals_are_one_language(text: str, value: An
     "text", ["", "{", "{a", "{a:", "{a:1", "{a:1,", "[", "[tr", "['x", '["x', "{a:<escape>x", '{a:<|"', "[1"]
 )
 def test_text_that_ends_inside_is_cut_off(text: str) -> None:
-    with raises(CutOff):
+    with raises(TruncatedLiteral):
         read_literal(text, 0)
 
 
@@ -58,15 +58,15 @@ def test_text_that_ends_inside_is_cut_off(text: str) -> None:
     ],
 )
 def test_what_is_no_literal_is_unreadable(text: str) -> None:
-    with raises(Unreadable) as caught:
+    with raises(LiteralError) as caught:
         read_literal(text, 0)
 
-    assert not isinstance(caught.value, CutOff)
+    assert not isinstance(caught.value, TruncatedLiteral)
 
 
 def test_keyword_arguments() -> None:
     assert read_call("a=1, b='x')", 0) == ({"a": 1, "b": "x"}, 11)
-    with raises(Unreadable):
+    with raises(LiteralError):
         read_call("1)", 0)
 
 

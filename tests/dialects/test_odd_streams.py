@@ -9,7 +9,7 @@ import pytest
 
 from pegboard.core.transcript import AssistantMessage, ResultsMessage
 from pegboard.dialects import dialect
-from pegboard.dialects.protocol import TextDelta
+from pegboard.dialects.protocol import TextChunk
 from tests.ledger import owes
 
 Call = tuple[str | None, str, Any]
@@ -19,7 +19,7 @@ Row = tuple[list[dict[str, Any]], str, list[Call]]
 def collected(name: str, chunks: list[dict[str, Any]]) -> tuple[AssistantMessage, str]:
     """The message, and the text as it was forwarded."""
     reader = dialect(name).stream(None)
-    said = [d.text for chunk in chunks for d in reader.feed(chunk) if isinstance(d, TextDelta)]
+    said = [d.text for chunk in chunks for d in reader.feed(chunk) if isinstance(d, TextChunk)]
     return reader.finish(), "".join(said)
 
 

@@ -15,7 +15,7 @@ from pegboard.core.errors import ModelError, NotFound
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, UserMessage
 from pegboard.dialects import dialect
-from pegboard.dialects.protocol import CallDelta, CallStarted, TextDelta, ThinkingDelta
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, TextChunk, ThinkingChunk
 from tests.dialects.kit import FakeKit, tool
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
@@ -161,7 +161,7 @@ def test_responses_streamed_is_the_same_message() -> None:
     deltas = [d for event in events for d in stream.feed(event)]
 
     assert deltas == [
-        ThinkingDelta("hm"), TextDelta("Hi"), CallStarted(0, "c1", "ok"), CallDelta(0, '{"a"'), CallDelta(0, ": 1}"),
+        ThinkingChunk("hm"), TextChunk("Hi"), CallStartChunk(0, "c1", "ok"), CallChunk(0, '{"a"'), CallChunk(0, ": 1}"),
     ]  # fmt: skip
     cut = stream.finish()
     assert (cut.stop, cut.text, cut.calls) == ("length", "Hi", (ToolCall("c1", "ok", '{"a": 1}'),))
@@ -267,8 +267,8 @@ def test_anthropic_streamed_is_the_same_message() -> None:
 
     message = stream.finish()
     assert deltas == [
-        ThinkingDelta("hm"), TextDelta("H"), TextDelta("i"), CallStarted(0, "t", "ok"), CallDelta(0, '{"a"'),
-        CallDelta(0, ": 1}"), TextDelta("!"),
+        ThinkingChunk("hm"), TextChunk("H"), TextChunk("i"), CallStartChunk(0, "t", "ok"), CallChunk(0, '{"a"'),
+        CallChunk(0, ": 1}"), TextChunk("!"),
     ]  # fmt: skip
     assert message.content == (Thinking("hm", "s"), Text("Hi"), ToolCall("t", "ok", {"a": 1}), Text("!"))
     assert (message.stop, message.usage.input_tokens, message.usage.output_tokens) == ("tools", 5, 4)
@@ -394,8 +394,8 @@ def test_gemini_streamed_is_the_same_message() -> None:
     deltas = [d for chunk in chunks for d in stream.feed(chunk)]
 
     assert deltas == [
-        ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("H"), TextDelta("i"), CallStarted(0, "", "ok"),
-        CallDelta(0, '{"a":1}'), TextDelta("!"),
+        ThinkingChunk("h"), ThinkingChunk("m"), TextChunk("H"), TextChunk("i"), CallStartChunk(0, "", "ok"),
+        CallChunk(0, '{"a":1}'), TextChunk("!"),
     ]  # fmt: skip
     whole = candidate(
         {"text": "hm", "thought": True}, {"text": "Hi"}, {"functionCall": {"name": "ok", "args": {"a": 1}}},
@@ -459,7 +459,7 @@ def test_mcp_requests_that_arrive_one_by_one() -> None:
     stream = mcp.stream()
 
     assert stream.finish().stop == "end"
-    assert stream.feed({"name": "ok"}) == [CallStarted(0, "", "ok"), CallDelta(0, "{}")]
+    assert stream.feed({"name": "ok"}) == [CallStartChunk(0, "", "ok"), CallChunk(0, "{}")]
     assert stream.flush() == []
     assert stream.finish() == AssistantMessage(content=(ToolCall(None, "ok", None),), stop="tools")
 

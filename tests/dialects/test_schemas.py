@@ -12,7 +12,7 @@ from pytest import raises
 from pegboard.core.errors import BuildError
 from pegboard.dialects import DIALECTS, dialect
 from pegboard.dialects.names import MCP, OPENAI, wire_name, wire_names
-from pegboard.dialects.rendering import KEPT, PerToolkit
+from pegboard.dialects.rendering import KEPT, ToolkitCache
 from pegboard.dialects.schemas import sendable
 from tests.dialects.kit import FakeKit, FakeTool, tool
 from tests.ledger import owes
@@ -264,7 +264,7 @@ def test_rendering_keeps_the_order_and_is_done_once_a_toolkit() -> None:
 
 def test_only_the_last_toolkits_are_kept() -> None:
     made: list[Any] = []
-    per = PerToolkit(lambda kit: made.append(kit) or len(made))
+    per = ToolkitCache(lambda kit: made.append(kit) or len(made))
     kits = [FakeKit() for _ in range(KEPT + 1)]
 
     for kit in [*kits, kits[-1], kits[0]]:
@@ -370,7 +370,7 @@ def test_a_schema_of_an_older_draft_goes_out_as_one_of_2020_12(name: str) -> Non
             p={"type": "array", "items": [{"type": "string"}], "additionalItems": False},
             d={"$ref": "#/definitions/d"},
             any={"type": "any"},
-            need={"type": "string", "required": True},
+            required={"type": "string", "required": True},
             maybe={"type": "string", "nullable": True},
             nan={"type": "number", "default": float("nan")},
         ),

@@ -17,8 +17,8 @@ from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Thinking, UserMessage
 from pegboard.dialects import dialect
-from pegboard.dialects.protocol import CallDelta, CallStarted, TextDelta
-from pegboard.dialects.text_marks import FIXED
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, TextChunk
+from pegboard.dialects.text_markers import FIXED
 from tests.dialects.corpora import malformed, matches, pieces, with_calls, without_calls
 from tests.dialects.kit import FakeKit, kit_of, tool
 from tests.ledger import owes
@@ -59,9 +59,9 @@ def test_malformed_calls_neither_raise_nor_hide() -> None:
 def streamed(row_text: str, kit: Any, cuts: list[str]) -> tuple[AssistantMessage, str, int]:
     stream = text.stream(kit)
     deltas = [d for piece in cuts for d in stream.feed(piece)] + stream.flush()
-    shown = "".join(d.text for d in deltas if isinstance(d, TextDelta))
+    shown = "".join(d.text for d in deltas if isinstance(d, TextChunk))
     assert "".join(cuts) == row_text
-    return stream.finish(), shown, sum(isinstance(d, CallStarted) for d in deltas)
+    return stream.finish(), shown, sum(isinstance(d, CallStartChunk) for d in deltas)
 
 
 @pytest.mark.slow
@@ -82,13 +82,13 @@ def test_a_streamed_output_is_read_the_same_in_any_pieces() -> None:
 def test_what_is_surely_answer_goes_on_at_once() -> None:
     stream = text.stream()
 
-    assert stream.feed("Let me look") == [TextDelta("Let me look")]
-    assert stream.feed(". <tool") == [TextDelta(".")]
+    assert stream.feed("Let me look") == [TextChunk("Let me look")]
+    assert stream.feed(". <tool") == [TextChunk(".")]
     assert stream.feed('_call>{"name": "a", "arguments"') == []
     assert stream.feed(": {}}") == []
-    assert stream.feed("</tool_call>") == [TextDelta(" "), CallStarted(0, "", "a"), CallDelta(0, "{}")]
-    assert stream.feed(" bye ") == [TextDelta(" bye")]
-    assert stream.flush() == [TextDelta(" ")]
+    assert stream.feed("</tool_call>") == [TextChunk(" "), CallStartChunk(0, "", "a"), CallChunk(0, "{}")]
+    assert stream.feed(" bye ") == [TextChunk(" bye")]
+    assert stream.flush() == [TextChunk(" ")]
 
 
 def test_reasoning_is_apart_from_the_answer() -> None:

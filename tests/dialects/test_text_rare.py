@@ -21,12 +21,12 @@ def now() -> str:
 
 
 @tool(effects=PURE)
-def wrap(input: str) -> str:
+def to_result(input: str) -> str:
     """A tool with a parameter of that name."""
     return input
 
 
-KIT = Toolkit([read_file, now, wrap])
+KIT = Toolkit([read_file, now, to_result])
 TEXT = dialect("text")
 WORDS = (
     "tool",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pegboard.dialects import dialect
-from pegboard.dialects.protocol import CallDelta, CallStarted, TextDelta
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, TextChunk
 from tests.dialects.kit import FakeKit, tool
 from tests.ledger import owes
 
@@ -131,15 +131,15 @@ def test_in_pieces_the_same_is_said_and_no_markup_of_a_call_is_shown(reply: str,
     whole = TEXT.decode_message(reply, KIT)
     stream = TEXT.stream(KIT)
     deltas = [d for at in range(0, len(reply), size) for d in stream.feed(reply[at : at + size])]
-    live = "".join(d.text for d in deltas if isinstance(d, TextDelta))
+    is_interactive = "".join(d.text for d in deltas if isinstance(d, TextChunk))
     deltas += stream.flush()
-    shown = "".join(d.text for d in deltas if isinstance(d, TextDelta))
+    shown = "".join(d.text for d in deltas if isinstance(d, TextChunk))
 
     assert stream.finish() == whole
-    assert whole.text.startswith(live)
+    assert whole.text.startswith(is_interactive)
     assert shown.strip() == whole.text.strip()
-    assert [d.name for d in deltas if isinstance(d, CallStarted)] == [c.name for c in whole.calls]
-    assert sum(isinstance(d, CallDelta) for d in deltas) == len(whole.calls)
+    assert [d.name for d in deltas if isinstance(d, CallStartChunk)] == [c.name for c in whole.calls]
+    assert sum(isinstance(d, CallChunk) for d in deltas) == len(whole.calls)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_in_pieces_the_same_is_said_and_no_markup_of_a_call_is_shown(reply: str,
 def test_an_answer_with_code_goes_on_as_it_comes(reply: str) -> None:
     stream = TEXT.stream(KIT)
 
-    live = "".join(d.text for c in reply for d in stream.feed(c) if isinstance(d, TextDelta))
+    is_interactive = "".join(d.text for c in reply for d in stream.feed(c) if isinstance(d, TextChunk))
 
-    assert len(live) > len(reply) - 12
+    assert len(is_interactive) > len(reply) - 12
 
 
 @pytest.mark.parametrize(

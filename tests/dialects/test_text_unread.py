@@ -11,8 +11,8 @@ from pegboard.core.call import ToolCall
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.signature import Signature
 from pegboard.dialects import dialect
-from pegboard.dialects.literals import Unreadable, read_call, read_json
-from pegboard.dialects.protocol import CallDelta, TextDelta
+from pegboard.dialects.literals import LiteralError, read_call, read_json
+from pegboard.dialects.protocol import CallChunk, TextChunk
 from tests.dialects.kit import FakeKit, tool
 from tests.ledger import owes
 
@@ -121,7 +121,7 @@ def test_a_key_given_twice_deep_inside_is_found_and_streamed_as_it_was_written()
 
     deltas = [*stream.feed(reply), *stream.flush()]
 
-    (written,) = [d.arguments for d in deltas if isinstance(d, CallDelta)]
+    (written,) = [d.arguments for d in deltas if isinstance(d, CallChunk)]
     assert written == '{"a":[{"x":1,"x":2},5],"b":{"c":{"y":1}}}'
     assert [c.arguments for c in stream.finish().calls] == [written]
 
@@ -196,7 +196,7 @@ def test_a_call_that_is_found_inside_what_could_not_be_read_is_enough() -> None:
 
 @pytest.mark.parametrize("source", ['{"a": 1', '{"a": 1} x', '{"a": 1}'])
 def test_one_object_in_brackets_ends_with_the_bracket(source: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(LiteralError):
         read_call(source, 0)
 
 
@@ -241,8 +241,8 @@ def test_a_quoted_call_is_none_and_a_block_that_is_none_is_told(reply: str, stop
     assert message.calls == () and message.text == reply and message.stop == stop
     for size in (1, 5, 1000):
         stream = dialect(name).stream(KIT)
-        live = [d for at in range(0, len(reply), size) for d in stream.feed(reply[at : at + size])]
-        shown = "".join(d.text for d in [*live, *stream.flush()] if isinstance(d, TextDelta))
+        is_interactive = [d for at in range(0, len(reply), size) for d in stream.feed(reply[at : at + size])]
+        shown = "".join(d.text for d in [*is_interactive, *stream.flush()] if isinstance(d, TextChunk))
         assert shown.strip() == reply.strip()
 
 

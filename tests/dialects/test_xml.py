@@ -17,7 +17,7 @@ from pegboard.core.errors import InvalidArguments, NotFound
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage
 from pegboard.dialects import dialect
-from pegboard.dialects.protocol import CallStarted, TextDelta
+from pegboard.dialects.protocol import CallStartChunk, TextChunk
 from pegboard.dialects.xml import format_call, format_tool_result, tool_section
 from tests.dialects.corpora import pieces
 from tests.dialects.kit import FakeKit, FakeTool, tool
@@ -276,7 +276,7 @@ def test_a_declaration_that_is_refused_is_never_shown_and_any_other_is_whole(kin
         stream = read.stream(KIT)
         deltas = [d for n in range(0, len(reply), size) for d in stream.feed(reply[n : n + size])]
         deltas += stream.flush()
-        assert "".join(d.text for d in deltas if isinstance(d, TextDelta)).rstrip() == text, size
+        assert "".join(d.text for d in deltas if isinstance(d, TextChunk)).rstrip() == text, size
         assert stream.finish() == message
 
 
@@ -285,7 +285,7 @@ def test_a_page_of_markup_is_not_held_to_its_end() -> None:
 
     deltas = stream.feed("<!DOCTYPE html>\n<html><body>") + stream.feed("<p>one</p>\n")
 
-    assert "<!DOCTYPE html>" in "".join(d.text for d in deltas if isinstance(d, TextDelta))
+    assert "<!DOCTYPE html>" in "".join(d.text for d in deltas if isinstance(d, TextChunk))
 
 
 def test_a_document_type_that_is_only_talked_about_refuses_nothing() -> None:
@@ -305,7 +305,7 @@ def test_text_that_is_no_call_passes_unchanged_in_streaming_too(reply: str) -> N
 
     assert xml.decode(reply, KIT) == []
     assert (
-        "".join(d.text for d in deltas if isinstance(d, TextDelta)).rstrip()
+        "".join(d.text for d in deltas if isinstance(d, TextChunk)).rstrip()
         == xml.decode_message(reply, KIT).text
     )
     if not reply.endswith("</tool_call>"):
@@ -322,9 +322,9 @@ def test_every_split_gives_the_same_calls_and_the_same_text_without_a_tag() -> N
     for split in splits:
         stream = xml.stream(KIT)
         deltas = [d for piece in split for d in stream.feed(piece)]
-        shown = "".join(d.text for d in deltas if isinstance(d, TextDelta))
+        shown = "".join(d.text for d in deltas if isinstance(d, TextChunk))
         assert shown == "Hi <b>you</b>  then  bye"
-        assert sum(isinstance(d, CallStarted) for d in deltas) == 2
+        assert sum(isinstance(d, CallStartChunk) for d in deltas) == 2
         assert stream.flush() == []
         assert stream.finish() == whole
     assert whole.text == "Hi <b>you</b>  then  bye"
@@ -335,8 +335,8 @@ def test_a_call_in_a_tag_of_its_own_name_is_held_until_it_is_whole() -> None:
 
     deltas = [d for c in "Go: <read><path>a</path></read> ok" for d in stream.feed(c)] + stream.flush()
 
-    assert "".join(d.text for d in deltas if isinstance(d, TextDelta)) == "Go:  ok"
-    assert sum(isinstance(d, CallStarted) for d in deltas) == 1
+    assert "".join(d.text for d in deltas if isinstance(d, TextChunk)) == "Go:  ok"
+    assert sum(isinstance(d, CallStartChunk) for d in deltas) == 1
 
 
 @owes("A-42", "A-44")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pegboard.dialects import dialect
-from pegboard.dialects.protocol import TextDelta
+from pegboard.dialects.protocol import TextChunk
 from tests.dialects.corpora import pieces
 from tests.dialects.kit import FakeKit, tool
 from tests.ledger import owes
@@ -208,7 +208,7 @@ def test_a_call_that_is_nearly_right_is_read_streamed_in_pieces_too(kind: str, s
         ]
         deltas += stream.flush()
         assert stream.finish() == message
-        assert not [d for d in deltas if isinstance(d, TextDelta)]
+        assert not [d for d in deltas if isinstance(d, TextChunk)]
 
 
 def test_a_parameter_that_is_called_like_a_container_stays_one() -> None:

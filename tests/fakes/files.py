@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, OutsideWorkspace, TooLarge, Unsupported
 from pegboard.ports.files import (
-    Entry,
-    Found,
-    Listing,
-    Match,
+    DirectoryEntry,
+    DirectoryListing,
+    GrepMatch,
+    GrepResult,
     Move,
-    Resolved,
+    ResolvedPath,
     SearchQuery,
     Slice,
     Wanted,
@@ -56,14 +56,14 @@ class MemoryFiles:
             else NotFound(f"File not found: {path}")
         )
 
-    async def resolve(self, path: str, *, write: bool = False) -> Resolved:
+    async def resolve(self, path: str, *, write: bool = False) -> ResolvedPath:
         try:
             target = self._at(path)
         except OutsideWorkspace:
-            return Resolved(target=posixpath.join("/", path), exists=False, kind="file", inside=False)
+            return ResolvedPath(target=posixpath.join("/", path), exists=False, kind="file", inside=False)
         size, is_dir = len(self.data.get(target, b"")), self._is_dir(target)
         exists = is_dir or target in self.data
-        return Resolved(
+        return ResolvedPath(
             target=target, exists=exists, kind="dir" if is_dir else "file", inside=True, size=size
         )
 
@@ -84,22 +84,22 @@ class MemoryFiles:
             sha256=hashlib.sha256(data).hexdigest(), size=len(data),
         )  # fmt: skip
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> Listing:
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
         base = "" if (target := self._at(path)) == "." else target + "/"
         if target in self.data:
             raise Unsupported(f"{path} is a file, not a folder.")
         if not self._is_dir(target):
             raise NotFound(f"Directory not found: {path}")
-        found: dict[str, Entry] = {}
+        found: dict[str, DirectoryEntry] = {}
         for name in sorted(name[len(base) :] for name in self.data if name.startswith(base)):
             parts = name.split("/")
             for level in range(1, min(depth, len(parts)) + 1):
                 kind, key = "file" if level == len(parts) else "dir", "/".join(parts[:level])
-                found[key] = Entry(
+                found[key] = DirectoryEntry(
                     path=key, kind=kind, size=len(self.data[base + name]) if kind == "file" else 0
                 )
         entries = sorted(found.values(), key=lambda e: (e.path.rpartition("/")[0], e.kind != "dir", e.path))
-        return Listing(entries=tuple(entries[:limit]), truncated=len(entries) > limit)
+        return DirectoryListing(entries=tuple(entries[:limit]), truncated=len(entries) > limit)
 
     async def glob(
         self,
@@ -111,27 +111,31 @@ class MemoryFiles:
         no_ignore: bool = False,
         ignore_case: bool = False,
         exclude: str | None = None,
-    ) -> Listing:
+    ) -> DirectoryListing:
         base = "" if (target := self._at(path)) == "." else target + "/"
         names = [name[len(base) :] for name in self.data if name.startswith(base)]
         regex = re.compile(fnmatch.translate(pattern).replace(".*.*/", "(?:.*/)?"))
-        hits = [Entry(path=n, kind="file", size=len(self.data[base + n])) for n in names if regex.match(n)]
-        return Listing(entries=tuple(hits[:limit]), truncated=len(hits) > limit)
+        hits = [
+            DirectoryEntry(path=n, kind="file", size=len(self.data[base + n]))
+            for n in names
+            if regex.match(n)
+        ]
+        return DirectoryListing(entries=tuple(hits[:limit]), truncated=len(hits) > limit)
 
-    async def search(self, query: SearchQuery) -> Found:
+    async def search(self, query: SearchQuery) -> GrepResult:
         pattern = re.compile(re.escape(query.pattern) if query.fixed_strings else query.pattern)
         texts = {path: self.data[path].decode(errors="replace") for path in sorted(self.data)}
         if query.text is not None:
             texts = {query.path: query.text}
         hits = [
-            Match(path=path, line=number, text=line)
+            GrepMatch(path=path, line=number, text=line)
             for path, text in texts.items()
             for number, line in enumerate(text.splitlines(), 1)
             if pattern.search(line)
         ]
         shown = hits[query.offset : query.offset + query.limit]
         more = len(hits) > query.offset + query.limit
-        return Found(matches=tuple(shown), total=len(hits), truncated=more, searched=len(texts))
+        return GrepResult(matches=tuple(shown), total=len(hits), truncated=more, searched=len(texts))
 
     async def propose(self, wanted: Sequence[Wanted]) -> ChangeSet:
         after = dict(self.data)

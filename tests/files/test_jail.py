@@ -23,10 +23,10 @@ from pegboard.core.errors import (
     ToolError,
     Unsupported,
 )
+from pegboard.files.access_rules import Access
 from pegboard.files.jail import Jail
-from pegboard.files.names import ProtectedNames, folded, shown, twin
+from pegboard.files.names import ProtectedNames, case_variant, folded, shown
 from pegboard.files.openat import WalkOpener
-from pegboard.files.permits import Access
 from tests.ledger import owes
 
 
@@ -374,7 +374,7 @@ def test_without_proc_a_place_is_named_by_its_path_and_verified(
 
     (root / "d").mkdir()
     (root / "d/a").write_text("x")
-    monkeypatch.setattr("pegboard.files.reach.real_path", no_proc)
+    monkeypatch.setattr("pegboard.files.path_opener.real_path", no_proc)
     jail = Jail(root, opener=WalkOpener(), deny=lambda access, target: "no" if target == "d/b" else None)
 
     assert jail.read_bytes("d/a") == b"x"
@@ -422,9 +422,9 @@ def test_folding_is_stable_and_shown_text_is_printable(text: str) -> None:
 
 
 def test_twins_are_found_by_compatibility_and_case() -> None:
-    assert twin("Straße", ["STRASSE", "x"]) == "STRASSE"
-    assert twin("ﬁle", ["file"]) == "file"
-    assert twin("a", ["a", "b"]) is None
+    assert case_variant("Straße", ["STRASSE", "x"]) == "STRASSE"
+    assert case_variant("ﬁle", ["file"]) == "file"
+    assert case_variant("a", ["a", "b"]) is None
 
 
 def test_an_empty_name_makes_no_folder_and_an_absolute_pattern_inside_is_one_of_the_workspace(
@@ -555,5 +555,5 @@ def test_the_folder_of_a_new_file_is_looked_for_beneath_the_root_alone(root: Pat
     # A link to a folder that is not there yet: planning says so already, before anything would be made.
     (root / "later").symlink_to("made")
     for path in ("later/f", "later/new/f"):
-        with pytest.raises(OutsideWorkspace, match="is outside"), jail.aim(path, "write"):
+        with pytest.raises(OutsideWorkspace, match="is outside"), jail.find_parent(path, "write"):
             pass

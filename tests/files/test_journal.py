@@ -13,7 +13,7 @@ from pegboard.core.errors import Unavailable
 from pegboard.files.changes import propose
 from pegboard.files.commit import commit
 from pegboard.files.jail import Jail
-from pegboard.files.journal import Journal, Origin
+from pegboard.files.journal import ChangeOrigin, Journal
 from pegboard.files.selection import Last
 from pegboard.files.undo import undo
 from pegboard.ports.files import Write
@@ -39,7 +39,7 @@ def write(root: Path, journal: Journal, name: str, data: bytes) -> None:
         jail,
         propose(jail, [Write(path=name, data=data)], limit=1 << 30),
         journal=journal,
-        origin=Origin(call_id=name),
+        origin=ChangeOrigin(call_id=name),
     )
 
 

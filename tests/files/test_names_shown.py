@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pegboard import AllowOnce
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.files.names import as_text, from_text
 from tests.cases.kit import door, tree
 from tests.ledger import owes
@@ -32,8 +32,8 @@ ODD = {"a\nb.txt": r"a\x0ab.txt", "x\u202egpj.txt": r"x\u202egpj.txt", "red\x1b[
     ],
 )
 def test_what_cannot_be_seen_of_a_name_is_written_out_and_read_back(name: str, shown: str) -> None:
-    assert visible(name) == shown
-    assert from_text(visible(as_text(name))) == name
+    assert escape_invisible(name) == shown
+    assert from_text(escape_invisible(as_text(name))) == name
 
 
 @pytest.mark.parametrize("text", ["a\\x00b", "half\\ud800", "no escape\\q", "C:\\new"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.core.context import Context, enter, leave
+from pegboard.core.context import Context, attach, detach
 from pegboard.core.errors import Conflict, NotFound, OutsideWorkspace, PermissionDenied, Unsupported
 from pegboard.files.workspace import Workspace
 from pegboard.ports.files import SearchQuery, Write
@@ -21,9 +21,9 @@ async def test_a_repeated_read_of_an_unchanged_file_is_known_by_session(root: Pa
     assert files.already_shown("./a", offset=1, last=2)
     assert not files.already_shown("a", offset=1, last=3)
     assert not files.already_shown("none", offset=1, last=2)
-    token = enter(Context(session="another"))
+    token = attach(Context(session="another"))
     assert not files.already_shown("a", offset=1, last=2)
-    leave(token)
+    detach(token)
     (root / "a").write_text("1\n2\n4\n")
     assert not files.already_shown("a", offset=1, last=2)
 
@@ -44,9 +44,9 @@ async def test_a_file_that_changed_since_its_lines_were_shown_is_not_written(
 
 async def test_another_session_s_reading_does_not_bind_this_one(root: Path, files: Workspace) -> None:
     (root / "a").write_text("1\n")
-    token = enter(Context(session="another"))
+    token = attach(Context(session="another"))
     await files.read_slice("a")
-    leave(token)
+    detach(token)
     (root / "a").write_text("2\n")
 
     assert await files.propose([Write(path="a", data=b"x")])

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from pegboard.core.errors import ToolError
+from pegboard.files.os_errors import from_os_error, no_regular_file
 from pegboard.files.readstate import ReadState
-from pegboard.files.refusals import no_regular_file, refusal
 from tests.ledger import owes
 
 CODES = {
@@ -25,7 +25,7 @@ CODES = {
 @owes("N-36", "N-121", "C-11")
 @pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
 def test_each_system_error_becomes_a_code_a_sentence_and_a_hint(code: int) -> None:
-    error = refusal(OSError(code, os.strerror(code), "/secret/place"), "notes.txt")
+    error = from_os_error(OSError(code, os.strerror(code), "/secret/place"), "notes.txt")
 
     assert error.code == CODES[code]
     assert "notes.txt" in error.message
@@ -35,13 +35,13 @@ def test_each_system_error_becomes_a_code_a_sentence_and_a_hint(code: int) -> No
 
 @owes("C-18")
 def test_a_folder_that_is_not_there_is_called_a_directory() -> None:
-    error = refusal(OSError(errno.ENOENT, ""), "a/b", noun="Directory")
+    error = from_os_error(OSError(errno.ENOENT, ""), "a/b", noun="Directory")
 
     assert error.message == "Directory not found: a/b"
 
 
 def test_a_file_where_a_folder_was_asked_is_no_missing_folder() -> None:
-    assert refusal(OSError(errno.ENOTDIR, ""), "a", noun="Directory").code == "unsupported"
+    assert from_os_error(OSError(errno.ENOTDIR, ""), "a", noun="Directory").code == "unsupported"
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ import pytest
 
 from pegboard.core.errors import Conflict, NotFound
 from pegboard.files.jail import Jail
-from pegboard.files.journal import Journal, Origin
-from pegboard.files.selection import Last, OfRun
-from pegboard.files.snapshot import Snapshot, SnapshotDiff, SnapshotLimits
+from pegboard.files.journal import ChangeOrigin, Journal
+from pegboard.files.selection import ByRun, Last
+from pegboard.files.snapshot import SnapshotDiff, SnapshotLimits, TreeSnapshot
 from pegboard.files.undo import undo
 from tests.files.test_commit import tree
 from tests.ledger import owes
 
 
 def run(root: Path, journal: Journal, command: str, **how: object) -> SnapshotDiff:
-    snapshot = Snapshot.take(root, journal=journal, **how)  # type: ignore[arg-type]
+    snapshot = TreeSnapshot.take(root, journal=journal, **how)  # type: ignore[arg-type]
     subprocess.run(["bash", "-c", command], cwd=root, check=True)
     diff = snapshot.diff_after()
-    diff.record(journal, root, Origin(call_id="exec-1", run="r"))
+    diff.record(journal, root, ChangeOrigin(call_id="exec-1", run="r"))
     return diff
 
 
@@ -80,10 +80,10 @@ def test_a_run_that_made_and_removed_folders_is_undone_as_a_whole(root: Path, jo
     for command in ("mkdir a", "rmdir old", "rmdir a && mkdir b", "mkdir -p old/again"):
         run(root, journal, command)
 
-    preview = undo(Jail(root), journal, OfRun(id="r"), preview=True)
+    preview = undo(Jail(root), journal, ByRun(id="r"), preview=True)
     assert sorted(p.name for p in root.iterdir()) == ["b", "old"]
     assert preview.removed_dirs == ("old/again", "b")
-    undo(Jail(root), journal, OfRun(id="r"))
+    undo(Jail(root), journal, ByRun(id="r"))
 
     assert [str(p.relative_to(root)) for p in root.rglob("*")] == ["old"]
 
@@ -148,7 +148,7 @@ def test_a_made_folder_goes_with_its_files(root: Path, journal: Journal) -> None
     diff = run(root, journal, "mkdir -p n/m && echo x > n/m/f")
 
     assert diff.made_dirs == ("n", "n/m")
-    undo(Jail(root), journal, OfRun(id="r"))
+    undo(Jail(root), journal, ByRun(id="r"))
     assert list(root.iterdir()) == []
 
 
@@ -159,17 +159,17 @@ def test_the_second_snapshot_reads_only_what_changed(
     for path in (root / "a", root / "d/b", root / "d/e/c", root / "big"):
         os.utime(path, (1, 1))
     later = Journal(journal.folder, clock=Later())
-    Snapshot.take(root, journal=later)
+    TreeSnapshot.take(root, journal=later)
     reads: list[str] = []
     monkeypatch.setattr("pegboard.files.snapshot._read", lambda root, path, there: reads.append(path) or b"")
     monkeypatch.setattr(
         "pegboard.files.snapshot._clone", lambda root, path, journal: reads.append(path) or ""
     )
 
-    Snapshot.take(root, journal=later)
+    TreeSnapshot.take(root, journal=later)
     assert reads == []
     (root / "a").write_text("changed")
-    Snapshot.take(root, journal=later)
+    TreeSnapshot.take(root, journal=later)
     assert reads == ["a"]
 
 
@@ -188,7 +188,7 @@ class Later:
 def test_ignored_folders_are_left_out_and_named(root: Path, journal: Journal) -> None:
     for name in ("node_modules/x", "sub/.venv/y", ".git/objects/ab", ".git/refs/heads"):
         (root / name).mkdir(parents=True)
-    snapshot = Snapshot.take(root, journal=journal)
+    snapshot = TreeSnapshot.take(root, journal=journal)
     (root / "node_modules/x/f").write_text("")
     (root / ".git/objects/ab/f").write_text("")
     (root / ".git/refs/heads/main").write_text("123")
@@ -228,7 +228,7 @@ def test_special_and_unreadable_things_do_not_stop_it(root: Path, journal: Journ
 
     assert [c.path for c in diff.changes.changes] == ["f"]
     with pytest.raises(NotFound):
-        Snapshot.take(root / "f", journal=journal)
+        TreeSnapshot.take(root / "f", journal=journal)
 
 
 def test_a_command_that_changed_protected_files_is_undone_for_a_person(root: Path, journal: Journal) -> None:
@@ -243,17 +243,17 @@ def test_a_command_that_changed_protected_files_is_undone_for_a_person(root: Pat
 
 def test_a_damaged_index_or_store_is_read_anew(root: Path, journal: Journal) -> None:
     (root / "a").write_text("one")
-    Snapshot.take(root, journal=journal)
+    TreeSnapshot.take(root, journal=journal)
     (index,) = journal.snapshots.glob("*.json")
     index.write_text("{")
-    snapshot = Snapshot.take(root, journal=journal)
+    snapshot = TreeSnapshot.take(root, journal=journal)
     for blob in (journal.folder / "blobs").glob("*/*"):
         blob.unlink()
     (root / "a").write_text("two")
 
     assert snapshot.diff_after().missed == ("a was changed and is not undoable: its old content is gone.",)
     index.write_text('{"version": 99}')
-    assert not Snapshot.take(root, journal=journal).diff_after().changes
+    assert not TreeSnapshot.take(root, journal=journal).diff_after().changes
 
 
 def test_pruning_keeps_what_the_last_snapshot_needs_until_the_size_is_reached(
@@ -262,7 +262,7 @@ def test_pruning_keeps_what_the_last_snapshot_needs_until_the_size_is_reached(
     journal = Journal(tmp_path / "j")
     (root / "a").write_bytes(os.urandom(1000))
     before = (root / "a").read_bytes()
-    snapshot = Snapshot.take(root, journal=journal)
+    snapshot = TreeSnapshot.take(root, journal=journal)
     with journal.lock():
         assert journal.prune() == 0
     (root / "a").write_text("x")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.files import syncing
-from pegboard.files.syncing import Batch, sync_files
+from pegboard.files import fsync as syncing
+from pegboard.files.fsync import SyncBatch, sync_files
 
 
 def opened(folder: Path, count: int) -> list[int]:
@@ -23,7 +23,7 @@ def test_every_descriptor_is_synced_and_closed(
     synced: list[int] = []
     monkeypatch.setattr(syncing.os, "fsync", synced.append)
     monkeypatch.setattr(syncing, "_syncfs", lambda fd: synced.append(os.fstat(fd).st_dev))  # pyright: ignore
-    batch = Batch(whole=whole)
+    batch = SyncBatch(whole=whole)
     descriptors = opened(tmp_path, 300)
 
     for descriptor in descriptors:
@@ -46,7 +46,7 @@ def test_what_could_not_be_written_is_told(
 
     monkeypatch.setattr(syncing.os, "fsync", full)
     monkeypatch.setattr(syncing, "_syncfs", full)
-    batch = Batch(whole=whole)
+    batch = SyncBatch(whole=whole)
     (descriptor,) = opened(tmp_path, 1)
     batch.add(descriptor)
 
@@ -59,7 +59,7 @@ def test_what_could_not_be_written_is_told(
 
 def test_the_real_calls_succeed_on_this_file_system(tmp_path: Path) -> None:
     for whole in (None, True, False):
-        batch = Batch(whole=whole)
+        batch = SyncBatch(whole=whole)
         for descriptor in opened(tmp_path, 7):
             batch.add(descriptor)
         batch.finish()

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core.context import Context, enter, leave
+from pegboard.core.context import Context, attach, detach
 from pegboard.core.errors import Conflict, NotFound, Unavailable
-from pegboard.files.journal import Journal, Origin
-from pegboard.files.selection import Last, OfCall, OfId, OfRun
+from pegboard.files.journal import ChangeOrigin, Journal
+from pegboard.files.selection import ByCall, ById, ByRun, Last
 from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.ports.files import Delete, Move, Wanted, Write
@@ -23,11 +23,11 @@ from tests.ledger import owes
 
 
 async def done(files: Workspace, *wanted: Wanted, call: str = "", run: str = "") -> None:
-    token = enter(Context(session="s", run=run, call_id=call))
+    token = attach(Context(session="s", run=run, call_id=call))
     try:
         await files.commit(await files.propose(list(wanted)))
     finally:
-        leave(token)
+        detach(token)
 
 
 def texts(root: Path) -> dict[str, bytes]:
@@ -48,7 +48,7 @@ async def test_a_call_s_create_change_delete_and_move_are_undone_with_their_mode
         Write(path="n/m/new", data=b"x"), call="call-1",
     )  # fmt: skip
     after = tree(root)
-    report = await files.undo(OfCall(id="call-1"))
+    report = await files.undo(ByCall(id="call-1"))
 
     assert tree(root) == before
     assert not (root / "n").exists()
@@ -78,7 +78,7 @@ async def test_a_run_is_undone_as_a_whole_and_other_runs_stay(root: Path, files:
         call="c3",
         run="run-1",
     )
-    report = await files.undo(OfRun(id="run-1"))
+    report = await files.undo(ByRun(id="run-1"))
 
     expected = [f"{n}\n" for n in range(20)]
     expected[10] = "run2\n"
@@ -87,8 +87,8 @@ async def test_a_run_is_undone_as_a_whole_and_other_runs_stay(root: Path, files:
     assert len(report.entries) == 2
     assert report.kept == ("a",)
     with pytest.raises(Conflict, match="undone already"):
-        await files.undo(OfRun(id="run-1"))
-    await files.undo(OfId(id="run-1"), redo=True)
+        await files.undo(ByRun(id="run-1"))
+    await files.undo(ById(id="run-1"), redo=True)
     assert (root / "a").read_text().splitlines()[18] == "run1 second"
     assert (root / "b").read_text() == "b"
 
@@ -173,7 +173,7 @@ async def test_files_that_came_or_went_since_are_conflicts(
     before = tree(root)
 
     with pytest.raises(Conflict, match=word):
-        await files.undo(OfCall(id=ids[which]))
+        await files.undo(ByCall(id=ids[which]))
 
     assert tree(root) == before
 
@@ -183,11 +183,11 @@ async def test_what_was_undone_by_hand_already_counts_as_undone(root: Path, file
     await done(files, Write(path="a", data=b"two"), call="call-1")
     (root / "a").write_text("one")
 
-    report = await files.undo(OfCall(id="call-1"))
+    report = await files.undo(ByCall(id="call-1"))
 
     assert (report.unchanged, report.changes.changes, report.applied) == (("a",), (), True)
     with pytest.raises(Conflict, match="undone already"):
-        await files.undo(OfCall(id="call-1"))
+        await files.undo(ByCall(id="call-1"))
 
 
 async def test_undo_goes_back_step_by_step_and_redo_forward_and_an_undo_can_be_undone(
@@ -208,7 +208,7 @@ async def test_undo_goes_back_step_by_step_and_redo_forward_and_an_undo_can_be_u
         redone = await files.undo(Last(), redo=True)
         assert (root / "a").read_bytes() == text
     assert redone is not None
-    await files.undo(OfCall(id=redone.entry))  # the undo of the redo
+    await files.undo(ByCall(id=redone.entry))  # the undo of the redo
     assert (root / "a").read_bytes() == b"1"
     await files.undo(Last(), redo=True)
     assert (root / "a").read_bytes() == b"2"
@@ -225,11 +225,11 @@ async def test_unknown_ids_and_missing_journals_are_said(root: Path, files: Work
     await done(files, Write(path="a", data=b"1"), call="call-abcdef", run="run-xyz")
 
     with pytest.raises(NotFound, match="no call or run nothing"):
-        await files.undo(OfId(id="nothing"))
+        await files.undo(ById(id="nothing"))
     with pytest.raises(Unavailable):
         await Workspace(root).undo(Last())
-    assert (await files.undo(OfCall(id="call-ab"), preview=True)).entries
-    assert (await files.undo(OfId(id="run-xyz"), preview=True)).entries
+    assert (await files.undo(ByCall(id="call-ab"), preview=True)).entries
+    assert (await files.undo(ById(id="run-xyz"), preview=True)).entries
 
 
 @owes("G-02")
@@ -240,7 +240,7 @@ async def test_a_later_command_of_which_nothing_was_captured_hides_no_change_fro
     told = "The folder cache was made and stays: it is not watched."
     with journal.lock():
         journal.append(
-            journal.new_entry("exec", str(root.resolve()), Origin(call_id="c2"), (), missed=[told])
+            journal.new_entry("exec", str(root.resolve()), ChangeOrigin(call_id="c2"), (), missed=[told])
         )
 
     preview = await files.undo(Last(), preview=True)

@@ -39,11 +39,13 @@ def door(tmp_path: Path) -> Executor:
     return Executor([double, *builtin("read_file", "delete_file")], workspace=tmp_path)
 
 
-async def ours_calls(imported: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
+async def ours_calls(wrap_foreign: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
     """What an agent of ours gets: first asked and refused, then allowed."""
-    refused = await Executor([imported]).call(imported.name, arguments)
-    model = ScriptedModel([{"calls": [{"name": imported.name, "arguments": arguments}]}, {"text": "done"}])
-    answer = await Agent(tools=[imported], model=model, policy=["allow call:*"]).run("go")
+    refused = await Executor([wrap_foreign]).call(wrap_foreign.name, arguments)
+    model = ScriptedModel(
+        [{"calls": [{"name": wrap_foreign.name, "arguments": arguments}]}, {"text": "done"}]
+    )
+    answer = await Agent(tools=[wrap_foreign], model=model, policy=["allow call:*"]).run("go")
     return refused, next(e.result for e in answer.events if e.type == "call.finished")
 
 
@@ -104,10 +106,10 @@ async def test_a_langchain_tool_is_one_of_ours() -> None:
         return a * b
 
     multiply.handle_tool_error = True
-    imported = from_langchain(multiply)
-    refused, result = await ours_calls(imported, {"a": "4"})
+    wrap_foreign = from_langchain(multiply)
+    refused, result = await ours_calls(wrap_foreign, {"a": "4"})
 
-    assert imported.schema["properties"]["a"]["type"] == "integer"
+    assert wrap_foreign.schema["properties"]["a"]["type"] == "integer"
     assert refused.error.code == "permission_denied"
     assert str(result) == "12"
     failed = await Executor([from_langchain(multiply, effects=PURE)]).call("multiply", {"a": -1})
@@ -154,8 +156,8 @@ async def test_a_pydantic_ai_tool_is_one_of_ours() -> None:
             raise ModelRetry("give a name")
         return f"{ctx.deps} {name.upper() if loud else name}"
 
-    imported = from_pydantic_ai(TheirTool(greet), deps="Hello")
-    refused, result = await ours_calls(imported, {"name": "ada", "loud": "true"})
+    wrap_foreign = from_pydantic_ai(TheirTool(greet), deps="Hello")
+    refused, result = await ours_calls(wrap_foreign, {"name": "ada", "loud": "true"})
 
     assert refused.error.code == "permission_denied"
     assert str(result) == "Hello ADA"

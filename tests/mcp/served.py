@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 from pegboard import PURE, Effect, Executor, Inject, Toolkit, tool
-from pegboard.mcp.approving import ClientApprover
-from pegboard.mcp.exchange import ClientDoor
-from pegboard.mcp.offered import Prompt, TextPrompts
-from pegboard.mcp.server import Service
+from pegboard.mcp.client_approver import ClientApprover
+from pegboard.mcp.prompts import Prompt, TextPrompts
+from pegboard.mcp.request_context import CallingClient
+from pegboard.mcp.server import ToolServer
 
 
 @tool(effects=PURE)
@@ -33,7 +33,7 @@ async def send_mail(text: str) -> str:
 
 
 @tool(effects=PURE)
-async def wait(seconds: float, client: Inject[ClientDoor]) -> str:
+async def wait(seconds: float, client: Inject[CallingClient]) -> str:
     """Wait, reporting progress."""
     client.progress(1, 2, "half")
     await asyncio.sleep(seconds)
@@ -48,12 +48,12 @@ async def child() -> str:
     return str(started.pid)
 
 
-def build(*, trusted: bool = False, **options: Any) -> Service:
+def build(*, trusted: bool = False, **options: Any) -> ToolServer:
     """The service."""
     kit = Toolkit([echo, add, send_mail, wait, child])
-    door = Executor(kit, approver=ClientApprover(trusted=trusted), provide=[ClientDoor()])
+    door = Executor(kit, approver=ClientApprover(trusted=trusted), provide=[CallingClient()])
     prompts = TextPrompts([Prompt("greet", "Greets.", "Hello {name}!", ("name",))])
-    return Service(door.pipeline, door.context, prompts=prompts, name="served", version="1", **options)
+    return ToolServer(door.pipeline, door.context, prompts=prompts, name="served", version="1", **options)
 
 
 def main() -> None:

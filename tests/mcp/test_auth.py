@@ -18,9 +18,9 @@ import pytest
 from pegboard.core.errors import ConfigError, Unavailable
 from pegboard.mcp.auth import MAX_LOGINS, FileTokens, interactive_auth, silent_auth
 from pegboard.mcp.client import MCPServer
+from pegboard.mcp.client_credentials import own_auth
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.forms import servers_of
-from pegboard.mcp.own_login import own_auth
+from pegboard.mcp.config_formats import servers_of
 from tests.ledger import owes
 from tests.mcp.test_posting import Asked, Server, served, text
 

@@ -8,7 +8,7 @@ import pytest
 
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.forms import servers_of
+from pegboard.mcp.config_formats import servers_of
 from tests.ledger import owes
 
 FORMS: list[Any] = [
@@ -147,7 +147,7 @@ def test_a_flag_that_came_out_of_a_variable_means_what_it_says(said: Any, meant:
     ],
 )  # fmt: skip
 def test_what_is_told_of_a_command_line_holds_no_secret(args: tuple[str, ...]) -> None:
-    told = ServerConfig(name="s", command="npx", args=("-y", "some-server", *args)).told
+    told = ServerConfig(name="s", command="npx", args=("-y", "some-server", *args)).redacted_command
 
     assert "plain-and-unknown" not in told and "it's" not in told and "aB3aB3" not in told
     assert told.startswith("npx -y some-server ") and "[redacted:" in told
@@ -156,10 +156,10 @@ def test_what_is_told_of_a_command_line_holds_no_secret(args: tuple[str, ...]) -
 def test_what_is_told_of_a_command_line_holds_nothing_of_its_variables_and_is_short() -> None:
     long = ServerConfig(
         name="s", command="x", args=("hunter2hunter2", "y" * 5000), env={"K": "hunter2hunter2"}
-    ).told
+    ).redacted_command
     web = ServerConfig(
         name="s", url="https://me:pass@host.example/mcp?key=1234567#frag", transport="streamable_http"
-    ).told
+    ).redacted_command
 
     assert "hunter2" not in long and len(long) < 400 and long.endswith(" characters]")
     assert web == "https://host.example/mcp"
@@ -168,4 +168,4 @@ def test_what_is_told_of_a_command_line_holds_nothing_of_its_variables_and_is_sh
 def test_an_ordinary_command_line_is_told_whole() -> None:
     server = ServerConfig(name="s", command="npx", args=("-y", "@scope/server", "--port", "80", "a b"))
 
-    assert server.told == server.command_line == "npx -y @scope/server --port 80 'a b'"
+    assert server.redacted_command == server.command_line == "npx -y @scope/server --port 80 'a b'"

@@ -13,12 +13,12 @@ import pytest
 
 from pegboard import PURE, Executor, Inject, ToolError, Toolkit, tool
 from pegboard.core.errors import Unavailable
-from pegboard.mcp.approving import ClientApprover, ClientPeople
 from pegboard.mcp.client import MCPServer
+from pegboard.mcp.client_approver import ClientApprover, ClientPeople
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.exchange import ClientDoor
+from pegboard.mcp.request_context import CallingClient
 from pegboard.mcp.serve_stdio import serve_stdio
-from pegboard.mcp.server import Service
+from pegboard.mcp.server import ToolServer
 from pegboard.mcp.serving import http_server
 from pegboard.mcp.tasks import EXTENSION
 from pegboard.tools.ask_user import ask_user
@@ -41,7 +41,7 @@ class Person:
 
 
 @tool(effects=PURE)
-async def two_names(client: Inject[ClientDoor]) -> str:
+async def two_names(client: Inject[CallingClient]) -> str:
     """Ask twice."""
     first = await client.elicit("First name?", NAME, key="first")
     second = await client.elicit("Last name?", NAME, key="last")
@@ -49,13 +49,13 @@ async def two_names(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def needs_sampling(client: Inject[ClientDoor]) -> str:
+async def needs_sampling(client: Inject[CallingClient]) -> str:
     """Ask the client's model."""
     return str(await client.sample({"messages": [], "maxTokens": 1}))
 
 
 @tool(effects=PURE)
-async def chatty(client: Inject[ClientDoor]) -> str:
+async def chatty(client: Inject[CallingClient]) -> str:
     """Log and report."""
     from pegboard import current_context
 
@@ -67,13 +67,13 @@ async def chatty(client: Inject[ClientDoor]) -> str:
 
 
 @tool(effects=PURE)
-async def slow_question(client: Inject[ClientDoor]) -> str:
+async def slow_question(client: Inject[CallingClient]) -> str:
     """Ask two things after a while."""
     await asyncio.sleep(0.15)
     asks = {
         k: ("elicitation", "elicitation/create", {"message": k, "requestedSchema": NAME}) for k in ("a", "b")
     }
-    return json.dumps(await client.want(asks))
+    return json.dumps(await client.request_inputs(asks))
 
 
 @tool(effects=PURE)
@@ -83,14 +83,14 @@ async def broken() -> str:
     raise ToolError("no", code="rpc", details={"rpc": -32603})
 
 
-def service(**options: Any) -> Service:
+def service(**options: Any) -> ToolServer:
     kit = Toolkit([two_names, needs_sampling, chatty, slow_question, broken, send_mail, ask_user])
-    door = Executor(kit, approver=ClientApprover(trusted=True), provide=[ClientDoor(), ClientPeople()])
-    return Service(door.pipeline, door.context, **options)
+    door = Executor(kit, approver=ClientApprover(trusted=True), provide=[CallingClient(), ClientPeople()])
+    return ToolServer(door.pipeline, door.context, **options)
 
 
 @asynccontextmanager
-async def client_of(served: Service, protocol: str) -> AsyncIterator[MCPServer]:
+async def client_of(served: ToolServer, protocol: str) -> AsyncIterator[MCPServer]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
         http_server(served, host="127.0.0.1", port=0, token=None, started=port.set_result)
@@ -227,7 +227,7 @@ async def test_long_calls_become_tasks_for_clients_that_can_and_only_for_them() 
 async def test_a_task_asks_its_questions_where_it_is_looked_after() -> None:
     served = service(task_after_s=0.01)
     said: list[dict[str, Any]] = []
-    from pegboard.mcp.exchange import Peer
+    from pegboard.mcp.request_context import Peer
 
     peer = Peer(send=lambda m, _: said.append(m))
     can = {"extensions": {EXTENSION: {}}, "elicitation": {}}
@@ -265,9 +265,9 @@ async def test_a_task_asks_its_questions_where_it_is_looked_after() -> None:
 
 async def test_outside_a_served_call_there_is_no_client() -> None:
     with pytest.raises(Unavailable):
-        ClientDoor().progress(1)
+        CallingClient().progress(1)
     assert (await ClientApprover(trusted=True).decide(_request())).reason.startswith("it needs approval")
-    assert (await ClientApprover(trusted=False, yes=True).decide(_request())).by == "--yes"
+    assert (await ClientApprover(trusted=False, approved=True).decide(_request())).by == "--yes"
 
 
 def _request() -> Any:

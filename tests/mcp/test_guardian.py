@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.mcp.guardian import Guardian, kill_marked
+from pegboard.mcp.reaper import Reaper, kill_marked
 from tests.ledger import owes
 from tests.waiting import until
 
@@ -47,7 +47,7 @@ def test_what_carries_the_mark_is_killed_and_nothing_else(monkeypatch: pytest.Mo
 @owes("mcp-10")
 def test_a_guardian_ends_what_carries_its_mark_once_it_is_let_go() -> None:
     with child(f"{MARK}g.1") as marked:
-        guardian = Guardian(f"{MARK}g")
+        guardian = Reaper(f"{MARK}g")
         before = marked.poll()
 
         guardian.close()
@@ -59,7 +59,7 @@ def test_a_guardian_ends_what_carries_its_mark_once_it_is_let_go() -> None:
 @owes("mcp-10")
 def test_signals_to_our_group_do_not_take_the_guardian_with_them() -> None:
     with child(f"{MARK}s.1") as marked:
-        guardian = Guardian(f"{MARK}s")
+        guardian = Reaper(f"{MARK}s")
         ignored = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
         until(lambda: set(ignored) <= _ignored(guardian.pid), "it ignores signals")
         for number in ignored:
@@ -72,7 +72,7 @@ def test_signals_to_our_group_do_not_take_the_guardian_with_them() -> None:
 
 
 def test_a_guardian_that_hangs_is_killed() -> None:
-    guardian = Guardian(f"{MARK}h")
+    guardian = Reaper(f"{MARK}h")
     os.kill(guardian.pid, signal.SIGSTOP)
 
     guardian.close(within_s=0.05)
@@ -86,7 +86,7 @@ def test_a_guardian_that_hangs_is_killed() -> None:
 def test_the_child_of_a_killed_process_of_ours_ends_too() -> None:
     code = f"""
 import os, subprocess, sys
-from pegboard.mcp.guardian import Guardian
+from pegboard.mcp.reaper import Guardian
 guardian = Guardian({MARK + "k"!r})
 child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], env={{"PEGBOARD_EXEC": {MARK + "k.1"!r}}}, start_new_session=True)
 print(child.pid, flush=True)

@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 
 from pegboard.core.errors import ConfigError
-from pegboard.mcp.catalogue import build
+from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.forms import servers_of
+from pegboard.mcp.config_formats import servers_of
 from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.naming import exposed_name, name_all
-from pegboard.mcp.serve_http import HttpFace
+from pegboard.mcp.serve_http import HttpApp
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 
@@ -32,7 +32,7 @@ def test_a_name_that_imitates_the_name_of_another_tool_gets_one_of_its_own() -> 
 def test_prompts_that_are_not_allowed_are_not_listed() -> None:
     prompts = [{"name": "greet"}, {"name": "grow"}, {"name": "drop"}]
 
-    found = build("s", tools=[tool("greet")], prompts=prompts, allow=("gr*",), deny=("grow",))
+    found = build_catalogue("s", tools=[tool("greet")], prompts=prompts, allow=("gr*",), deny=("grow",))
 
     assert [p["name"] for p in found.prompts] == ["greet"]
 
@@ -63,7 +63,7 @@ async def test_a_web_socket_is_closed_whatever_it_comes_with() -> None:
     async def send(event: Any) -> None:
         sent.append(event)
 
-    face = HttpFace(cast("Any", None), tokens={"": "t"}, hosts=["127.0.0.1:1"])
+    face = HttpApp(cast("Any", None), tokens={"": "t"}, hosts=["127.0.0.1:1"])
     headers = [
         (b"host", b"127.0.0.1:1"),
         (b"authorization", b"Bearer t"),

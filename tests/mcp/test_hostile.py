@@ -18,7 +18,7 @@ from pegboard.core.content import Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import Interrupted, TimedOut, ToolError, Unavailable
 from pegboard.mcp.client import MCPServer, start_all
-from pegboard.mcp.pinning import Pins
+from pegboard.mcp.pins import Pins
 from tests.ledger import SHARED, owes
 from tests.mcp.conftest import tool
 from tests.waiting import soon
@@ -79,7 +79,7 @@ async def test_names_fit_every_model_and_calls_reach_the_original(peer: Make) ->
     )
 
     async with Executor([server], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         names = list(door.toolkit.names)
         results = [await door.call(n, {}) for n in names]
 
@@ -107,7 +107,7 @@ async def test_colliding_names_of_servers_and_our_own_tools_stay_apart(peer: Mak
     two = peer("a_b", tools=[tool("c")], results={"c": says("a_b")})
 
     async with Executor([mcp_a_b_c, one, two], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         said = [(await door.call(n, {})).text for n in door.toolkit.names]
 
         names = door.toolkit.names
@@ -427,7 +427,7 @@ async def test_an_allow_list_covers_tools_resources_and_prompts(peer: Make) -> N
     )
 
     async with Executor([server], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         names = door.toolkit.names
         read = await door.call("mcp_s_read_resource", {"uri": "file:///etc/passwd"})
         shut = await door.call("mcp_s_read_resource", {"uri": "x://secret"})
@@ -548,7 +548,7 @@ def test_interrupted_is_what_a_lost_call_raises() -> None:
 def _marked(mark: str) -> list[int]:
     from pegboard.process import tree
 
-    return [pid for pid in tree.marked(mark, prefix=True) if not tree.is_zombie(pid)]
+    return [pid for pid in tree.find_marked(mark, prefix=True) if not tree.is_zombie(pid)]
 
 
 def _marked_processes(word: str) -> list[str]:

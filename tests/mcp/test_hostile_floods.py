@@ -14,13 +14,13 @@ from pytest import raises
 from pegboard import AllowOnce, Executor
 from pegboard.core.errors import Unavailable
 from pegboard.core.events import CallUpdate
-from pegboard.mcp.catalogue import Catalogue, build
+from pegboard.mcp.catalogue import ServerCatalogue, build_catalogue
 from pegboard.mcp.client import MCPServer
-from pegboard.mcp.inbound import MAX_INBOUND, MAX_NOTICES, Inbound
-from pegboard.mcp.lines import parse
-from pegboard.mcp.pinning import Pins
-from pegboard.mcp.posting import HttpDispatcher
-from pegboard.mcp.progress import EVERY_S, FREE, Progress
+from pegboard.mcp.framing import parse
+from pegboard.mcp.inbound import MAX_INBOUND, MAX_NOTICES, MessageReceiver
+from pegboard.mcp.pins import Pins
+from pegboard.mcp.progress import EVERY_S, FREE, ProgressReporter
+from pegboard.mcp.streamable_http import HttpDispatcher
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 
@@ -29,7 +29,7 @@ Make = Callable[..., MCPServer]
 
 async def test_questions_and_notices_without_number_cost_a_bounded_number_of_tasks() -> None:
     answers: list[dict[str, Any]] = []
-    inbound = Inbound("test", answers.append)
+    inbound = MessageReceiver("test", answers.append)
     hold = asyncio.Event()
 
     async def asked(_c: Any, _m: str, _p: Any) -> dict[str, Any]:
@@ -41,8 +41,8 @@ async def test_questions_and_notices_without_number_cost_a_bounded_number_of_tas
 
     inbound.begin(asked, told, None)
     for number in range(5_000):
-        inbound.take({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
-        inbound.take({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+        inbound.receive({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
+        inbound.receive({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 
     assert len(inbound._tasks) < 400
     assert len(answers) == 5_000 - MAX_INBOUND
@@ -53,7 +53,7 @@ async def test_questions_and_notices_without_number_cost_a_bounded_number_of_tas
 
 async def test_a_request_whose_answer_fails_here_is_still_answered() -> None:
     answers: list[dict[str, Any]] = []
-    inbound = Inbound("test", answers.append)
+    inbound = MessageReceiver("test", answers.append)
 
     async def asked(_c: Any, _m: str, _p: Any) -> dict[str, Any]:
         raise KeyError("x")
@@ -62,8 +62,8 @@ async def test_a_request_whose_answer_fails_here_is_still_answered() -> None:
         raise KeyError("y")
 
     inbound.begin(asked, told, None)
-    inbound.take({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
-    inbound.take({"jsonrpc": "2.0", "method": "notifications/message"})
+    inbound.receive({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+    inbound.receive({"jsonrpc": "2.0", "method": "notifications/message"})
     while not answers:
         await asyncio.sleep(0)
 
@@ -137,10 +137,10 @@ async def test_a_tool_that_takes_anothers_name_in_mid_session_is_another_tool(pe
 
 
 def test_catalogues_of_equal_offers_are_equal_whatever_the_order_of_keys() -> None:
-    one = build("s", tools=[{"name": "t", "inputSchema": {"type": "object", "properties": {}}}])
-    two = build("s", tools=[{"inputSchema": {"properties": {}, "type": "object"}, "name": "t"}])
+    one = build_catalogue("s", tools=[{"name": "t", "inputSchema": {"type": "object", "properties": {}}}])
+    two = build_catalogue("s", tools=[{"inputSchema": {"properties": {}, "type": "object"}, "name": "t"}])
 
-    assert isinstance(one, Catalogue) and one.offers == two.offers
+    assert isinstance(one, ServerCatalogue) and one.offers == two.offers
     assert one.offers[0].definition.digest == two.offers[0].definition.digest
 
 
@@ -175,7 +175,7 @@ async def test_a_rule_written_before_lets_no_suspicious_definition_through_that_
 def test_progress_without_end_is_passed_on_as_often_as_anybody_reads_it() -> None:
     told: list[Any] = []
     now = 0.0
-    progress = Progress(told.append, lambda: now)
+    progress = ProgressReporter(told.append, lambda: now)
 
     for number in range(100_000):
         now = number / 1000  # a thousand a second, for a hundred seconds
@@ -246,14 +246,14 @@ async def test_broken_ids_and_questions_without_end_end_in_one_clear_result(
 
 
 async def test_answers_to_questions_that_are_not_taken_are_not_kept() -> None:
-    from pegboard.mcp.pipe import MAX_UNREAD, PipeDispatcher
+    from pegboard.mcp.stdio import MAX_UNREAD, StdioDispatcher
 
     # A pipe that nobody reads: what does not fit into it waits in the writer's buffer.
     ours, unread = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
-    dispatcher = PipeDispatcher(cast("Any", None), reader, writer)
+    dispatcher = StdioDispatcher(cast("Any", None), reader, writer)
     for number in range(200_000):
-        dispatcher._inbound.take({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
+        dispatcher._inbound.receive({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
     waits = writer.transport.get_write_buffer_size()
     dispatcher._inbound.end()
     writer.transport.abort()
@@ -278,7 +278,7 @@ async def test_over_http_too_questions_without_end_cost_a_bounded_number_of_post
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(slow)) as client:
         dispatcher = HttpDispatcher(client, "http://127.0.0.1/mcp")
         for number in range(5_000):
-            dispatcher._inbound.take({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
+            dispatcher._inbound.receive({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
         for _ in range(5):
             await asyncio.sleep(0)
         count = len(dispatcher._inbound._tasks)

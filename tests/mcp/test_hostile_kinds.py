@@ -14,7 +14,7 @@ from pegboard.core.content import Image, Text
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects import DIALECTS, dialect
-from pegboard.mcp.catalogue import addressed, build
+from pegboard.mcp.catalogue import addressed, build_catalogue
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.results import MAX_BLOCKS, blocks, tool_result
 from pegboard.mcp.tools import tool_of
@@ -80,7 +80,7 @@ def test_a_schema_that_no_model_or_validator_could_use_is_refused_at_once_and_al
     schema, why = REFUSED_SCHEMAS[kind]
     started = time.process_time()
 
-    found = build("s", tools=[{"name": "bad", "inputSchema": schema}, tool("good")])
+    found = build_catalogue("s", tools=[{"name": "bad", "inputSchema": schema}, tool("good")])
 
     assert [o.original for o in found.offers] == ["good"]
     assert len(found.warnings) == 1 and why in found.warnings[0] and len(found.warnings[0]) < 400
@@ -106,7 +106,7 @@ TAKEN_SCHEMAS: dict[str, Any] = {
 def test_a_schema_that_is_only_odd_is_taken_and_every_dialect_can_say_the_whole_list(
     kind: str, dialect_name: str
 ) -> None:
-    found = build("s", tools=[{"name": "odd", "inputSchema": TAKEN_SCHEMAS[kind]}, tool("good")])
+    found = build_catalogue("s", tools=[{"name": "odd", "inputSchema": TAKEN_SCHEMAS[kind]}, tool("good")])
     server = MCPServer("s", command="true")
 
     rendered = dialect(dialect_name).render_tools(Toolkit([tool_of(server, o) for o in found.offers]))
@@ -121,7 +121,7 @@ def test_a_schema_that_is_only_odd_is_taken_and_every_dialect_can_say_the_whole_
     ids=repr,
 )  # fmt: skip
 def test_a_name_that_is_none_is_refused_and_never_reaches_a_model(given: Any) -> None:
-    found = build("s", tools=[{"name": given}, tool("good")])
+    found = build_catalogue("s", tools=[{"name": given}, tool("good")])
 
     for name in (o.name for o in found.offers):
         assert name.isascii() and name.replace("_", "").isalnum()
@@ -147,13 +147,15 @@ def test_names_that_look_or_sort_alike_stay_apart_and_their_calls_too() -> None:
         "أداة",
     ]
 
-    found = build("s", tools=[tool(n) for n in alike])
+    found = build_catalogue("s", tools=[tool(n) for n in alike])
 
     assert [o.original for o in found.offers] == alike
     assert len({o.name for o in found.offers}) == len(alike)
-    assert len({o.name for o in build("s", tools=[tool(n) for n in reversed(alike)]).offers}) == len(alike)
+    assert len(
+        {o.name for o in build_catalogue("s", tools=[tool(n) for n in reversed(alike)]).offers}
+    ) == len(alike)
     assert {o.original: o.name for o in found.offers} == {
-        o.original: o.name for o in build("s", tools=[tool(n) for n in reversed(alike)]).offers
+        o.original: o.name for o in build_catalogue("s", tools=[tool(n) for n in reversed(alike)]).offers
     }
 
 
@@ -191,7 +193,7 @@ DESCRIPTIONS = [
 async def test_words_that_address_the_model_are_told_and_are_the_reason_for_which_the_call_asks(
     text: str,
 ) -> None:
-    found = build("s", tools=[{"name": "t", "description": text}])
+    found = build_catalogue("s", tools=[{"name": "t", "description": text}])
     server = MCPServer("s", command="true")
     server._catalogue = found
     async with Executor([tool_of(server, found.offers[0])]) as door:
@@ -260,7 +262,7 @@ async def test_a_denied_address_is_denied_in_every_spelling(uri: str) -> None:
     sent: list[str] = []
     rows = [{"uri": "x://a", "name": "a"}]
     server = MCPServer(config=_config(deny=("file:///etc/*",)))
-    server._catalogue = build("s", tools=[], resources=rows, deny=server.config.deny)
+    server._catalogue = build_catalogue("s", tools=[], resources=rows, deny=server.config.deny)
 
     async def call(method: str, params: Any, **_: Any) -> Any:
         sent.append(params["uri"])
@@ -281,7 +283,7 @@ async def test_a_denied_address_is_denied_in_every_spelling(uri: str) -> None:
 )
 async def test_an_allowed_address_is_no_way_to_another(uri: str) -> None:
     server = MCPServer(config=_config(allow=("docs://open/*",)))
-    server._catalogue = build(
+    server._catalogue = build_catalogue(
         "s", tools=[], resources=[{"uri": "docs://open/a", "name": "a"}], allow=server.config.allow
     )
     kit = [tool_of(server, o) for o in server._catalogue.offers]
@@ -295,7 +297,7 @@ async def test_an_allowed_address_is_no_way_to_another(uri: str) -> None:
 async def test_a_denied_prompt_is_not_listed_and_not_got_by_its_name_either() -> None:
     rows = [{"name": "open"}, {"name": "secret-one"}]
     server = MCPServer(config=_config(deny=("secret*",)))
-    server._catalogue = build("s", tools=[], prompts=rows, deny=server.config.deny)
+    server._catalogue = build_catalogue("s", tools=[], prompts=rows, deny=server.config.deny)
     (offer,) = server._catalogue.offers
 
     with pytest.raises(PermissionDenied, match="secret-one"):
@@ -345,7 +347,7 @@ def test_a_name_that_is_no_text_is_refused_alone(name: Any) -> None:
         {"name": "a", "inputSchema": {"type": "object"}},
     ]
 
-    found = build("s", tools=rows, resources=[], prompts=[], allow=None, deny=())
+    found = build_catalogue("s", tools=rows, resources=[], prompts=[], allow=None, deny=())
 
     assert [o.original for o in found.offers] == ["a"]
     assert len(found.warnings) == 1

@@ -12,9 +12,9 @@ import pytest
 
 from pegboard import AllowOnce, Executor
 from pegboard.core.errors import Unavailable
-from pegboard.mcp.asking import MAX_QUESTIONS
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.elicitation import MAX_QUESTIONS
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 

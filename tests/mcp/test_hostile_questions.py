@@ -10,8 +10,8 @@ import mcp_types as types
 import pytest
 
 from pegboard import AllowOnce, Executor
-from pegboard.mcp.asking import Asking
 from pegboard.mcp.client import MCPServer
+from pegboard.mcp.elicitation import ElicitationHandler
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 
@@ -62,7 +62,7 @@ PHISHING = [
     "params", PHISHING, ids=lambda p: f"{p.message}-{list(p.requested_schema['properties'])}"
 )
 async def test_a_form_for_a_secret_is_declined_and_nobody_is_asked(params: Any) -> None:
-    asking, person = Asking("s"), Person()
+    asking, person = ElicitationHandler("s"), Person()
     asking.people = person
 
     assert (await asking.elicit(None, params)).action == "decline"
@@ -81,7 +81,7 @@ HONEST = [
 
 @pytest.mark.parametrize("params", HONEST, ids=lambda p: p.message)
 async def test_an_honest_form_reaches_the_person_with_the_servers_name(params: Any) -> None:
-    asking, person = Asking("s"), Person("yes")
+    asking, person = ElicitationHandler("s"), Person("yes")
     asking.people = person
 
     assert (await asking.elicit(None, params)).action == "accept"
@@ -97,7 +97,7 @@ async def test_an_honest_form_reaches_the_person_with_the_servers_name(params: A
     ids=repr,
 )  # fmt: skip
 async def test_an_address_that_could_be_misread_is_never_shown(url: str) -> None:
-    asking, person = Asking("s"), Person("done")
+    asking, person = ElicitationHandler("s"), Person("done")
     asking.people = person
     params = types.ElicitRequestURLParams(message="m", url=url, elicitation_id="1")
 
@@ -112,7 +112,7 @@ async def test_an_address_that_could_be_misread_is_never_shown(url: str) -> None
      ("http://127.0.0.1:8000/x", "127.0.0.1"), ("https://BANK.example/", "bank.example")],
 )  # fmt: skip
 async def test_a_plain_address_is_shown_whole_with_its_host(url: str, host: str) -> None:
-    asking, person = Asking("s"), Person("done")
+    asking, person = ElicitationHandler("s"), Person("done")
     asking.people = person
 
     found = await asking.elicit(None, types.ElicitRequestURLParams(message="m", url=url, elicitation_id="1"))
@@ -143,7 +143,7 @@ async def test_a_form_that_is_none_is_answered_and_the_call_goes_on(schema: Any,
 
 
 async def test_a_form_of_endless_words_is_judged_at_once() -> None:
-    asking, person = Asking("s"), Person()
+    asking, person = ElicitationHandler("s"), Person()
     asking.people = person
     words = "auth" * 300_000
     fields = {f"{words}{n}": {"type": "string", "title": words, "description": words} for n in range(30)}
@@ -156,7 +156,7 @@ async def test_a_form_of_endless_words_is_judged_at_once() -> None:
 
 
 async def test_a_default_is_shown_without_what_cannot_be_seen() -> None:
-    asking, person = Asking("s"), Person()
+    asking, person = ElicitationHandler("s"), Person()
     asking.people = person
 
     await asking.elicit(

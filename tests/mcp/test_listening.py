@@ -14,12 +14,12 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from mcp import Client, StdioServerParameters
+from mcp import LoopClient, StdioServerParameters
 from pegboard import AllowOnce, Executor, Toolkit, tool
 from pegboard.core.effects import PURE
 from pegboard.mcp.client import MCPServer
-from pegboard.mcp.listening import MAX_LISTENING, MAX_WATCHED
-from pegboard.mcp.server import Service
+from pegboard.mcp.server import ToolServer
+from pegboard.mcp.subscriptions import MAX_LISTENING, MAX_WATCHED
 from tests.cli.test_mcp import environment
 from tests.ledger import owes
 from tests.mcp.test_offers import clients, offering, serving
@@ -61,7 +61,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class Heard:
+class Topic:
     """What one client of the official package was told, whichever way its era tells."""
 
     def __init__(self) -> None:
@@ -89,10 +89,10 @@ class Heard:
 
 
 @asynccontextmanager
-async def listening(server: Any, mode: str, *uris: str) -> AsyncIterator[tuple[Client, Heard]]:
+async def listening(server: Any, mode: str, *uris: str) -> AsyncIterator[tuple[LoopClient, Topic]]:
     """A client that listens to all lists and some resources."""
-    heard = Heard()
-    async with Client(server, mode=mode, message_handler=heard.message) as client:  # type: ignore[arg-type]
+    heard = Topic()
+    async with LoopClient(server, mode=mode, message_handler=heard.message) as client:  # type: ignore[arg-type]
         if mode == "legacy":
             for uri in uris:
                 await client.session.subscribe_resource(uri)
@@ -192,7 +192,7 @@ async def test_what_another_client_does_is_told_to_the_one_that_watches(mode: st
     async with (
         everything("http", place) as server,
         listening(server(), mode, FILE) as (_, heard),
-        Client(server(), mode="legacy") as other,
+        LoopClient(server(), mode="legacy") as other,
     ):
         await other.call_tool("write_file", {"path": "a.txt", "content": "by another"})
         await heard.comes(UPDATED, FILE)
@@ -202,7 +202,7 @@ async def test_what_another_client_does_is_told_to_the_one_that_watches(mode: st
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_clients_artifact_is_watched_by_its_address(mode: str, place: Path) -> None:
     made = {"id": "plan", "title": "Plan", "content": "# one"}
-    async with everything("stdio", place) as server, Client(server(), mode=mode) as first:
+    async with everything("stdio", place) as server, LoopClient(server(), mode=mode) as first:
         assert not (await first.call_tool("create_artifact", made)).is_error
     async with (
         everything("stdio", place) as server,
@@ -236,14 +236,14 @@ FOREIGN = [
 @owes("K-79", "mcp-072")
 async def test_what_a_client_may_not_read_it_cannot_watch_either(place: Path) -> None:
     async with everything("stdio", place) as server:
-        async with Client(server(), mode="legacy") as old:
+        async with LoopClient(server(), mode="legacy") as old:
             codes = set[int]()
             for uri in FOREIGN:
                 with pytest.raises(MCPError) as caught:
                     await old.session.subscribe_resource(uri)
                 codes.add(caught.value.error.code)
         async with (
-            Client(server(), mode="2026-07-28") as new,
+            LoopClient(server(), mode="2026-07-28") as new,
             new.listen(resource_subscriptions=[*FOREIGN, FILE]) as changes,
         ):
             honoured = changes.honored.resource_subscriptions
@@ -274,7 +274,7 @@ async def test_one_client_watches_so_many_resources_and_no_more() -> None:
 
 @owes("K-79")
 async def test_one_client_holds_so_many_listening_requests_and_no_more() -> None:
-    from pegboard.mcp.exchange import Peer
+    from pegboard.mcp.request_context import Peer
 
     service = await offering()
     said: list[dict[str, Any]] = []
@@ -301,7 +301,7 @@ async def test_one_client_holds_so_many_listening_requests_and_no_more() -> None
     assert beyond is not None and beyond["error"]["code"] == -32602
 
 
-async def of_many(uris: list[str]) -> Service:
+async def of_many(uris: list[str]) -> ToolServer:
     from pegboard.mcp.resources import WorkspaceResources
 
     async def read(path: str) -> str:
@@ -311,7 +311,7 @@ async def of_many(uris: list[str]) -> Service:
         return []
 
     plain = await offering()
-    return Service(
+    return ToolServer(
         plain.pipeline, plain.context, resources=WorkspaceResources(read, names, read), look_s=0.02
     )
 
@@ -347,14 +347,14 @@ class Counting:
 async def test_nothing_is_looked_at_once_nobody_listens() -> None:
     plain = await offering()
     things = Counting()
-    service = Service(plain.pipeline, plain.context, resources=things, look_s=0.01)
+    service = ToolServer(plain.pipeline, plain.context, resources=things, look_s=0.01)
     async with serving(service) as url:
-        async with Client(url, mode="legacy") as client:
+        async with LoopClient(url, mode="legacy") as client:
             await client.session.subscribe_resource("x:1")
             await soon(lambda: things.looks > 5, "it is looked at")
         await soon(lambda: not _watching(), "the watch has ended")
         before = (things.looks, things.lists)
-        async with Client(url, mode="2026-07-28") as client:
+        async with LoopClient(url, mode="2026-07-28") as client:
             await client.list_tools()
             unheard = (things.looks, things.lists)
             async with client.listen(resource_subscriptions=["x:1"]):
@@ -374,7 +374,7 @@ def _watching() -> bool:
 async def test_a_resource_that_cannot_be_looked_at_does_not_silence_the_others() -> None:
     plain = await offering()
     things = Counting()
-    service = Service(plain.pipeline, plain.context, resources=things, look_s=0.01)
+    service = ToolServer(plain.pipeline, plain.context, resources=things, look_s=0.01)
     async with serving(service) as url, listening(url, "legacy", "x:1") as (_, heard):
         things.value = OSError("the disk is gone")
         await heard.comes(UPDATED, "x:1")
@@ -386,7 +386,7 @@ async def test_a_resource_that_cannot_be_looked_at_does_not_silence_the_others()
 async def test_a_client_without_a_stream_is_told_when_it_listens_again() -> None:
     plain = await offering()
     things = Counting()
-    service = Service(plain.pipeline, plain.context, resources=things, look_s=0.01)
+    service = ToolServer(plain.pipeline, plain.context, resources=things, look_s=0.01)
     async with clients(service) as (old, _, _):
         await old.ask("resources/subscribe", uri="x:1")
         things.value = 2
@@ -436,8 +436,8 @@ async def test_tools_of_a_served_mcp_server_come_and_the_client_is_told(mode: st
     (tmp_path / "up.py").write_text(UPSTREAM)
     upstream = MCPServer("up", command=sys.executable, args=[str(tmp_path / "up.py")])
     async with Executor([Toolkit([own]), upstream], approver=AllowOnce()) as door:
-        await door.ready()
-        service = Service(door.pipeline, door.context, sources=door, look_s=0.02)
+        await door.refresh_tools()
+        service = ToolServer(door.pipeline, door.context, sources=door, look_s=0.02)
         async with serving(service) as url, listening(url, mode) as (client, heard):
             before = {t.name for t in (await client.list_tools()).tools}
             grown = await client.call_tool("mcp_up_one", {})

@@ -13,13 +13,13 @@ import pytest
 
 from pegboard import AllowOnce, Executor
 from pegboard.artifacts.versions import StoredArtifacts
-from pegboard.core.context import Context, enter, leave
+from pegboard.core.context import Context, attach, detach
 from pegboard.core.errors import NotFound
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.offered import Prompt, TextPrompts
+from pegboard.mcp.prompts import Prompt, TextPrompts
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
-from pegboard.mcp.server import Service
+from pegboard.mcp.server import ToolServer
 from pegboard.mcp.serving import http_server
 from pegboard.store.memory import MemoryStore
 from tests.ledger import owes
@@ -61,11 +61,11 @@ class OfOneSession:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        token = enter(self._context)
+        token = attach(self._context)
         try:
             yield
         finally:
-            leave(token)
+            detach(token)
 
     async def list(self) -> Any:
         with self.entered():
@@ -76,7 +76,7 @@ class OfOneSession:
             return await self.kept.read(id, version)
 
 
-async def offering() -> Service:
+async def offering() -> ToolServer:
     plain = build()
     artifacts = OfOneSession(plain.context)
     with artifacts.entered():
@@ -86,14 +86,14 @@ async def offering() -> Service:
         "artifact": ArtifactResources(artifacts, lambda text: text.replace("hush", "***")),
     }
     prompts = Completing([Prompt("greet", "Greets.", "Hello {name}!", ("name",))])
-    return Service(
+    return ToolServer(
         plain.pipeline, plain.context, resources=SchemeResources(kinds), prompts=prompts, name="offers",
         version="1", instructions="Be kind.",
     )  # fmt: skip
 
 
 @asynccontextmanager
-async def serving(service: Service) -> AsyncIterator[str]:
+async def serving(service: ToolServer) -> AsyncIterator[str]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.ensure_future(
         http_server(service, host="127.0.0.1", port=0, token=None, started=port.set_result)
@@ -139,7 +139,7 @@ class New:
 
 
 @asynccontextmanager
-async def clients(service: Service) -> AsyncIterator[tuple[Old, New, Mapping[str, Any]]]:
+async def clients(service: ToolServer) -> AsyncIterator[tuple[Old, New, Mapping[str, Any]]]:
     accept = {"accept": "application/json, text/event-stream"}
     async with (
         serving(service) as url,

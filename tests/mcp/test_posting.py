@@ -18,7 +18,7 @@ from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.inbound import MAX_NOTICES
-from pegboard.mcp.posting import HttpDispatcher
+from pegboard.mcp.streamable_http import HttpDispatcher
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 from tests.waiting import soon
@@ -325,8 +325,8 @@ async def test_a_question_is_answered_however_many_notes_are_still_being_looked_
         running = asyncio.ensure_future(dispatcher.run(on_request, on_notify))
         await asyncio.sleep(0)
         for _ in range(MAX_NOTICES + 50):
-            dispatcher._inbound.take({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
-        dispatcher._inbound.take({"jsonrpc": "2.0", "id": "q", "method": "ping"})
+            dispatcher._inbound.receive({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+        dispatcher._inbound.receive({"jsonrpc": "2.0", "id": "q", "method": "ping"})
         await soon(lambda: bool(server.seen), "the question is answered")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

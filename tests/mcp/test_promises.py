@@ -40,7 +40,7 @@ async def test_calls_of_one_turn_go_side_by_side_only_where_the_server_opted_in(
         _timeout_s=1.0,
     )
     async with Executor([server], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         results = await door.turn(
             [
                 ToolCall(id="a", name="mcp_s_one", arguments={}),
@@ -79,7 +79,7 @@ async def test_the_chosen_style_names_the_tools_and_calls_reach_the_original(pee
 async def test_raw_names_refuse_a_collision_and_say_so(peer: Make) -> None:
     server = peer(tools=[tool("search"), tool("other")], _naming="raw")
     async with Executor([search, server], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         names = list(door.toolkit.names)
         result = await door.call("search", {})
         warnings = server.warnings

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pegboard.mcp.redirects import followed, leads_to
+from pegboard.mcp.redirects import leads_to, next_request
 from tests.ledger import owes
 
 
@@ -43,7 +43,7 @@ async def answered(url: str, location: str | None, status: int, method: str) -> 
     ],
 )
 async def test_a_message_stays_with_its_server(url: str, location: str | None, goes: str | None) -> None:
-    next_one = followed(await answered(url, location, 307, "POST"))
+    next_one = next_request(await answered(url, location, 307, "POST"))
 
     assert (None if next_one is None else str(next_one.url)) == goes
     assert next_one is None or next_one.read() == b"{}"
@@ -58,7 +58,7 @@ async def test_a_redirect_that_would_lose_the_message_is_not_followed(
     method: str, status: int, follows: bool
 ) -> None:
     # RFC 9110 §15.4: 307 and 308 keep the method, the others turn a POST into a GET.
-    assert (followed(await answered("http://a.test/", "/x", status, method)) is not None) is follows
+    assert (next_request(await answered("http://a.test/", "/x", status, method)) is not None) is follows
 
 
 async def test_what_is_told_of_a_redirect_holds_no_secret() -> None:

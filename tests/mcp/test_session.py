@@ -12,7 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from pegboard.core.errors import ToolError, Unavailable
-from pegboard.mcp.session import MAX_ROUNDS, Session
+from pegboard.mcp.session import MAX_ROUNDS, ProtocolSession
 from tests.ledger import owes
 
 MODERN = "2026-07-28"
@@ -59,8 +59,8 @@ class Scripted:
 
 
 @asynccontextmanager
-async def session(server: Scripted, **callbacks: Any) -> AsyncGenerator[Session]:
-    async with Session(dispatcher=server, **callbacks) as one:  # type: ignore[arg-type]
+async def session(server: Scripted, **callbacks: Any) -> AsyncGenerator[ProtocolSession]:
+    async with ProtocolSession(dispatcher=server, **callbacks) as one:  # type: ignore[arg-type]
         yield one
 
 

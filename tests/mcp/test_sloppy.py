@@ -12,7 +12,7 @@ import pytest
 from pegboard import AllowOnce, Executor
 from pegboard.core.content import Image, Text
 from pegboard.core.errors import TimedOut, Unavailable
-from pegboard.mcp.catalogue import build
+from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.results import blocks, tool_result
 from pegboard.mcp.tools import tool_of
@@ -240,7 +240,7 @@ PROMPTS: list[Any] = [
 
 
 def test_prompts_of_any_shape_cost_only_themselves() -> None:
-    found = build("s", tools=[tool("t")], prompts=PROMPTS)
+    found = build_catalogue("s", tools=[tool("t")], prompts=PROMPTS)
 
     offer = next(o for o in found.offers if o.kind == "prompts")
     assert offer.definition.schema["properties"]["name"]["enum"] == ["ok", "no-list", "odd-rows"]
@@ -262,7 +262,7 @@ def test_prompts_of_any_shape_cost_only_themselves() -> None:
 )
 async def test_a_prompts_messages_of_any_shape_are_told(messages: Any, expected: str) -> None:
     server = MCPServer("s", command="true")
-    server._catalogue = build("s", tools=[], prompts=[{"name": "p"}])
+    server._catalogue = build_catalogue("s", tools=[], prompts=[{"name": "p"}])
 
     async def call(method: str, params: Any, **_: Any) -> Any:
         return {"messages": messages}
@@ -288,7 +288,7 @@ async def test_a_prompts_messages_of_any_shape_are_told(messages: Any, expected:
     ids=str,
 )  # fmt: skip
 async def test_null_where_a_word_of_a_schema_is_empty_means_that_it_is_absent(schema: Any) -> None:
-    found = build("s", tools=[{"name": "t", "inputSchema": schema}])
+    found = build_catalogue("s", tools=[{"name": "t", "inputSchema": schema}])
     server = MCPServer("s", command="true")
     server._catalogue = found
 

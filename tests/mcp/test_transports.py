@@ -72,7 +72,7 @@ async def test_tools_are_listed_and_called_in_a_process_of_their_own_over_either
         else ServerConfig(name="old", transport="sse", url=legacy)
     )
     async with Executor([MCPServer(config=config, environment=os.environ)], approver=AllowOnce()) as door:
-        await door.ready()
+        await door.refresh_tools()
         names = set(door.toolkit.names)
         said = await door.call("mcp_old_echo", {"text": "hi"})
         theirs = int((await door.call("mcp_old_pid", {})).data["result"])

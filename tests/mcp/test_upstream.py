@@ -68,14 +68,14 @@ async def test_a_server_that_is_slow_to_start_holds_up_nobody_and_comes_later(tm
     os.mkfifo(gate)
     slow = server(tmp_path, str(gate))
     told: list[Tool] = []
-    up = Upstream(slow, ["*"], offers=told.append, patience_s=0.0)
+    up = Upstream(slow, ["*"], offers=told.append, timeout_s=0.0)
     async with Executor([Toolkit([own]), up]) as door:
-        await door.ready()
+        await door.refresh_tools()
         before = list(door.toolkit.names)
         # Its start waits for somebody at the other end of this pipe.
         await asyncio.to_thread(gate.write_text, "go")
-        await soon(lambda: door.stale, "the list of the slow server")
-        await door.ready()
+        await soon(lambda: door.tools_changed, "the list of the slow server")
+        await door.refresh_tools()
         after = list(door.toolkit.names)
 
     assert before == ["own"]
@@ -90,13 +90,13 @@ async def test_a_call_of_a_tool_whose_server_is_still_starting_waits_for_that_st
     for gate in gates.values():
         os.mkfifo(gate)
     slow = [
-        Upstream(server(tmp_path, str(gate), name=name), ["*"], offers=lambda tool: None, patience_s=0.0)
+        Upstream(server(tmp_path, str(gate), name=name), ["*"], offers=lambda tool: None, timeout_s=0.0)
         for name, gate in gates.items()
     ]
     async with Executor([Toolkit([own]), *slow]) as door:
-        await door.ready()
-        waiting = asyncio.create_task(door.ready("mcp_up_read_it"))
-        await door.ready("nobody_has_this")
+        await door.refresh_tools()
+        waiting = asyncio.create_task(door.refresh_tools("mcp_up_read_it"))
+        await door.refresh_tools("nobody_has_this")
         before = list(door.toolkit.names)
         await asyncio.to_thread(gates["up"].write_text, "go")
         await waiting
@@ -110,8 +110,8 @@ async def test_a_server_that_cannot_start_is_told_and_tried_again(tmp_path: Path
     up = Upstream(MCPServer("gone", command=str(tmp_path / "nothing")), ["*"], offers=lambda tool: None)
     said: list[str] = []
     async with Executor([Toolkit([own]), up]) as door:
-        door.tell = said.append
-        await door.ready()
+        door.on_warning = said.append
+        await door.refresh_tools()
 
         assert list(door.toolkit.names) == ["own"]
         assert "gone" in said[0]
@@ -123,7 +123,7 @@ async def test_a_server_that_never_starts_is_ended_with_us(tmp_path: Path) -> No
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     stuck = server(tmp_path, str(gate))
-    up = Upstream(stuck, ["*"], offers=lambda tool: None, patience_s=0.0)
+    up = Upstream(stuck, ["*"], offers=lambda tool: None, timeout_s=0.0)
 
     assert await up.tools() == []
     await up.aclose()

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from pegboard.core.errors import ConfigError, ModelError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.models import MODELS, LocalModel
-from pegboard.models.choose import (
+from pegboard.models.resolve import (
     DEFAULTS,
     FORMS,
     KEYS,
     ModelReference,
+    ModelSources,
     NoModel,
-    Surroundings,
     available,
-    choose,
     choose_model,
+    open_configured,
     parse,
 )
 from pegboard.models.servers import LocalServer, find_servers, owner_of
@@ -68,7 +68,7 @@ def test_anything_else_is_an_error_that_says_what_is_wrong(text: str, said: str)
 
 
 def made(name: str | None, env: dict[str, str] | None = None, **more: Any) -> Any:
-    return choose_model(name, Surroundings(env=env or {}, **more))
+    return choose_model(name, ModelSources(env=env or {}, **more))
 
 
 def test_without_a_name_the_first_key_decides() -> None:
@@ -104,7 +104,7 @@ def test_a_server_that_was_accepted_is_used_and_another_owner_is_another_server(
 
 def test_with_none_at_all_the_error_lists_the_ways() -> None:
     with pytest.raises(ModelError) as caught:
-        choose(None, environment={}, data_dir=None)
+        open_configured(None, environment={}, data_dir=None)
 
     said = str(caught.value)
     for way in (
@@ -168,7 +168,7 @@ def test_the_list_says_what_each_way_needs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", sorted(MODELS))
 def test_every_family_loads_and_has_a_form_and_a_key(family: str) -> None:
-    assert callable(load(MODELS[family]))
+    assert callable(import_object(MODELS[family]))
     assert any(form.split(":")[0] == family for form in FORMS)
     assert family in KEYS or family in ("gguf", "local", "scripted")
 

@@ -23,7 +23,7 @@ from pegboard.core.errors import ModelError
 from pegboard.core.events import CallFinished, ModelReplied
 from pegboard.core.transcript import UserMessage
 from pegboard.models.anthropic import AnthropicModel
-from pegboard.models.conversation import Waiting
+from pegboard.models.conversation import RetryTiming
 from pegboard.models.gemini import GeminiModel
 from pegboard.models.openai import OpenAIModel
 from pegboard.models.openai_responses import OpenAIResponsesModel
@@ -160,7 +160,7 @@ def model_at(
         slept.append(seconds)
 
     more = {} if clock is None else {"clock": clock}
-    waiting = Waiting(retry=Retry(attempts=attempts), sleep=sleep, spread=lambda: 1.0, **more)
+    waiting = RetryTiming(retry=Retry(attempts=attempts), sleep=sleep, spread=lambda: 1.0, **more)
     model = provider.make("m", base_url=server.url, api_key="own-secret-key", waiting=waiting)
     server.models.append(model)
     return model, slept
@@ -462,7 +462,7 @@ async def test_a_stream_that_falls_silent_is_given_up_by_the_idle_time(provider:
     at = 1 + next(n for n, p in enumerate(said.pieces) if b"Half of" in p)
     silent = replace(said, hold=never, pieces=[b"".join(said.pieces[:at]), b"".join(said.pieces[at:])])
     async with serving(silent) as server:
-        waiting = Waiting(retry=Retry(attempts=3), sleep=asyncio.sleep, spread=lambda: 1.0)
+        waiting = RetryTiming(retry=Retry(attempts=3), sleep=asyncio.sleep, spread=lambda: 1.0)
         model = provider.make("m", base_url=server.url, api_key="k", waiting=waiting, timeout_s=0.05)
         server.models.append(model)
         answered = await Agent(tools=[add], model=model).run("go", session="s")

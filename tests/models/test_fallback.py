@@ -8,7 +8,7 @@ from pegboard.core.errors import ModelError
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.models.fallback import FallbackModel
-from pegboard.ports.model import Replied
+from pegboard.ports.model import TurnEnd
 from tests.models.kit import EXEC, READ, Kit
 
 DOWN = ModelError("down", retryable=True)
@@ -16,7 +16,7 @@ DOWN = ModelError("down", retryable=True)
 
 async def turn(talk: Any) -> AssistantMessage:
     events = [event async for event in talk.reply()]
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     return events[-1].message
 
 

@@ -25,7 +25,7 @@ from pegboard.models.guided import NOT_COVERED, UNCHECKED
 from pegboard.models.llama import LlamaProcess
 from pegboard.models.openai import OpenAIModel
 from pegboard.models.weights import fetch
-from pegboard.ports.model import Replied, TextDelta
+from pegboard.ports.model import TextDelta, TurnEnd
 from tests.models.kit import SIX, Kit
 from tests.waiting import soon
 
@@ -44,7 +44,7 @@ async def smollm2() -> AsyncIterator[GgufModel]:
 
 async def turn(talk: Any, **more: Any) -> AssistantMessage:
     events = [event async for event in talk.reply(**more)]
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     return events[-1].message
 
 
@@ -95,7 +95,7 @@ async def test_without_tools_it_is_an_ordinary_streaming_model(smollm2: GgufMode
     events = [event async for event in talk.reply()]
 
     assert sum(isinstance(event, TextDelta) for event in events) > 1
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     assert events[-1].message.text
     assert smollm2.destination == "this machine"
 

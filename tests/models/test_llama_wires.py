@@ -14,7 +14,7 @@ from pegboard.models.llama import LlamaProcess
 from pegboard.models.openai import OpenAIModel
 from pegboard.models.openai_responses import OpenAIResponsesModel
 from pegboard.models.weights import fetch
-from pegboard.ports.model import Replied, TextDelta
+from pegboard.ports.model import TextDelta, TurnEnd
 from tests.models.kit import Kit
 from tests.models.test_gguf import DATA
 
@@ -45,7 +45,7 @@ async def test_each_wire_streams_a_real_models_answer_over_two_turns(
     for said in ("Say hello.", "Once more."):
         talk.append(UserMessage.of(said))
         events = [event async for event in talk.reply()]
-        assert isinstance(events[-1], Replied)
+        assert isinstance(events[-1], TurnEnd)
         message = events[-1].message
         assert "".join(e.text for e in events if isinstance(e, TextDelta)) == message.text
         talk.append(message)

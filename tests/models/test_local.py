@@ -16,7 +16,7 @@ from pegboard.core.errors import NotFound
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, UserMessage
 from pegboard.models.local import NOTICE, QUOTED_CHARACTERS, LocalConversation, LocalModel
-from pegboard.ports.model import Replied
+from pegboard.ports.model import TurnEnd
 from tests.ledger import SHARED
 from tests.models.kit import EIGHT, SIX, Kit, KitTool, strings
 
@@ -35,7 +35,7 @@ def open_talk(request: str, kit: Any = SIX) -> LocalConversation:
 
 async def turn(talk: LocalConversation, *, allow_tools: bool = True) -> AssistantMessage:
     events = [event async for event in talk.reply(allow_tools=allow_tools)]
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     return events[-1].message
 
 

@@ -16,7 +16,7 @@ from pegboard.core.errors import ModelError
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models.conversation import ProviderConversation
 from pegboard.models.openai import OpenAIModel
-from pegboard.ports.model import Replied, TextDelta
+from pegboard.ports.model import TextDelta, TurnEnd
 from tests.ledger import owes
 from tests.models.test_providers import (
     PROVIDERS,
@@ -440,7 +440,7 @@ async def test_cancelled_behind_any_piece_the_talk_can_be_asked_again(provider: 
                 await task
             again = await reply_of(talk)
 
-        assert not any(isinstance(e, Replied) for e in got)
+        assert not any(isinstance(e, TurnEnd) for e in got)
         assert all(isinstance(e, TextDelta) for e in got)
         assert again.text == "Hello"
         assert server.asked[0].body == server.asked[-1].body

@@ -12,10 +12,10 @@ from pegboard.core.content import Text
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Thinking, UserMessage
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.conversation import ProviderConversation, RetryTiming
 from pegboard.models.openai import OPENAI_URL, OpenAIModel
 from pegboard.models.retry import Retry
-from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta
+from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, TurnEnd
 from tests.ledger import owes
 from tests.models.kit import SIX, Kit
 from tests.models.wire import Reply, Server, answer, failed, serving
@@ -56,7 +56,7 @@ HELLO = answer(chunk({"role": "assistant", "content": "Hel"}), chunk({"content":
 
 
 def model_at(server: Server, sleeps: Sleeps | None = None, attempts: int = 3, **more: Any) -> OpenAIModel:
-    waiting = Waiting(retry=Retry(attempts=attempts), sleep=sleeps or Sleeps(), spread=lambda: 1.0)
+    waiting = RetryTiming(retry=Retry(attempts=attempts), sleep=sleeps or Sleeps(), spread=lambda: 1.0)
     model = OpenAIModel("m", base_url=f"{server.url}/v1", waiting=waiting, **more)
     server.models.append(model)
     return model
@@ -74,8 +74,8 @@ async def events_of(talk: ProviderConversation, **more: Any) -> list[ModelEvent]
 
 async def reply_of(talk: ProviderConversation, **more: Any) -> AssistantMessage:
     events = await events_of(talk, **more)
-    assert isinstance(events[-1], Replied)
-    assert not any(isinstance(event, Replied) for event in events[:-1])
+    assert isinstance(events[-1], TurnEnd)
+    assert not any(isinstance(event, TurnEnd) for event in events[:-1])
     return events[-1].message
 
 
@@ -91,7 +91,7 @@ async def test_text_is_forwarded_as_it_arrives_and_the_whole_message_comes_last(
 
     assert first == TextDelta("Hel")
     assert rest[0] == TextDelta("lo")
-    assert isinstance(rest[-1], Replied)
+    assert isinstance(rest[-1], TurnEnd)
     assert rest[-1].message.text == "Hello"
     assert rest[-1].message.stop == "end"
 
@@ -153,7 +153,7 @@ async def test_calls_are_put_together_from_their_pieces() -> None:
     async with serving(stream) as server:
         events = await events_of(opened(model_at(server)))
 
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     message = events[-1].message
     assert message.stop == "tools"
     assert message.calls == (

@@ -15,16 +15,16 @@ import pytest
 from pegboard.core.call import ToolCall
 from pegboard.core.content import Image, Text
 from pegboard.core.errors import ModelError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, UserMessage
 from pegboard.models import MODELS
-from pegboard.models.anthropic import ANTHROPIC_URL, AnthropicModel, marked
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.anthropic import ANTHROPIC_URL, AnthropicModel, with_cache_markers
+from pegboard.models.conversation import ProviderConversation, RetryTiming
 from pegboard.models.gemini import GEMINI_URL, GeminiModel
 from pegboard.models.openai_responses import OpenAIResponsesModel
 from pegboard.models.retry import Retry
-from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
+from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
 from tests.ledger import owes
 from tests.models.kit import SIX, Kit
 from tests.models.wire import Reply, Server, answer, failed, serving
@@ -233,7 +233,7 @@ every = pytest.mark.parametrize("provider", PROVIDERS, ids=lambda p: p.name)
 def model_at(
     provider: Provider, server: Server, sleeps: Sleeps | None = None, attempts: int = 3, **more: Any
 ) -> Any:
-    waiting = Waiting(retry=Retry(attempts=attempts), sleep=sleeps or Sleeps(), spread=lambda: 1.0)
+    waiting = RetryTiming(retry=Retry(attempts=attempts), sleep=sleeps or Sleeps(), spread=lambda: 1.0)
     model = provider.make("m", base_url=server.url, api_key="own-secret-key", waiting=waiting, **more)
     server.models.append(model)
     return model
@@ -251,8 +251,8 @@ async def events_of(talk: ProviderConversation, **more: Any) -> list[ModelEvent]
 
 async def reply_of(talk: ProviderConversation, **more: Any) -> AssistantMessage:
     events = await events_of(talk, **more)
-    assert isinstance(events[-1], Replied)
-    assert not any(isinstance(event, Replied) for event in events[:-1])
+    assert isinstance(events[-1], TurnEnd)
+    assert not any(isinstance(event, TurnEnd) for event in events[:-1])
     return events[-1].message
 
 
@@ -268,7 +268,7 @@ async def test_text_is_forwarded_as_it_arrives_and_the_whole_message_comes_last(
         events = await events_of(opened(model_at(provider, server)))
 
     assert text_events(events) == ["Hel", "lo"]
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     assert (events[-1].message.text, events[-1].message.stop, events[-1].message.model) == (
         "Hello",
         "end",
@@ -505,7 +505,7 @@ async def two_turns(provider: Provider, first: Reply) -> tuple[list[ModelEvent],
     async with serving(first, provider.hello) as server:
         talk = opened(model_at(provider, server))
         events = await events_of(talk)
-        assert isinstance(events[-1], Replied)
+        assert isinstance(events[-1], TurnEnd)
         message = events[-1].message
         talk.append(message)
         talk.append(RESULT)
@@ -577,7 +577,7 @@ async def test_anthropic_cache_markers_stand_at_the_end_of_the_prefix_and_of_the
         {"role": "user", "content": [{"type": "text", "text": "6"}]},
     ]
     before = json.dumps(messages)
-    out = marked(messages)
+    out = with_cache_markers(messages)
     async with serving(PROVIDERS[0].hello, PROVIDERS[0].hello) as server:
         await reply_of(opened(model_at(PROVIDERS[0], server)))
         talk = model_at(PROVIDERS[0], server).converse(instructions="", tools=SIX)
@@ -726,7 +726,7 @@ async def test_options_are_fields_of_every_request(provider: Provider) -> None:
 def test_every_provider_says_which_key_it_lacks_and_how_to_name_another_server(
     provider: str, variable: str
 ) -> None:
-    made = load(MODELS[provider])
+    made = import_object(MODELS[provider])
 
     with pytest.raises(ModelError, match=f"no key for {provider}:m") as caught:
         made("m")

@@ -10,8 +10,8 @@ from pegboard.core.content import Text
 from pegboard.core.errors import ConfigError, ModelError
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
-from pegboard.models.scripted import Request
-from pegboard.ports.model import CallDelta, Replied, TextDelta, ThinkingDelta
+from pegboard.models.scripted import ModelRequest
+from pegboard.ports.model import CallDelta, TextDelta, ThinkingDelta, TurnEnd
 from tests.models.kit import SIX
 
 
@@ -19,7 +19,7 @@ async def play(model: ScriptedModel, **more: Any) -> AssistantMessage:
     talk = model.converse(instructions="i", tools=SIX)
     talk.append(UserMessage.of("go"))
     events = [event async for event in talk.reply(**more)]
-    assert isinstance(events[-1], Replied)
+    assert isinstance(events[-1], TurnEnd)
     return events[-1].message
 
 
@@ -47,7 +47,7 @@ async def test_what_was_sent_can_be_looked_at() -> None:
 
 
 async def test_a_turn_may_be_a_function_a_message_or_an_error() -> None:
-    def echo(request: Request) -> dict[str, Any]:
+    def echo(request: ModelRequest) -> dict[str, Any]:
         return {"text": f"{len(request.messages)} messages"}
 
     whole = AssistantMessage(content=(Text("as it is"),))

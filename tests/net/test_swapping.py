@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import Unavailable
-from pegboard.core.placeholders import Placeholders, Swap
-from pegboard.net.swapping import Swapper
+from pegboard.core.placeholders import Placeholders, Substitution
+from pegboard.net.substitution import ByteSubstituter
 from tests.ledger import owes
 from tests.net.test_egress import proxy, site, talk, to_loopback
 
 VALUE = "sk-value-0123456789abcdef"
 HELD = "Zq8dPlaceHolderXXXXXXXXXX"
-SWAP = Swap(name="api", placeholder=HELD, value=VALUE, hosts=("api.example",))
+SWAP = Substitution(name="api", placeholder=HELD, value=VALUE, hosts=("api.example",))
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_a_stream_in_pieces_is_replaced_as_if_it_were_whole() -> None:
     for _ in range(300):
         old, new = b"abab", b"WXYZ"
         data = bytes(rng.choice(b"abc") for _ in range(rng.randrange(40)))
-        swapper, out, at = Swapper([(old, new)]), b"", 0
+        swapper, out, at = ByteSubstituter([(old, new)]), b"", 0
         while at < len(data):
             step = rng.randrange(1, 6)
             out += swapper.feed(data[at : at + step])
@@ -189,15 +189,15 @@ def test_a_stream_in_pieces_is_replaced_as_if_it_were_whole() -> None:
 
 def test_a_place_holder_is_as_long_as_its_value_and_new_for_a_new_value() -> None:
     held = Placeholders()
-    first = held.of("api", "pässwörd-1", ("a",))
+    first = held.for_secret("api", "pässwörd-1", ("a",))
 
     assert len(first.encode()) == len("pässwörd-1".encode())
-    assert held.of("api", "pässwörd-1", ("a",)) == first
-    assert held.of("api", "other-value", ("a",)) != first
-    assert held.within(["nothing"]) == ()
-    assert "other-value" not in repr(held.within([held.of("api", "other-value", ("a",))]))
+    assert held.for_secret("api", "pässwörd-1", ("a",)) == first
+    assert held.for_secret("api", "other-value", ("a",)) != first
+    assert held.find_in(["nothing"]) == ()
+    assert "other-value" not in repr(held.find_in([held.for_secret("api", "other-value", ("a",))]))
 
 
 def test_a_value_too_short_to_be_told_from_ordinary_text_is_refused() -> None:
     with pytest.raises(Unavailable, match="needs 8 or more"):
-        Placeholders().of("pin", "1234567", ("a",))
+        Placeholders().for_secret("pin", "1234567", ("a",))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pegboard.process.cgroups import CgroupPool
-from pegboard.process.limits import MIB, Limits
+from pegboard.process.limits import MIB, ResourceLimits
 
-LIMITS = Limits(memory_bytes=64 * MIB, processes=20)
+LIMITS = ResourceLimits(memory_bytes=64 * MIB, processes=20)
 
 
 def test_without_control_groups_there_is_no_pool(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from pegboard.process import tree
 from pegboard.process.child import Child, Streams, run_small
-from pegboard.process.ring import Ring
+from pegboard.process.ring import HeadTailBuffer
 from pegboard.process.spawner import Spawn
 from tests.ledger import owes
 from tests.waiting import soon
@@ -23,8 +23,10 @@ ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
 @asynccontextmanager
-async def started(command: str, **options: object) -> AsyncIterator[tuple[Child, Ring, Ring]]:
-    out, err = Ring(100_000), Ring(100_000)
+async def started(
+    command: str, **options: object
+) -> AsyncIterator[tuple[Child, HeadTailBuffer, HeadTailBuffer]]:
+    out, err = HeadTailBuffer(100_000), HeadTailBuffer(100_000)
     child = await Child.start(
         Spawn(argv=("bash", "-c", command), env=ENV), Streams(stdout=out, stderr=err, **options)
     )
@@ -80,7 +82,7 @@ async def test_a_missing_program_is_an_os_error_and_leaks_nothing() -> None:
     with pytest.raises(FileNotFoundError):
         await Child.start(
             Spawn(argv=("/no/such/program",), env=ENV),
-            Streams(stdout=Ring(10), stderr=Ring(10), stdin=b""),
+            Streams(stdout=HeadTailBuffer(10), stderr=HeadTailBuffer(10), stdin=b""),
         )
 
     assert descriptors() == before
@@ -98,12 +100,12 @@ async def test_a_child_that_holds_the_output_is_seen_and_can_be_left() -> None:
 @owes("D-60", "K-47", "exec-04")
 async def test_killing_reaches_children_in_their_own_session() -> None:
     async with started("setsid sleep 61 & setsid setsid sleep 61 & sleep 61") as (child, _, _err):
-        await soon(lambda: len(tree.marked(child.mark)) >= 4, "four processes run")
+        await soon(lambda: len(tree.find_marked(child.mark)) >= 4, "four processes run")
 
         await child.kill()
 
         assert child.gone.is_set()
-        await soon(lambda: not tree.marked(child.mark), "none is left", within_s=5)
+        await soon(lambda: not tree.find_marked(child.mark), "none is left", within_s=5)
 
 
 async def test_descendants_are_found_without_a_mark() -> None:
@@ -182,7 +184,9 @@ async def test_a_cancelled_start_leaves_no_child() -> None:
     mark = f"cancelled.start.{os.getpid()}"
     start = asyncio.ensure_future(
         Child.start(
-            Spawn(argv=("sleep", "64"), env=ENV), Streams(stdout=Ring(10), stderr=Ring(10)), mark=mark
+            Spawn(argv=("sleep", "64"), env=ENV),
+            Streams(stdout=HeadTailBuffer(10), stderr=HeadTailBuffer(10)),
+            mark=mark,
         )
     )
     await asyncio.sleep(0)
@@ -191,12 +195,12 @@ async def test_a_cancelled_start_leaves_no_child() -> None:
     with pytest.raises(asyncio.CancelledError):
         await start
 
-    await soon(lambda: not tree.marked(mark), "none is left", within_s=5)
+    await soon(lambda: not tree.find_marked(mark), "none is left", within_s=5)
 
 
 async def test_a_status_line_ends_the_command_before_its_process() -> None:
     read, write = os.pipe()
-    out = Ring(100)
+    out = HeadTailBuffer(100)
     child = await Child.start(
         Spawn(argv=("bash", "-c", f"echo 5 >&{write}; sleep 65"), env=ENV, pass_fds=(write,)),
         Streams(stdout=out, stderr=out, status_fd=read),

@@ -7,14 +7,14 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.process.ring import Ring
+from pegboard.process.ring import HeadTailBuffer
 
 _CHUNKS = st.lists(st.binary(max_size=40), max_size=40)
 
 
 @given(_CHUNKS, st.integers(min_value=2, max_value=60))
 def test_a_ring_keeps_exactly_the_first_and_last_bytes(chunks: list[bytes], limit: int) -> None:
-    ring = Ring(limit)
+    ring = HeadTailBuffer(limit)
 
     for chunk in chunks:
         ring.feed(chunk)
@@ -34,7 +34,7 @@ def test_a_ring_keeps_exactly_the_first_and_last_bytes(chunks: list[bytes], limi
 def test_reading_from_a_position_gives_what_is_kept_of_the_rest(
     chunks: list[bytes], limit: int, data: st.DataObject
 ) -> None:
-    ring = Ring(limit)
+    ring = HeadTailBuffer(limit)
     for chunk in chunks:
         ring.feed(chunk)
     whole = b"".join(chunks)
@@ -49,7 +49,7 @@ def test_reading_from_a_position_gives_what_is_kept_of_the_rest(
 
 
 def test_many_small_chunks_do_not_cost_an_object_each() -> None:
-    ring = Ring(100_000)
+    ring = HeadTailBuffer(100_000)
 
     for number in range(60_000):
         ring.feed(b"%d" % (number % 10))
@@ -60,7 +60,7 @@ def test_many_small_chunks_do_not_cost_an_object_each() -> None:
 
 def test_a_spill_gets_every_byte_up_to_its_limit() -> None:
     spill = io.BytesIO()
-    ring = Ring(4, spill=spill, spill_limit=7)
+    ring = HeadTailBuffer(4, spill=spill, spill_limit=7)
 
     ring.feed(b"abcde")
     ring.feed(b"fghij")

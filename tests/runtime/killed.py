@@ -32,8 +32,8 @@ from pegboard.core.effects import PURE, Effect
 from pegboard.core.errors import ModelError
 from pegboard.core.events import Event, RunFinished
 from pegboard.core.transcript import AssistantMessage
-from pegboard.ports.model import Replied
-from pegboard.store.logs import SessionLog, decode
+from pegboard.ports.model import TurnEnd
+from pegboard.store.logs import SessionLog, decode_events
 from pegboard.store.sqlite import SqliteStore
 
 TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6, "budget": 4, "fallback": 6, "parallel": 3}
@@ -90,10 +90,10 @@ class CountingTalk:
         if self._fails_at is not None and n >= self._fails_at:
             raise ModelError("overloaded", retryable=True)
         if not allow_tools:
-            yield Replied(AssistantMessage(content=(Text("all I have"),)))
+            yield TurnEnd(AssistantMessage(content=(Text("all I have"),)))
             return
         if n >= self._last:
-            yield Replied(AssistantMessage(content=(Text("all done"),)))
+            yield TurnEnd(AssistantMessage(content=(Text("all done"),)))
             return
         calls = [ToolCall(f"w{n}", "note", {"text": f"w{n}"}), ToolCall(f"r{n}", "look", {})]
         if n % 2:
@@ -101,7 +101,7 @@ class CountingTalk:
         calls += [
             ToolCall(f"p{n}-{part}", f"part{part}", {"text": f"p{n}-{part}"}) for part in range(self._parts)
         ]
-        yield Replied(AssistantMessage(content=tuple(calls), stop="tools"))
+        yield TurnEnd(AssistantMessage(content=tuple(calls), stop="tools"))
 
 
 class Ann:
@@ -212,7 +212,7 @@ async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int,
     if run is None:
         await agent.run("go", session=SESSION, recorder=log)
     else:
-        events = decode(store.read(SESSION))
+        events = decode_events(store.read(SESSION))
         last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
         answers = {str(p["pending"]): Approved(by="bob") for p in (last.pending if last else ())}
         async for _ in agent.resume(run, events, recorder=log, answers=answers, approver=Ann()):

@@ -31,7 +31,7 @@ from pegboard.dialects import dialect
 from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
 from pegboard.store.chain import verify
-from pegboard.store.logs import decode
+from pegboard.store.logs import decode_events
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 from tests.runtime.killed import KEY, PARTS, SESSION, TURNS
@@ -63,7 +63,7 @@ def check(folder: Path, line: dict[str, Any]) -> list[Event]:
     store = SqliteStore(folder / "history.sqlite")
     entries = store.read(SESSION)
     store.close()
-    events = decode(entries)
+    events = decode_events(entries)
     assert line["status"] == ("limit" if line["kind"] == "budget" else "done"), line
     assert line["rows"] == 1 or line["kills"], line
     assert verify(KEY, SESSION, entries) == []

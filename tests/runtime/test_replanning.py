@@ -16,7 +16,7 @@ from pegboard.core.events import CallFinished, CallStarted, Event, RunStarted
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay
-from pegboard.runtime.replay_live import Compared, compare_now
+from pegboard.runtime.replay_live import Comparison, compare_now
 from tests.ledger import owes
 
 
@@ -69,11 +69,11 @@ def planner(events: list[Event], tools: list[Any], *, lenient: bool = False, **o
     )  # fmt: skip
 
 
-async def now(events: list[Event], run: str, tools: list[Any], **options: Any) -> Compared:
+async def now(events: list[Event], run: str, tools: list[Any], **options: Any) -> Comparison:
     return await compare_now(events, run, planner(events, tools, lenient=True, **options))
 
 
-def changed(done: Compared) -> list[str]:
+def changed(done: Comparison) -> list[str]:
     return [line for line in done.diff if line[:1] in "+-" and line[:3] not in ("+++", "---")]
 
 

@@ -188,14 +188,14 @@ async def test_a_live_model_gets_recorded_results_and_a_miss_is_an_error() -> No
     answer = await agent.run("go", session="s")
     kit = agent.executor.toolkit
 
-    async def live(script: list[Any]) -> list[Event]:
+    async def is_interactive(script: list[Any]) -> list[Event]:
         model = ScriptedModel(script)
         return await replay_live(
             agent.session("s"), answer.run_id, model=model, instructions="", toolkit=kit, limits=Limits()
         )
 
-    same = await live([{"calls": [call("double", n=4)]}, {"text": "eight"}])
-    missed = await live([{"calls": [call("double", n=5)]}, {"text": "ten"}])
+    same = await is_interactive([{"calls": [call("double", n=4)]}, {"text": "eight"}])
+    missed = await is_interactive([{"calls": [call("double", n=5)]}, {"text": "ten"}])
 
     assert ran == [4]
     assert same[-1].answer == "eight"  # pyright: ignore
@@ -222,14 +222,14 @@ async def test_a_live_models_call_is_looked_up_as_it_would_stand_in_the_record()
     answer = await agent.run("go", session="s")
     kept = [event_from_dict(json.loads(redact(json.dumps(event_to_dict(e)))[0])) for e in agent.session("s")]
 
-    async def live(text: str) -> list[Event]:
+    async def is_interactive(text: str) -> list[Event]:
         model = ScriptedModel([{"calls": [call("risky", text=text)]}, {"text": "done"}])
         return await replay_live(
             kept, answer.run_id, model=model, instructions="", toolkit=agent.executor.toolkit, limits=Limits(),
             redact=redact,
         )  # fmt: skip
 
-    same, other = await live(secret), await live(secret[:-1] + "9")
+    same, other = await is_interactive(secret), await is_interactive(secret[:-1] + "9")
 
     assert same[-1].status == "done"  # pyright: ignore
     assert other[-1].status == "failed"  # pyright: ignore

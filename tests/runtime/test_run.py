@@ -188,7 +188,7 @@ async def looped(
     door = Executor([echo])
     loop = Loop(
         model=model,
-        executor=door.recording(recorder),
+        executor=door.with_recorder(recorder),
         instructions="",
         recorder=recorder,
         limits=limits,
@@ -259,14 +259,14 @@ async def test_whatever_else_a_model_raises_ends_the_run_as_failed(error: Except
 async def test_a_stream_without_an_answer_is_a_failure() -> None:
     class Silent(ScriptedModel):
         def converse(self, **options: Any) -> Any:
-            class Talk:
+            class WindowedConversation:
                 def append(self, message: Message) -> None: ...
 
                 async def reply(self, *, allow_tools: bool = True) -> Any:
                     return
                     yield
 
-            return Talk()
+            return WindowedConversation()
 
     answer = await Agent(model=Silent([]), tools=[echo]).run("x")
     assert "ended its stream without an answer" in answer.error

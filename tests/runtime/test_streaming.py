@@ -16,7 +16,7 @@ from pegboard.core.effects import PURE
 from pegboard.core.events import CallFinished, CallUpdate, TextPiece
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
-from pegboard.ports.model import Replied, TextDelta
+from pegboard.ports.model import TextDelta, TurnEnd
 from tests.ledger import owes
 from tests.waiting import soon
 
@@ -40,7 +40,7 @@ class Gated:
         yield TextDelta("first")
         await asyncio.wait_for(self.seen.wait(), 5)
         yield TextDelta(" second")
-        yield Replied(AssistantMessage(content=(Text("first second"),)))
+        yield TurnEnd(AssistantMessage(content=(Text("first second"),)))
 
     async def aclose(self) -> None:
         """Nothing."""

@@ -29,10 +29,10 @@ from pegboard.core.events import (
 )
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
-from pegboard.ports.store import Entry
+from pegboard.ports.store import Record
 from pegboard.runtime.replay import replay
-from pegboard.runtime.taking_up import parted
-from pegboard.runtime.transcripts import fold, heard
+from pegboard.runtime.taking_up import split_calls
+from pegboard.runtime.transcripts import fold, user_messages
 from pegboard.store.logs import active_s
 from tests.ledger import owes
 
@@ -187,8 +187,8 @@ async def test_a_run_that_waited_in_this_process_goes_on_with_its_seconds() -> N
 
 
 def test_the_seconds_of_a_run_are_those_of_its_parts() -> None:
-    def entry(kind: str, at: float) -> Entry:
-        return Entry(seq=1, run="r", type=kind, at=at, digest="", mac="", body=None)
+    def entry(kind: str, at: float) -> Record:
+        return Record(seq=1, run="r", type=kind, at=at, digest="", mac="", body=None)
 
     parts = [
         entry("run.started", 10),
@@ -383,10 +383,10 @@ async def test_a_call_whose_record_is_damaged_is_not_made_again(lost: type[Event
     ]
 
     history = fold(before)
-    found = parted(history, agent.executor.pipeline.toolkit, {})
+    found = split_calls(history, agent.executor.pipeline.toolkit, {})
 
     # Which of the two the damaged record was about cannot be told.
-    assert found.again == []
+    assert found.rerun == []
     assert {r.call_id for _, r in found.results} == {c.id for c in history.open_calls} >= {"call_1_2"}
     assert all(r.error is not None and "unknown" in r.error.message for _, r in found.results)
 
@@ -428,7 +428,7 @@ async def test_a_message_is_written_when_who_waits_for_that_goes_on() -> None:
         """Write."""
         with pytest.raises(BuildError, match="a message takes text"):
             agent.tell(None, session="s")  # pyright: ignore[reportArgumentType]
-        kept = await agent.tell_and_keep("and be quick", session="s")
+        kept = await agent.add_message("and be quick", session="s")
         found.append((kept, [e.message.text for e in recorder.written if isinstance(e, UserTold)]))
         return f"wrote {n}"
 
@@ -437,7 +437,7 @@ async def test_a_message_is_written_when_who_waits_for_that_goes_on() -> None:
 
     assert found == [(True, ["and be quick"])]
     assert said(agent.session("s")) == ["go", "and be quick"]
-    assert not await agent.tell_and_keep("nobody hears", session="s")
+    assert not await agent.add_message("nobody hears", session="s")
 
 
 @owes("G-10", "K-52")
@@ -540,5 +540,5 @@ def test_what_an_imported_run_was_told_is_nobodys_word() -> None:
 
     word = UserTold(UserMessage.of("http://example.com/"))
 
-    assert [e.message.text for e in heard([started("r"), word])] == ["http://example.com/"]
-    assert list(heard([started("r", imported="x.json"), word])) == []
+    assert [e.message.text for e in user_messages([started("r"), word])] == ["http://example.com/"]
+    assert list(user_messages([started("r", wrap_foreign="x.json"), word])) == []

@@ -11,8 +11,8 @@ from pegboard.core.effects import Effect
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.process.cgroups import CgroupPool
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import select_backend
 
 BACKENDS = ("none", "bubblewrap")
 
@@ -43,7 +43,7 @@ async def shell_in(
         search_path=host.get("PATH", "/usr/bin:/bin"),
         **(confine or {}),
     )
-    choice = await choose(confinement, backend=backend, groups=groups)
+    choice = await select_backend(confinement, backend=backend, groups=groups)
     return CommandShell(workspace.resolve(), backend=choice.backend, environment=host, guard=allow, **options)
 
 

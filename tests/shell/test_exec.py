@@ -15,7 +15,7 @@ import pytest
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import InvalidArguments, NotFound, TooLarge
 from pegboard.ports.shell import ExecRequest
-from pegboard.ports.snapshot import Captured, Snapshot
+from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 from pegboard.shell.exec import CommandShell
 from tests.ledger import SHARED, owes
 from tests.shell.kit import BACKENDS, allow, run, shell_in
@@ -230,9 +230,9 @@ class _Snapshots:
 
 
 class _Taken:
-    async def changes(self) -> Captured:
+    async def changes(self) -> SnapshotChanges:
         change = Change(path="a", kind="create", before=None, after=b"x")
-        return Captured(changes=ChangeSet((change,)), not_captured=("node_modules is ignored",))
+        return SnapshotChanges(changes=ChangeSet((change,)), not_captured=("node_modules is ignored",))
 
 
 async def test_the_workspace_is_remembered_before_a_command_that_may_change_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.call import ToolCall
-from pegboard.core.grants import GrantBook
+from pegboard.core.grants import MemoryGrants
 from pegboard.core.policy import Policy
 from pegboard.core.rules import Situation
 from pegboard.shell.guard import judge
@@ -172,9 +172,9 @@ def test_a_denial_finds_a_command_that_inline_code_starts(command: str, tmp_path
     assert Policy.of(["allow exec:*", "deny exec:rm -rf *"])(effects, HERE).verdict == "deny"
 
 
-def granted(command: str, workspace: Path) -> GrantBook:
+def granted(command: str, workspace: Path) -> MemoryGrants:
     """The book after an `always` to a command."""
-    book = GrantBook()
+    book = MemoryGrants()
     effects = judge(command, workspace).effects
     request = ApprovalRequest(
         id="ap_1", call=ToolCall("c", "exec", {}), tool="exec", effects=effects, asking=effects, session="s"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.shell.guard import document_matches, judge
-from pegboard.shell.guard.documents import DocumentMatch
+from pegboard.shell.guard import deny_matches, judge
+from pegboard.shell.guard.deny_patterns import DenyMatch
 from tests.ledger import owes
 
 
-def meant(profile: str, command: str, workspace: Path) -> DocumentMatch | None:
-    return document_matches(profile, command, judge(command, workspace).effects)
+def meant(profile: str, command: str, workspace: Path) -> DenyMatch | None:
+    return deny_matches(profile, command, judge(command, workspace).effects)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def meant(profile: str, command: str, workspace: Path) -> DocumentMatch | None:
     ],
 )
 def test_each_default_row_blocks_as_written_and_as_meant(row: str, command: str, tmp_path: Path) -> None:
-    written = document_matches("nanobot", command, as_written=True)
+    written = deny_matches("nanobot", command, as_written=True)
     parsed = meant("nanobot", command, tmp_path)
 
     assert written is not None
@@ -51,7 +51,7 @@ def test_the_parsed_reading_sees_removal_however_it_is_spelt(command: str, tmp_p
 @owes("N-49")
 @pytest.mark.parametrize("command", ["rm --recursive --force x", "r''m -rf x"])
 def test_the_pattern_as_written_misses_what_the_document_misses(command: str) -> None:
-    assert document_matches("nanobot", command, as_written=True) is None
+    assert deny_matches("nanobot", command, as_written=True) is None
 
 
 @owes("C-21", "N-52")
@@ -66,7 +66,7 @@ def test_the_pattern_as_written_misses_what_the_document_misses(command: str) ->
     ],
 )
 def test_the_parsed_reading_keeps_words_that_are_data(command: str, tmp_path: Path) -> None:
-    assert document_matches("nanobot-net", command, as_written=True) is not None
+    assert deny_matches("nanobot-net", command, as_written=True) is not None
     assert meant("nanobot-net", command, tmp_path) is None
 
 
@@ -91,11 +91,9 @@ def test_the_safe_exec_pattern_has_its_own_words(tmp_path: Path) -> None:
 
 @owes("C-22")
 def test_further_denied_texts_are_added_to_the_defaults(tmp_path: Path) -> None:
-    assert document_matches("nanobot-net", "git push", extra=["GIT PUSH"]) is not None
-    assert (
-        document_matches("nanobot-net", "reboot", judge("reboot", tmp_path).effects, extra=["x"]) is not None
-    )
-    assert document_matches("nanobot-net", "git pull", extra=["git push", ""]) is None
+    assert deny_matches("nanobot-net", "git push", extra=["GIT PUSH"]) is not None
+    assert deny_matches("nanobot-net", "reboot", judge("reboot", tmp_path).effects, extra=["x"]) is not None
+    assert deny_matches("nanobot-net", "git pull", extra=["git push", ""]) is None
 
 
 @owes("D-57")
@@ -125,4 +123,4 @@ def test_the_safety_hook_lets_data_and_milder_forms_pass(command: str, tmp_path:
 
 def test_an_unknown_profile_is_an_error() -> None:
     with pytest.raises(KeyError):
-        document_matches("nobody", "ls")
+        deny_matches("nobody", "ls")

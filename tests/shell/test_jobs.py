@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge
-from pegboard.ports.jobs import Process
+from pegboard.ports.processes import Process
 from pegboard.ports.shell import ExecOutcome, ExecRequest
-from pegboard.ports.snapshot import Captured
-from pegboard.shell.jobs import BackgroundCommands
+from pegboard.ports.snapshot import SnapshotChanges
+from pegboard.shell.background import BackgroundCommands
 from tests.ledger import owes
 from tests.shell.kit import BACKENDS, run, shell_in
 from tests.waiting import soon
@@ -24,16 +24,18 @@ OURS = os.getpid()
 """In the arguments of processes that are looked for: other runs on this machine have theirs."""
 
 
-class Session(BackgroundCommands):
+class ProtocolSession(BackgroundCommands):
     """Background commands that remember who ended."""
 
     ended: list[Process]
 
 
 @pytest.fixture(params=BACKENDS)
-async def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Session]:
+async def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProtocolSession]:
     ended: list[Process] = []
-    made = Session(await shell_in(tmp_path, request.param), on_end=ended.append, max_running=4, keep_ended=3)
+    made = ProtocolSession(
+        await shell_in(tmp_path, request.param), on_end=ended.append, max_running=4, keep_ended=3
+    )
     made.ended = ended
     yield made
     await made.close()
@@ -60,7 +62,7 @@ async def to_the_end(jobs: BackgroundCommands, process: Process) -> str:
 
 @owes("exec-23", "K-43", "M-11")
 @pytest.mark.slow
-async def test_each_line_is_delivered_once_and_stays_readable_after_the_end(jobs: Session) -> None:
+async def test_each_line_is_delivered_once_and_stays_readable_after_the_end(jobs: ProtocolSession) -> None:
     process = await start(jobs, "for i in 1 2 3 4 5; do echo $i; sleep 0.05; done; exit 4")
 
     assert await to_the_end(jobs, process) == "1\n2\n3\n4\n5\n"
@@ -72,7 +74,7 @@ async def test_each_line_is_delivered_once_and_stays_readable_after_the_end(jobs
 
 
 @owes("K-46", "exec-23")
-async def test_the_end_is_announced_once(jobs: Session) -> None:
+async def test_the_end_is_announced_once(jobs: ProtocolSession) -> None:
     process = await start(jobs, "exit 3", description="a build")
     await to_the_end(jobs, process)
 
@@ -82,7 +84,7 @@ async def test_the_end_is_announced_once(jobs: Session) -> None:
 
 
 @owes("exec-23")
-async def test_an_unknown_id_names_the_known_ones(jobs: Session) -> None:
+async def test_an_unknown_id_names_the_known_ones(jobs: ProtocolSession) -> None:
     process = await start(jobs, "sleep 91")
 
     with pytest.raises(NotFound, match=process.process_id):
@@ -90,7 +92,7 @@ async def test_an_unknown_id_names_the_known_ones(jobs: Session) -> None:
 
 
 @owes("X-21", "K-43")
-async def test_input_reaches_the_command_until_its_end(jobs: Session) -> None:
+async def test_input_reaches_the_command_until_its_end(jobs: ProtocolSession) -> None:
     process = await start(jobs, "while read -r line; do echo got $line; done; echo bye")
 
     await jobs.send(process.process_id, "a\n")
@@ -106,7 +108,7 @@ async def test_input_reaches_the_command_until_its_end(jobs: Session) -> None:
 
 @owes("K-44")
 @pytest.mark.slow
-async def test_a_terminal_takes_keys_and_looks_like_one(jobs: Session) -> None:
+async def test_a_terminal_takes_keys_and_looks_like_one(jobs: ProtocolSession) -> None:
     process = await start(jobs, "tty; stty size; exec cat", terminal=True)
     await jobs.wait_for(process.process_id, "40 120", timeout_s=5)
 
@@ -120,7 +122,7 @@ async def test_a_terminal_takes_keys_and_looks_like_one(jobs: Session) -> None:
 
 
 @owes("K-44")
-async def test_a_paste_is_bracketed_on_a_terminal_and_end_of_file_is_a_key(jobs: Session) -> None:
+async def test_a_paste_is_bracketed_on_a_terminal_and_end_of_file_is_a_key(jobs: ProtocolSession) -> None:
     process = await start(jobs, "stty raw -echo; echo ready; head -c 14 | od -An -c", terminal=True)
     await jobs.wait_for(process.process_id, "ready", timeout_s=5)
 
@@ -130,7 +132,7 @@ async def test_a_paste_is_bracketed_on_a_terminal_and_end_of_file_is_a_key(jobs:
     assert "033   [   2   0   0   ~   a   b 033   [   2   0   1   ~" in text
 
 
-async def test_a_key_that_does_not_exist_sends_nothing(jobs: Session) -> None:
+async def test_a_key_that_does_not_exist_sends_nothing(jobs: ProtocolSession) -> None:
     process = await start(jobs, "cat")
 
     with pytest.raises(InvalidArguments):
@@ -138,7 +140,7 @@ async def test_a_key_that_does_not_exist_sends_nothing(jobs: Session) -> None:
 
 
 @owes("K-45")
-async def test_waiting_for_text_ends_with_the_text_the_command_or_the_time(jobs: Session) -> None:
+async def test_waiting_for_text_ends_with_the_text_the_command_or_the_time(jobs: ProtocolSession) -> None:
     process = await start(jobs, "echo up; sleep 92")
 
     assert (await jobs.wait_for(process.process_id, "up", timeout_s=5)).matched
@@ -149,7 +151,7 @@ async def test_waiting_for_text_ends_with_the_text_the_command_or_the_time(jobs:
 
 
 @owes("K-47", "X-21")
-async def test_stopping_ends_all_children_and_removing_forgets(jobs: Session) -> None:
+async def test_stopping_ends_all_children_and_removing_forgets(jobs: ProtocolSession) -> None:
     process = await start(
         jobs, f"trap '' TERM; setsid sleep 93.{OURS} & echo up; while :; do sleep 93.{OURS}; done"
     )
@@ -175,7 +177,7 @@ async def test_a_polite_stop_lets_the_command_clean_up(tmp_path: Path) -> None:
 
 
 @owes("X-20", "M-64")
-async def test_a_command_that_ends_in_time_is_an_outcome_and_not_listed(jobs: Session) -> None:
+async def test_a_command_that_ends_in_time_is_an_outcome_and_not_listed(jobs: ProtocolSession) -> None:
     outcome = await jobs.start(ExecRequest(command="echo out; echo err >&2; exit 5"), yield_s=5)
 
     assert isinstance(outcome, ExecOutcome)
@@ -185,21 +187,21 @@ async def test_a_command_that_ends_in_time_is_an_outcome_and_not_listed(jobs: Se
 
 
 @owes("X-20", "M-64")
-async def test_a_command_that_takes_longer_goes_on_in_the_background(jobs: Session) -> None:
+async def test_a_command_that_takes_longer_goes_on_in_the_background(jobs: ProtocolSession) -> None:
     process = await start(jobs, "echo first; sleep 0.2; echo second", yield_s=0.05)
 
     assert process.state == "running"
     assert await to_the_end(jobs, process) == "first\nsecond\n"
 
 
-async def test_a_limit_inside_the_wait_is_a_timeout(jobs: Session) -> None:
+async def test_a_limit_inside_the_wait_is_a_timeout(jobs: ProtocolSession) -> None:
     outcome = await jobs.start(ExecRequest(command="sleep 94", timeout_s=0.1), yield_s=5)
 
     assert isinstance(outcome, ExecOutcome)
     assert outcome.timed_out
 
 
-async def test_a_limit_counts_in_the_background_too(jobs: Session) -> None:
+async def test_a_limit_counts_in_the_background_too(jobs: ProtocolSession) -> None:
     process = await start(jobs, "sleep 94", timeout_s=0.2)
 
     await to_the_end(jobs, process)
@@ -209,7 +211,7 @@ async def test_a_limit_counts_in_the_background_too(jobs: Session) -> None:
 
 
 @owes("exec-02")
-async def test_children_that_outlive_their_command_are_listed(jobs: Session, tmp_path: Path) -> None:
+async def test_children_that_outlive_their_command_are_listed(jobs: ProtocolSession, tmp_path: Path) -> None:
     outcome = await jobs.start(ExecRequest(command="(sleep 0.6; echo late; sleep 95) & echo done"), yield_s=5)
 
     assert isinstance(outcome, ExecOutcome)
@@ -219,7 +221,7 @@ async def test_children_that_outlive_their_command_are_listed(jobs: Session, tmp
     assert (await jobs.wait_for(left.process_id, "late", timeout_s=5)).text == "late\n"
 
 
-async def test_children_that_end_soon_leave_no_entry_running(jobs: Session) -> None:
+async def test_children_that_end_soon_leave_no_entry_running(jobs: ProtocolSession) -> None:
     shell = jobs._shell
     outcome = await run(shell, "sleep 1.5 & echo done")
 
@@ -229,7 +231,7 @@ async def test_children_that_end_soon_leave_no_entry_running(jobs: Session) -> N
     assert jobs.list()[0].exit_code == 0
 
 
-async def test_the_number_at_one_time_is_bounded_and_old_ones_are_forgotten(jobs: Session) -> None:
+async def test_the_number_at_one_time_is_bounded_and_old_ones_are_forgotten(jobs: ProtocolSession) -> None:
     for _ in range(5):
         await to_the_end(jobs, await start(jobs, "true"))
     assert len(jobs.list()) <= 4
@@ -243,7 +245,7 @@ async def test_the_number_at_one_time_is_bounded_and_old_ones_are_forgotten(jobs
 
 
 @owes("K-47")
-async def test_the_end_of_the_session_ends_everything(jobs: Session) -> None:
+async def test_the_end_of_the_session_ends_everything(jobs: ProtocolSession) -> None:
     for command in (f"sleep 97.{OURS}", f"setsid sleep 97.{OURS} & wait", f"exec sleep 97.{OURS}"):
         await start(jobs, command)
     before = len(os.listdir("/proc/self/fd"))
@@ -271,7 +273,7 @@ def test_an_event_loop_that_ends_takes_forgotten_commands_along(tmp_path: Path, 
     asyncio.run(_gone(f"sleep\x0089.{OURS}"))
 
 
-async def test_a_cancelled_start_ends_the_command(jobs: Session) -> None:
+async def test_a_cancelled_start_ends_the_command(jobs: ProtocolSession) -> None:
     call = asyncio.ensure_future(jobs.start(ExecRequest(command=f"sleep 98.{OURS}"), yield_s=30))
     await soon(lambda: _with_arguments(f"sleep\x0098.{OURS}"), "the command runs")
     call.cancel()
@@ -282,7 +284,7 @@ async def test_a_cancelled_start_ends_the_command(jobs: Session) -> None:
     await _gone(f"sleep\x0098.{OURS}")
 
 
-async def test_half_a_character_waits_for_the_other_half(jobs: Session) -> None:
+async def test_half_a_character_waits_for_the_other_half(jobs: ProtocolSession) -> None:
     process = await start(jobs, r"printf 'a\342\202'; read x; printf '\254\n\033[3'; read x; printf '1mred'")
 
     first = await jobs.poll(process.process_id, wait_s=5)
@@ -299,8 +301,8 @@ class _Snapshots:
     async def take(self) -> _Snapshots:
         return self
 
-    async def changes(self) -> Captured:
-        return Captured(not_captured=("a cache",))
+    async def changes(self) -> SnapshotChanges:
+        return SnapshotChanges(not_captured=("a cache",))
 
 
 async def test_what_happens_in_the_background_is_said_not_to_be_undoable(tmp_path: Path) -> None:
@@ -328,14 +330,14 @@ def _arguments(pid: str) -> str:
 
 
 @owes("K-43")
-async def test_half_a_character_at_the_end_is_told_once_no_more_can_come(jobs: Session) -> None:
+async def test_half_a_character_at_the_end_is_told_once_no_more_can_come(jobs: ProtocolSession) -> None:
     process = await start(jobs, "printf 'a\\342\\202'")
 
     assert await to_the_end(jobs, process) == "a\ufffd"
 
 
 @owes("K-44")
-async def test_the_end_of_input_on_a_terminal_ends_what_reads_it(jobs: Session) -> None:
+async def test_the_end_of_input_on_a_terminal_ends_what_reads_it(jobs: ProtocolSession) -> None:
     process = await start(jobs, "cat; echo over", terminal=True)
 
     await jobs.send(process.process_id, "x\n", end=True)
@@ -344,7 +346,7 @@ async def test_the_end_of_input_on_a_terminal_ends_what_reads_it(jobs: Session) 
 
 
 @owes("K-45")
-async def test_text_from_before_the_last_input_is_not_waited_for_twice(jobs: Session) -> None:
+async def test_text_from_before_the_last_input_is_not_waited_for_twice(jobs: ProtocolSession) -> None:
     process = await start(jobs, "echo up; read x; echo $x; sleep 94")
     assert (await jobs.wait_for(process.process_id, "up", timeout_s=5)).matched
 

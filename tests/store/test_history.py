@@ -18,9 +18,9 @@ from pegboard.core.events import Event, Notice, RunFinished, RunStarted, UserSai
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript_codec import message_to_dict, result_to_dict
 from pegboard.models import ScriptedModel
-from pegboard.runtime.transcripts import closing, fold
+from pegboard.runtime.transcripts import fold, interrupted_results
 from pegboard.store.chain import verify
-from pegboard.store.logs import DAMAGED, SessionLog, history, history_to_go_on, read_back
+from pegboard.store.logs import DAMAGED, SessionLog, decode_records, history, resume_history
 from pegboard.store.memory import MemoryStore
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
@@ -114,7 +114,7 @@ async def test_what_going_on_needs_folds_to_the_same_wherever_the_process_ended(
         for event in [*events[:end], *tail]:
             log.record(event)
         log.close()
-        whole, needed = history(store, "s"), history_to_go_on(store, "s")
+        whole, needed = history(store, "s"), resume_history(store, "s")
         short |= len(needed) < len(whole)
 
         assert told(needed) == told(whole)
@@ -176,9 +176,9 @@ async def test_whichever_record_is_damaged_the_session_goes_on_with_a_valid_tran
     store.close()
 
     for place in range(len(bodies)):
-        back = read_back([*bodies[:place], (place + 1, b'{"type":'), *bodies[place + 1 :]])
+        back = decode_records([*bodies[:place], (place + 1, b'{"type":'), *bodies[place + 1 :]])
         known = fold(back)
-        valid([*known.messages, *([closing(known)] if known.open_calls else [])])
+        valid([*known.messages, *([interrupted_results(known)] if known.open_calls else [])])
         agent = Agent(tools=[odd], model=ScriptedModel([{"text": "still here"}]))
         agent.remember("s", back)
         answer = await agent.run("third", session="s")

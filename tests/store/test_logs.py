@@ -32,11 +32,11 @@ from pegboard.core.redact import Redactor
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
 from pegboard.core.transcript import AssistantMessage, UserMessage
-from pegboard.ports.store import Draft, RunRow
+from pegboard.ports.store import NewRecord, RunRow
 from pegboard.store.chain import verify
 from pegboard.store.encoding import encode, encode_all
-from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, decode
+from pegboard.store.grants import StoredGrants
+from pegboard.store.logs import SessionLog, decode_events
 from pegboard.store.memory import MemoryStore
 from pegboard.store.spills import KEEP_S, SpillFolder
 from pegboard.store.sqlite import SqliteStore, StoreError
@@ -57,7 +57,7 @@ class Full(MemoryStore):
     def append(
         self,
         stream: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[NewRecord],
         *,
         key: bytes,
         power_loss: bool = False,
@@ -80,7 +80,7 @@ async def test_events_are_kept_in_order_with_their_run_and_the_head_beside_them(
     log.close()
 
     entries = store.read("s")
-    assert decode(entries) == [START, Notice(text="n"), end]
+    assert decode_events(entries) == [START, Notice(text="n"), end]
     assert {e.run for e in entries} == {"r1"}
     kept = json.loads((tmp_path / "heads" / "x.json").read_text())
     assert (kept["seq"], kept["mac"]) == store.head("s")
@@ -117,7 +117,7 @@ async def test_what_could_not_be_written_is_told_by_flush_and_written_later() ->
     log.record(Notice(text="after"))
     await log.flush()
 
-    assert decode(store.read("s")) == [START, Notice(text="after")]
+    assert decode_events(store.read("s")) == [START, Notice(text="after")]
     log.close()
 
 
@@ -169,7 +169,7 @@ async def test_values_that_cannot_be_written_do_not_take_other_records_with_them
     log.record(Notice(text="lone \ud800"))
     await log.flush()
 
-    events = decode(store.read("s"))
+    events = decode_events(store.read("s"))
     assert isinstance(events[0], CallFinished)
     assert (events[0].result.call_id, events[0].result.data) == ("c1", None)
     assert "RecursionError" in str(events[0].result.metadata["data"])
@@ -186,9 +186,9 @@ async def test_more_events_than_one_batch_are_all_kept() -> None:
         log.record(Notice(text=str(number)))
     await log.flush()
 
-    assert [e.text for e in decode(store.read("s"))] == [str(n) for n in range(1300)]  # type: ignore[union-attr]
+    assert [e.text for e in decode_events(store.read("s"))] == [str(n) for n in range(1300)]  # type: ignore[union-attr]
     store.purge("s", before=1e12)
-    assert decode(store.read("s")) == []
+    assert decode_events(store.read("s")) == []
     log.close()
 
 
@@ -244,7 +244,7 @@ def request(id: str) -> ApprovalRequest:
 
 @owes("G-04")
 def test_a_grant_that_is_revoked_elsewhere_is_gone_here_and_stays_gone(tmp_path: Path) -> None:
-    mine, theirs = GrantFile(tmp_path / "g.json"), GrantFile(tmp_path / "g.json")
+    mine, theirs = StoredGrants(tmp_path / "g.json"), StoredGrants(tmp_path / "g.json")
     first = mine.add(request("ap_1"), Approved(scope="always"), workspace="/w")
     assert theirs.find("t", SEND, HERE) == first.id
     second = theirs.add(request("ap_2"), Approved(scope="always"), workspace="/w")
@@ -261,7 +261,7 @@ def test_a_grant_that_is_revoked_elsewhere_is_gone_here_and_stays_gone(tmp_path:
 
 @owes("G-04")
 def test_uses_are_counted_over_all_processes(tmp_path: Path) -> None:
-    mine, theirs = GrantFile(tmp_path / "g.json"), GrantFile(tmp_path / "g.json")
+    mine, theirs = StoredGrants(tmp_path / "g.json"), StoredGrants(tmp_path / "g.json")
     grant = mine.add(request("ap_1"), Approved(scope="always", uses=2), workspace="/w")
 
     mine.use(grant.id)
@@ -277,7 +277,7 @@ def test_a_damaged_file_of_grants_is_not_overwritten(tmp_path: Path, text: str) 
     (tmp_path / "g.json").write_text(text)
 
     with pytest.raises(ConfigError, match=r"g\.json cannot be read"):
-        GrantFile(tmp_path / "g.json")
+        StoredGrants(tmp_path / "g.json")
     assert (tmp_path / "g.json").read_text() == text
 
 
@@ -322,7 +322,7 @@ async def test_what_is_kept_of_calls_questions_and_words_holds_no_secret(tmp_pat
     bodies = [e.body or b"" for e in store.read("s")]
     assert len(bodies) == len(events)
     assert not [b for b in bodies if value.encode() in b or token.encode() in b]
-    assert [type(e) for e in decode(store.read("s"))] == [type(e) for e in events]
+    assert [type(e) for e in decode_events(store.read("s"))] == [type(e) for e in events]
     assert all(b"[redacted:" in b for b in bodies)
 
 

@@ -23,10 +23,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 @owes("G-06")
 def test_labels_outlive_their_process(store: Store) -> None:
     first = StoredProvenance(lambda: store)
-    first.keep("/w", "a/b.txt", {"untrusted": "connect x"})
-    first.keep("/w", "a/b.txt", {"untrusted": "connect x"})
-    first.keep("/w", "a/b.txt", {"private": "read .env"})
-    first.keep("/w2", "a/b.txt", {"private": "other"})
+    first.add_labels("/w", "a/b.txt", {"untrusted": "connect x"})
+    first.add_labels("/w", "a/b.txt", {"untrusted": "connect x"})
+    first.add_labels("/w", "a/b.txt", {"private": "read .env"})
+    first.add_labels("/w2", "a/b.txt", {"private": "other"})
     second = StoredProvenance(lambda: store)
 
     assert second.labels("/w", "a") == {"untrusted": "connect x", "private": "read .env"}
@@ -42,15 +42,15 @@ def test_labels_of_another_process_are_seen_at_once(store: Store) -> None:
     ours, theirs = StoredProvenance(lambda: store), StoredProvenance(lambda: store)
     assert ours.labels("/w", "a") == theirs.labels("/w", "a") == {}
 
-    theirs.keep("/w", "a", {"untrusted": "connect x"})
+    theirs.add_labels("/w", "a", {"untrusted": "connect x"})
     assert ours.labels("/w", "a") == {"untrusted": "connect x"}
-    ours.keep("/w", "b", {"private": "read .env"})
+    ours.add_labels("/w", "b", {"private": "read .env"})
     assert theirs.labels("/w", "b") == {"private": "read .env"}
     theirs.drop("/w", "a")
     assert ours.labels("/w", "a") == {}
     # Both wrote: each still sees all.
-    ours.keep("/w", "c", {"private": "1"})
-    theirs.keep("/w", "d", {"private": "2"})
+    ours.add_labels("/w", "c", {"private": "1"})
+    theirs.add_labels("/w", "d", {"private": "2"})
     assert ours.labels("/w", ".") == theirs.labels("/w", ".") == {"private": "2"}
     store.close()
 

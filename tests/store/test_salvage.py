@@ -18,12 +18,12 @@ from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import PURE
 from pegboard.core.events import Notice, RunStarted
 from pegboard.models import ScriptedModel
-from pegboard.ports.store import Draft, RunRow
-from pegboard.runtime.transcripts import closing, fold
+from pegboard.ports.store import NewRecord, RunRow
+from pegboard.runtime.transcripts import fold, interrupted_results
 from pegboard.store.chain import verify
 from pegboard.store.encoding import encode
 from pegboard.store.logs import DAMAGED, SessionLog, history
-from pegboard.store.salvage import Salvaged, alone, salvage
+from pegboard.store.salvage import SalvageResult, exclusive, salvage
 from pegboard.store.sqlite import SqliteStore, StoreError
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
@@ -86,7 +86,7 @@ async def test_a_lost_page_costs_what_stood_in_it_and_nothing_else(tmp_path: Pat
     page = pages_of(path, table)[3]
     overwrite(path, page, bytes(PAGE))
     damaged = path.read_bytes()
-    told: list[Salvaged] = []
+    told: list[SalvageResult] = []
 
     store = SqliteStore(path, mended=told.append)
     for n in range(4):
@@ -112,7 +112,7 @@ async def test_a_lost_page_costs_what_stood_in_it_and_nothing_else(tmp_path: Pat
             seq for stream, seq in lost if stream == f"s{n}"
         )
         known = fold(back)
-        valid([*known.messages, *([closing(known)] if known.open_calls else [])])
+        valid([*known.messages, *([interrupted_results(known)] if known.open_calls else [])])
     assert (store.get("labels", "/work/a.txt"), store.get("answers", "ap_1")) == (b"private", b"approved")
     assert store.check() == ""
     store.close()
@@ -122,7 +122,7 @@ async def test_a_lost_page_costs_what_stood_in_it_and_nothing_else(tmp_path: Pat
 async def test_a_run_goes_on_while_its_history_is_mended_under_it(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     await recorded(path)
-    told: list[Salvaged] = []
+    told: list[SalvageResult] = []
     store = SqliteStore(path, mended=told.append)
     other = SqliteStore(path, mended=told.append)
     assert len(other.runs()) == 4
@@ -165,7 +165,7 @@ async def test_the_first_page_gone_and_what_is_in_the_log_are_no_loss(tmp_path: 
     path = folder / "h.sqlite"
     path.write_bytes(bytes(PAGE) + raw[PAGE:])
     path.with_name("h.sqlite-wal").write_bytes(log)
-    told: list[Salvaged] = []
+    told: list[SalvageResult] = []
 
     store = SqliteStore(path, mended=told.append)
 
@@ -197,7 +197,7 @@ async def test_what_was_deleted_does_not_come_back(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_at_all_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     path.write_bytes(b"somebody's letter\n" * 1000)
-    told: list[Salvaged] = []
+    told: list[SalvageResult] = []
 
     with pytest.raises(StoreError, match="move it away"):
         SqliteStore(path, mended=told.append)
@@ -212,7 +212,7 @@ async def test_several_at_once_mend_a_history_once(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     await recorded(path)
     overwrite(path, 0, bytes(PAGE))
-    told: list[Salvaged] = []
+    told: list[SalvageResult] = []
     wrong: list[BaseException] = []
     gate = threading.Barrier(6)
 
@@ -220,7 +220,7 @@ async def test_several_at_once_mend_a_history_once(tmp_path: Path) -> None:
         try:
             gate.wait()
             store = SqliteStore(path, mended=told.append)
-            store.append("new", [Draft(run="r", type="notice", at=float(n), body=b"{}")], key=KEY)
+            store.append("new", [NewRecord(run="r", type="notice", at=float(n), body=b"{}")], key=KEY)
             store.close()
         except BaseException as error:  # noqa: BLE001  (told by the test, whatever it was)
             wrong.append(error)
@@ -244,7 +244,7 @@ async def test_several_at_once_mend_a_history_once(tmp_path: Path) -> None:
 async def test_a_record_with_a_damaged_number_is_found_by_its_digest(tmp_path: Path, table: str) -> None:
     path = tmp_path / "h.sqlite"
     store = SqliteStore(path)
-    drafts = [Draft(run="r", type="notice", at=0.0, body=b'{"n": %d}' % n) for n in range(9)]
+    drafts = [NewRecord(run="r", type="notice", at=0.0, body=b'{"n": %d}' % n) for n in range(9)]
     store.append("s", drafts, key=KEY)
     before = list(store.bodies("s"))
     store.close()
@@ -256,7 +256,7 @@ async def test_a_record_with_a_damaged_number_is_found_by_its_digest(tmp_path: P
         SqliteStore(new).close()
         return sqlite3.connect(new, isolation_level=None)
 
-    with alone(path):
+    with exclusive(path):
         done = salvage(path, fresh)
 
     assert done is not None
@@ -271,13 +271,13 @@ async def test_a_record_with_a_damaged_number_is_found_by_its_digest(tmp_path: P
 def test_damage_that_sqlite_quotes_in_bytes_that_are_no_text_is_mended_too(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     store = SqliteStore(path)
-    store.append("s", [Draft(run="r", type="notice", at=0.0, body=b"{}")], key=KEY)
+    store.append("s", [NewRecord(run="r", type="notice", at=0.0, body=b"{}")], key=KEY)
     store.close()
     raw = bytearray(path.read_bytes())
     at = raw.index(b"CREATE TABLE entries")
     raw[at : at + 20] = b"CREATE \xf3TABL entries"[:20]
     path.write_bytes(raw)
-    told: list[Salvaged] = []
+    told: list[SalvageResult] = []
 
     store = SqliteStore(path, mended=told.append)
 
@@ -295,9 +295,9 @@ def sweep(folder: Path, share: float, seed: int) -> Counter[str]:
     for n in range(8):
         start = event_to_dict(RunStarted(run=f"r{n}", session=f"s{n}", agent="a", model="m", task="t"))
         drafts = [
-            Draft(run=f"r{n}", type="run.started", at=0.0, body=json.dumps(start).encode()),
+            NewRecord(run=f"r{n}", type="run.started", at=0.0, body=json.dumps(start).encode()),
         ] + [
-            Draft(run=f"r{n}", type="notice", at=float(i), body=json.dumps({"n": i, "x": "y" * chance.randrange(3000)}).encode())
+            NewRecord(run=f"r{n}", type="notice", at=float(i), body=json.dumps({"n": i, "x": "y" * chance.randrange(3000)}).encode())
             for i in range(59)
         ]  # fmt: skip
         row = RunRow(

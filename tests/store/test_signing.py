@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from pegboard.ports.store import Draft, Entry
-from pegboard.store.chain import GENESIS, chained
+from pegboard.ports.store import NewRecord, Record
+from pegboard.store.chain import GENESIS, chain_records
 from pegboard.store.signing import BadExport, check, export, fingerprint, public_of
 
 # RFC 8032, section 7.1, test 1.
@@ -20,9 +20,9 @@ SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031c
 PUBLIC = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
 
 
-def records(stream: str, number: int) -> list[Entry]:
-    drafts = [Draft(run="run_1", type="note", at=float(n), body=b"said %d" % n) for n in range(number)]
-    return chained(b"k" * 32, stream, GENESIS, 0, drafts)
+def records(stream: str, number: int) -> list[Record]:
+    drafts = [NewRecord(run="run_1", type="note", at=float(n), body=b"said %d" % n) for n in range(number)]
+    return chain_records(b"k" * 32, stream, GENESIS, 0, drafts)
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_every_change_is_refused(lines: list[bytes], change: Callable[[list[byte
 
 def test_what_was_wrong_before_it_was_signed_is_named_with_its_record() -> None:
     good = records("one", 4)
-    odd = Entry(
+    odd = Record(
         seq=2, run="r", type="note", at=1.0, digest=good[1].digest, mac=good[1].mac, body=b"something else"
     )
-    purged = Entry(seq=3, run="r", type="note", at=2.0, digest=good[2].digest, mac=good[2].mac, body=None)
+    purged = Record(seq=3, run="r", type="note", at=2.0, digest=good[2].digest, mac=good[2].mac, body=None)
     signed = [line.encode() for line in export([("one", [good[0], odd, purged])], SEED)]
     gapped = [line.encode() for line in export([("one", [good[0], good[3]])], SEED)]
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
 from pegboard.textedit import view
-from pegboard.textedit.edit import Edit, Edited, apply_edit, apply_edits
-from pegboard.textedit.miss import AlreadyApplied
+from pegboard.textedit.edit import Edit, EditResult, apply_edit, apply_edits
+from pegboard.textedit.no_match import AlreadyApplied
 from tests.ledger import owes
 from tests.textedit.cases import cases
 
 EDITS = cases("3-edit")
 
 
-def edit(before: str | bytes, old: str, new: str, **options: Any) -> Edited:
+def edit(before: str | bytes, old: str, new: str, **options: Any) -> EditResult:
     """One edit of a file called f."""
     data = before.encode() if isinstance(before, str) else before
     return apply_edit(data, Edit(old=old, new=new, **options), path="f")

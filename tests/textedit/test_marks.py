@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.textedit.marks import around_line, find_around
+from pegboard.textedit.redaction_marks import around_line, find_around
 from tests.ledger import owes
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
 from pegboard.ports.files import Delete, Move, Write
 from pegboard.textedit.patch import AddFile, BadPatch, UpdateFile, paths_of, read_patch
-from pegboard.textedit.patch_apply import CODEX, STRICT, Patched, PatchRules, apply_patch
+from pegboard.textedit.patch_apply import CODEX, STRICT, PatchResult, PatchRules, apply_patch
 from tests.ledger import owes
 from tests.textedit.cases import cases, patch_corpus
 
@@ -23,11 +23,11 @@ CORPUS = patch_corpus()
 Tree = dict[str, bytes]
 
 
-def patched(tree: Tree, patch: str, rules: PatchRules = STRICT) -> Patched:
+def patched(tree: Tree, patch: str, rules: PatchRules = STRICT) -> PatchResult:
     return apply_patch(patch, tree.get, rules=rules)
 
 
-def result(tree: Tree, done: Patched) -> Tree:
+def result(tree: Tree, done: PatchResult) -> Tree:
     """The files after carrying out what is wanted."""
     out = dict(tree)
     for want in done.wanted:
@@ -498,7 +498,7 @@ def test_context_that_has_changed_at_the_ends_is_left_out_and_said() -> None:
 
     done = patched({"f": b"ONE\ntwo\nthree\nfour\nFIVE\n"}, patch)
 
-    assert result({}, Patched(wanted=done.wanted, summary=()))["f"] == b"ONE\ntwo\n3\nfour\nFIVE\n"
+    assert result({}, PatchResult(wanted=done.wanted, summary=()))["f"] == b"ONE\ntwo\n3\nfour\nFIVE\n"
     assert done.notes == ("f: hunk 1 was placed at line 2 leaving out 1 context lines",)
     with pytest.raises(NotFound):
         apply({"f": "nothing\n"}, patch)

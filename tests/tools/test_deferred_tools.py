@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pegboard import Executor, Toolkit, builtin
-from pegboard.ports.catalogue import FoundTool
+from pegboard.ports.tool_search import FoundTool
 from tests.ledger import owes
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pegboard import Executor, builtin
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
 from pegboard.tools import DEFAULT, TOOLS
 from tests.ledger import owes
@@ -37,7 +37,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def every() -> list[Tool]:
-    return [load(where) for where in TOOLS.values()]
+    return [import_object(where) for where in TOOLS.values()]
 
 
 @owes("D-49")

@@ -11,10 +11,10 @@ import pytest
 
 from pegboard import Executor, ToolResult
 from pegboard.core.effects import Effect
-from pegboard.ports.jobs import Output, Process
+from pegboard.ports.processes import Process, ProcessOutput
 from pegboard.ports.shell import Inspection
+from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.jobs import BackgroundCommands
 from pegboard.tools.exec import exec_
 from pegboard.tools.process import Action, effects_of_process, process
 from tests.ledger import owes
@@ -285,9 +285,9 @@ class Noted:
         self.calls.append((text, tuple(keys), paste, end))
         return self.process
 
-    async def wait_for(self, process_id: str, text: str, *, timeout_s: float = 0.0) -> Output:
+    async def wait_for(self, process_id: str, text: str, *, timeout_s: float = 0.0) -> ProcessOutput:
         self.calls.append((text, timeout_s))
-        return Output(process=self.process, text="")
+        return ProcessOutput(process=self.process, text="")
 
 
 @owes("X-21")

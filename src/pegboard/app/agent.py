@@ -28,7 +28,7 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
-from pegboard.core.given import text as given_text
+from pegboard.core.given import check_text as given_text
 from pegboard.core.limits import Limits
 from pegboard.core.pipeline import new_id
 from pegboard.core.toolkit import Toolkit
@@ -165,7 +165,7 @@ class Agent:
         if ended is not None and ended.status in ("done", "limit"):
             yield ended
             return
-        given = _Given(answers or {}, approver, max(spent_s, self._spent_s.get(run, 0.0)))
+        given = _ResumeInput(answers or {}, approver, max(spent_s, self._spent_s.get(run, 0.0)))
         async with aclosing(self._streamed("", session, recorder, run=run, given=given)) as stream:
             async for event in stream:
                 yield event
@@ -185,7 +185,7 @@ class Agent:
         session: str | None,
         recorder: Recorder | None,
         run: str | None = None,
-        given: _Given | None = None,
+        given: _ResumeInput | None = None,
     ) -> AsyncGenerator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         tee = Tee(self._history(session), recorder, waiting.put_nowait)
@@ -215,7 +215,7 @@ class Agent:
         busy[0](text)
         return True
 
-    async def tell_and_keep(self, text: str, *, session: str) -> bool:
+    async def add_message(self, text: str, *, session: str) -> bool:
         """`tell`, and return when the run's recorder has written the message.
 
         Raises:
@@ -259,10 +259,10 @@ class Agent:
         form = self._calls_in or ("xml" if getattr(model, "calls_tools", True) is False else None)
         if form is None and "@http" not in model.name:
             return model
-        from pegboard.runtime.text_model import EitherWayModel, TextCallModel
+        from pegboard.runtime.text_model import TextCallModel, ToolCallFallbackModel
 
         # Nobody knows what an own server's model can do before it has been asked.
-        return EitherWayModel(model) if form is None else TextCallModel(model, form)
+        return ToolCallFallbackModel(model) if form is None else TextCallModel(model, form)
 
     def _history(self, session: str | None) -> list[Event]:
         return [] if session is None else self._talks.setdefault(session, [])
@@ -273,25 +273,25 @@ class Agent:
         tee: Tee,
         session: str | None,
         run: str | None = None,
-        given: _Given | None = None,
+        given: _ResumeInput | None = None,
     ) -> RunFinished:
         if session is None:
-            return await self._alone(task, tee, None, run, given)
+            return await self._exclusive(task, tee, None, run, given)
         # One worker a session: a second run waits, or the two would weave into one transcript.
         async with self._turns.setdefault(session, asyncio.Lock()):
-            return await self._alone(task, tee, session, run, given)
+            return await self._exclusive(task, tee, session, run, given)
 
-    async def _alone(
-        self, task: str, tee: Tee, session: str | None, run: str | None, given: _Given | None
+    async def _exclusive(
+        self, task: str, tee: Tee, session: str | None, run: str | None, given: _ResumeInput | None
     ) -> RunFinished:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.run import Loop, RunState
         from pegboard.runtime.telemetry import telemetry
-        from pegboard.runtime.transcripts import fold, heard
+        from pegboard.runtime.transcripts import fold, user_messages
 
         model = self.model()
-        await self.executor.ready()
+        await self.executor.refresh_tools()
         reader = None if self._output is None else OutputReader(self._output)
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
@@ -306,7 +306,7 @@ class Agent:
         traced = telemetry()
         loop = Loop(
             model=model,
-            executor=self.executor.recording(
+            executor=self.executor.with_recorder(
                 tee, approver=approver, middleware=() if traced is None else (traced.tool,)
             ),
             telemetry=traced,
@@ -319,27 +319,27 @@ class Agent:
             window=self._window(model.name, instructions),
             offer=self._offer,
             answers={} if given is None else given.answers,
-            unpaid=self._unpaid(state.id, state.session),
+            unpaid=self._exhausted_reason(state.id, state.session),
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
         )
         context = replace(self.executor.context, model=model.name)
         listener = self._follow(replace(context, run=state.id, session=state.session))
-        for event in heard(before):
+        for event in user_messages(before):
             listener(event)
         tee.listen(listener)
         if traced is not None:
-            tee.listen(traced.heard)
+            tee.listen(traced.on_event)
 
-        def told(text: str) -> None:
+        def deliver(text: str) -> None:
             message = UserMessage.of(given_text(text, "a message"))
             # Kept before it is read: the process may be killed in between.
             tee.record(UserTold(message))
             state.inbox.append(message)
 
         if session is not None:
-            self._busy[session] = (told, tee)
+            self._busy[session] = (deliver, tee)
         listeners = self.executor.wiring.listeners
-        listeners.append(told)
+        listeners.append(deliver)
         begun = loop.clock.monotonic()
         try:
             if traced is None:
@@ -349,7 +349,7 @@ class Agent:
                 ended(finished)
                 return finished
         finally:
-            listeners.remove(told)
+            listeners.remove(deliver)
             if tee.waits:
                 # It may be taken up again in this process.
                 self._spent_s[state.id] = state.spent_s + loop.clock.monotonic() - begun
@@ -368,29 +368,29 @@ class Agent:
         overhead = text_tokens(instructions) + sum(toolkit_tokens(self.executor.toolkit).values())
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
 
-    def _unpaid(self, run: str, session: str) -> Callable[[], str] | None:
+    def _exhausted_reason(self, run: str, session: str) -> Callable[[], str] | None:
         """Says when a money budget allows no further turn; None where there is no budget."""
         meter = self.executor.wiring.safeguards.meter
         if meter is None:
             return None
         context = replace(self.executor.context, run=run, session=session)
-        return lambda: meter.unpaid(context)
+        return lambda: meter.exhausted_reason(context)
 
     def _follow(self, context: Context) -> Callable[[Event], None]:
         """What taint and budgets learn from a run: addresses that the user wrote, money that the model took."""
         guards = self.executor.wiring.safeguards
 
-        def heard(event: Event) -> None:
+        def on_event(event: Event) -> None:
             if isinstance(event, UserSaid) and guards.taints is not None:
-                guards.taints.heard(context.session, text_of(event.message.content))
+                guards.taints.endorse_text(context.session, text_of(event.message.content))
             elif isinstance(event, ModelReplied) and guards.meter is not None:
-                guards.meter.end("", context, Spent(money=event.message.usage.cost_usd or 0.0))
+                guards.meter.charge("", context, Spent(money=event.message.usage.cost_usd or 0.0))
 
-        return heard
+        return on_event
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _ResumeInput:
     """What is at hand when a run is taken up: answers, and who answers the rest."""
 
     answers: Mapping[str, Any]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pegboard.app.keeping import LateKeeper, artifacts_of
+from pegboard.app.keeping import LazyArtifactSaver, artifacts_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
@@ -20,15 +20,15 @@ from pegboard.core.effects import Effect
 from pegboard.core.pipeline import PATH_RESOLVER, new_id
 from pegboard.core.redact import Redactor
 from pegboard.core.rules import Situation
-from pegboard.core.safeguards import Safeguards
-from pegboard.core.sanitise import clean
+from pegboard.core.safeguards import Guards
+from pegboard.core.sanitise import sanitise
 from pegboard.core.shaping import Shaper, Spills
-from pegboard.core.taint import Taints
+from pegboard.core.taint import TaintTracker
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.store import Store
-from pegboard.store.provenance import StoredAccounts, StoredNovelty, StoredProvenance
+from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def assemble(
     wiring.workspace = root
     spills = SpillFolder(paths.state / "spills")
     redactor = redactor or Redactor(secrets_of(this_environment()))
-    wiring.shaper = Shaper(redactor=redactor, clean=clean, spills=spills)
+    wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
     wiring.safeguards = _safeguards(config, redactor, store, spills)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
@@ -80,9 +80,9 @@ def assemble(
         provided.setdefault(Documents, DocumentReader())
     if "Artifacts" in needs:
         artifacts_of(provided, store)
-    provided[KEEPER] = LateKeeper(provided, store)
+    provided[KEEPER] = LazyArtifactSaver(provided, store)
     if "People" in needs:
-        provided.setdefault(People, NobodyThere())
+        provided.setdefault(People, SuspendingPeople())
     if needs & {"Files", "paths"}:
         files = _files(wiring, root, paths, config)
         provided.setdefault(Files, files)
@@ -95,7 +95,7 @@ def assemble(
 
 def _safeguards(
     config: Config, redactor: Redactor, store: Callable[[], Store] | None, spills: SpillFolder
-) -> Safeguards:
+) -> Guards:
     """Taint always; budgets and secrets where the settings name any."""
     provenance = None if store is None else StoredProvenance(store)
     meter = secrets = None
@@ -104,10 +104,10 @@ def _safeguards(
     if config.secrets:
         secrets = ConfiguredSecrets(config.secrets, environment=this_environment(), learn=redactor.learn)
         secrets.learn_present()
-    return Safeguards(
-        taints=Taints(config.taint, provenance=provenance, spilled=spills.labels),
+    return Guards(
+        taints=TaintTracker(config.taint, provenance=provenance, spilled=spills.labels),
         meter=meter,
-        novelty=None if store is None else StoredNovelty(store),
+        novelty=None if store is None else StoredFirstUses(store),
         secrets=secrets,
     )
 
@@ -147,7 +147,7 @@ def _files(wiring: Wiring, root: Path, paths: Paths, config: Config) -> Any:
     return files
 
 
-class NobodyThere:
+class SuspendingPeople:
     """The People port where nobody can answer now: questions wait."""
 
     async def ask(self, questions: Sequence[Question]) -> Waiting:
@@ -158,4 +158,4 @@ class NobodyThere:
         )
 
 
-__all__ = ["NobodyThere", "assemble", "replace"]
+__all__ = ["SuspendingPeople", "assemble", "replace"]

@@ -61,7 +61,7 @@ class AtWork:
             if handle is not None:
                 os.close(handle)
 
-    def told(self, rows: Iterable[RunRow]) -> list[RunRow]:
+    def mark_interrupted(self, rows: Iterable[RunRow]) -> list[RunRow]:
         """The rows as they are: one that stands as running, and no process works on it, is `interrupted`.
 
         Args:

@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.families import load
-from pegboard.core.given import text, told
+from pegboard.core.families import import_object
+from pegboard.core.given import check_text, format_value
 from pegboard.core.toolkit import Toolkit
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ def builtin(*names: str) -> Toolkit:
     unknown = [
         n
         for n in names
-        if text(n, "builtin(…)", meant="tool names, each an argument of its own") not in TOOLS
+        if check_text(n, "builtin(…)", meant="tool names, each an argument of its own") not in TOOLS
     ]
     if unknown:
         import difflib
@@ -33,21 +33,21 @@ def builtin(*names: str) -> Toolkit:
         near = difflib.get_close_matches(unknown[0], list(TOOLS), n=1)
         meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(TOOLS)}."
         raise BuildError(f"there is no built-in tool {unknown[0]!r}{meant} See: pegboard tools")
-    return Toolkit(load(TOOLS[name]) for name in names or DEFAULT)
+    return Toolkit(import_object(TOOLS[name]) for name in names or DEFAULT)
 
 
-def run_sync(work: Coroutine[Any, Any, T]) -> T:
+def run_sync(coro: Coroutine[Any, Any, T]) -> T:
     """Run one coroutine to its end from code that is not async.
 
     Raises:
         BuildError: it is no coroutine.
         RuntimeError: an event loop runs here already; await the coroutine instead.
     """
-    if not asyncio.iscoroutine(cast(object, work)):
-        raise BuildError(f"run_sync takes a coroutine, such as door.call(…), got {told(work)}")
+    if not asyncio.iscoroutine(cast(object, coro)):
+        raise BuildError(f"run_sync takes a coroutine, such as door.call(…), got {format_value(coro)}")
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    work.close()
+        return asyncio.run(coro)
+    coro.close()
     raise RuntimeError("run_sync was called inside a running event loop; await the coroutine there instead")

@@ -22,14 +22,14 @@ from pegboard.core.events import DestinationTried
 from pegboard.core.placeholders import Placeholders
 from pegboard.files.journal import Journal
 from pegboard.net.destinations import Destination
-from pegboard.ports.jobs import Jobs, Process
+from pegboard.ports.processes import Process, Processes
 from pegboard.ports.shell import Inspection, Shell
+from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.jobs import BackgroundCommands
 from pegboard.shell.sandbox import hooks
-from pegboard.shell.sandbox.choose import Choice, choose
 from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
+from pegboard.shell.sandbox.selection import SelectedBackend, select_backend
 
 if TYPE_CHECKING:
     from pegboard.app.wiring import Wiring
@@ -85,7 +85,7 @@ def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, wan
                 listener(told)
 
         jobs = BackgroundCommands(shell, on_end=ended)
-        wiring.provided.setdefault(Jobs, jobs)
+        wiring.provided.setdefault(Processes, jobs)
         wiring.closers.append(jobs.close)
 
 
@@ -126,7 +126,7 @@ def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, h
 
 def choose_backend(
     wiring: Wiring, root: Path, paths: Paths, config: Config, *, backend: str | None = None
-) -> Choice:
+) -> SelectedBackend:
     """The confinement for a workspace, found by running something in it.
 
     Raises:
@@ -162,7 +162,7 @@ def choose_backend(
     wanted = backend or (None if config.sandbox == "auto" else config.sandbox)
     settings = config.confinement
     return in_thread(
-        choose(
+        select_backend(
             confinement,
             backend=wanted,
             require=config.require_sandbox,
@@ -212,14 +212,14 @@ def git_settings(root: Path) -> dict[str, str]:
     return dict(entry.split("\n", 1) for entry in done.stdout.split("\0") if "\n" in entry)
 
 
-def in_thread(work: Coroutine[Any, Any, T]) -> T:
+def in_thread(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in a thread of its own, so that it works inside a running loop too."""
     out: list[T] = []
     failure: list[BaseException] = []
 
     def go() -> None:
         try:
-            out.append(asyncio.run(work))
+            out.append(asyncio.run(coro))
         except BaseException as error:  # noqa: BLE001  Carried over to the caller's thread.
             failure.append(error)
 

@@ -14,13 +14,13 @@ from pegboard.core.context import Context
 from pegboard.core.errors import BuildError, PegboardError, ToolExecutionDenied
 from pegboard.core.events import Event, MemoryRecorder, Recorder
 from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.given import functions, several, told
+from pegboard.core.given import check_callables, check_sequence, format_value
 from pegboard.core.pipeline import Middleware, Pipeline, Preview
 from pegboard.core.policy import Policy, explain
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Rule
-from pegboard.core.safeguards import Safeguards
-from pegboard.core.source import LateSource, ToolSource, joined, split
+from pegboard.core.safeguards import Guards
+from pegboard.core.source import PendingSource, ToolSource, add_sources, split_sources
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -82,15 +82,15 @@ class Executor:
         agent: str = "main",
         defer_beyond: int | None = None,
         wiring: Wiring | None = None,
-        safeguards: Safeguards | None = None,
+        safeguards: Guards | None = None,
     ) -> None:
-        plain, sources = split(tools)
+        plain, sources = split_sources(tools)
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
         own = kit
         if defer_beyond is not None:
-            from pegboard.core.deferral import deferred
+            from pegboard.core.deferral import with_tool_search
 
-            kit = deferred(kit, beyond=defer_beyond)
+            kit = with_tool_search(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         if safeguards is not None:
             environment = self.wiring.safeguards.environment
@@ -114,12 +114,12 @@ class Executor:
         self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
-        self.tell: Callable[[str], None] = _logged
-        self._hooks = functions(hooks, "hooks=…", "functions of a turn's calls and the context")
+        self.on_warning: Callable[[str], None] = _logged
+        self._hooks = check_callables(hooks, "hooks=…", "functions of a turn's calls and the context")
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
 
-    async def ready(self, name: str | None = None) -> None:
+    async def refresh_tools(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
 
         Args:
@@ -130,14 +130,14 @@ class Executor:
         """
         if not self._sources or (name is not None and self._own.resolve(name) is not None):
             return
-        await self._take_in()
+        await self._reload_tools()
         if name is not None and self.toolkit.get(name) is None:
-            late = [s.arrived(name) for s in self._sources if isinstance(s, LateSource)]
+            late = [s.wait_ready(name) for s in self._sources if isinstance(s, PendingSource)]
             if late:
                 await asyncio.gather(*late)
-                await self._take_in()
+                await self._reload_tools()
 
-    async def _take_in(self) -> None:
+    async def _reload_tools(self) -> None:
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
@@ -146,21 +146,21 @@ class Executor:
                 return
             found = await asyncio.gather(*(self._tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
-            kit = joined(self._own, found, self._sources)
+            kit = add_sources(self._own, found, self._sources)
             if self._defer_beyond is not None:
-                from pegboard.core.deferral import deferred
+                from pegboard.core.deferral import with_tool_search
 
-                kit = deferred(kit, beyond=self._defer_beyond)
+                kit = with_tool_search(kit, beyond=self._defer_beyond)
             if kit.advertised() is not kit:
                 from pegboard.core.deferral import ToolIndex
-                from pegboard.ports.catalogue import Catalogue
+                from pegboard.ports.tool_search import ToolSearch
 
-                self.pipeline.provide[Catalogue] = ToolIndex(kit)
+                self.pipeline.provide[ToolSearch] = ToolIndex(kit)
             self.toolkit = kit
-            self.pipeline.offer(kit)
+            self.pipeline.set_toolkit(kit)
 
     @property
-    def stale(self) -> bool:
+    def tools_changed(self) -> bool:
         """Whether an opened source has changed its list since its tools were taken in; `ready` takes them in."""
         return self._seen is not None and self._seen != tuple(s.revision for s in self._sources)
 
@@ -169,7 +169,7 @@ class Executor:
             return await source.tools()
         except PegboardError as error:
             # The other sources and tools must not wait for it; a person must not miss its tools without a word.
-            self.tell(f"its tools are missing: {error}")
+            self.on_warning(f"its tools are missing: {error}")
             return []
 
     @property
@@ -209,7 +209,7 @@ class Executor:
         self, name: str, arguments: str | Mapping[str, Any] | None, id: str | None, *, raise_errors: bool
     ) -> ToolResult:
         if self._sources:
-            await self.ready(name)
+            await self.refresh_tools(name)
         result = await self.pipeline.take(name, arguments, self.context, id)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
@@ -219,20 +219,20 @@ class Executor:
 
     async def turn(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Carry out the calls of one model turn; results in call order, one for each distinct id."""
-        calls = several(calls, "turn(…)", "ToolCall")
+        calls = check_sequence(calls, "turn(…)", "ToolCall")
         for one in calls:
             if not isinstance(one, ToolCall):
                 raise BuildError(
-                    f"turn(…) takes a list of ToolCall(id=…, name=…, arguments=…), and {told(one)} is none; "
+                    f"turn(…) takes a list of ToolCall(id=…, name=…, arguments=…), and {format_value(one)} is none; "
                     "dialect(…).decode(reply) gives them, for one call there is call(name, arguments)"
                 )
-        await self.ready()
+        await self.refresh_tools()
         return list(await self._turns.turn(calls, self.context))
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """What the call would do: effects, changes with diffs, decision. Changes nothing."""
         name = _named(name)
-        await self.ready(name)
+        await self.refresh_tools(name)
         return await self.pipeline.preview(ToolCall(None, name, arguments), self.context)
 
     async def undo(self, id: str | None = None, *, preview: bool = False, redo: bool = False) -> UndoReport:
@@ -250,7 +250,7 @@ class Executor:
             BuildError: no tool here works on files, so that nothing is journalled.
             ToolError: the journal has no such call or run.
         """
-        from pegboard.files.selection import Last, OfId
+        from pegboard.files.selection import ById, Last
         from pegboard.ports.files import Files
 
         files = self.wiring.provided.find(Files)
@@ -258,7 +258,7 @@ class Executor:
             raise BuildError("this executor has no tools that work on files, so there is nothing to undo")
         # The port is for tools, which undo nothing; the real workspace behind it keeps the journal.
         return await cast("Workspace", files).undo(
-            Last() if id is None else OfId(id=id), preview=preview, redo=redo
+            Last() if id is None else ById(id=id), preview=preview, redo=redo
         )
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class Executor:
         here = self.pipeline.situation(tool, self.context)
         return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
-    def recording(
+    def with_recorder(
         self,
         recorder: Recorder,
         *,
@@ -283,7 +283,7 @@ class Executor:
         middleware: Sequence[Middleware] = (),
     ) -> TurnExecutor:
         """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
-        pipeline = self.pipeline.recording(recorder, approver=approver, middleware=middleware)
+        pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
         return TurnExecutor(pipeline, hooks=self._hooks)
 
     async def aclose(self) -> None:
@@ -309,7 +309,7 @@ def _named(name: object) -> Any:
     if name is None or isinstance(name, str | int | float | list | dict):
         return cast(Any, name)
     raise BuildError(
-        f"a tool is called by its name, got {told(name)}; write call(tool.name, {{…}}) for a Tool, and add it to the "
+        f"a tool is called by its name, got {format_value(name)}; write call(tool.name, {{…}}) for a Tool, and add it to the "
         "executor's tools"
     )
 

@@ -17,7 +17,7 @@ WORKSPACE = "/workspace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportResult:
     """A test module.
 
     Attributes:
@@ -29,7 +29,9 @@ class Exported:
     includes: tuple[str, ...]
 
 
-async def export_pytest(events: Sequence[Event], run: str, *, redactor: Redactor | None = None) -> Exported:
+async def export_pytest(
+    events: Sequence[Event], run: str, *, redactor: Redactor | None = None
+) -> ExportResult:
     """The run as a pytest module.
 
     Args:
@@ -61,7 +63,7 @@ async def export_pytest(events: Sequence[Event], run: str, *, redactor: Redactor
         f"def test_{run.replace('-', '_')}_goes_as_it_went() -> None:\n"
         "    asyncio.run(replay([event_from_dict(json.loads(e)) for e in EVENTS], RUN))\n"
     )
-    return Exported(source=source, includes=includes)
+    return ExportResult(source=source, includes=includes)
 
 
 class _Clean:

@@ -15,7 +15,7 @@ from pegboard.app.agent import Agent
 from pegboard.app.assembly import assemble
 from pegboard.app.at_work import AtWork
 from pegboard.app.executor import Executor
-from pegboard.app.offered import Offered
+from pegboard.app.offered import ConfiguredTools
 from pegboard.app.one_call import OneCall
 from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
@@ -23,7 +23,7 @@ from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
-from pegboard.config.paths import Paths, here
+from pegboard.config.paths import Paths, current_folder
 from pegboard.core.approval import Approver
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, Recorder
@@ -35,8 +35,8 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
-from pegboard.store.grants import GrantFile
-from pegboard.store.logs import SessionLog, history, history_to_go_on, read_back
+from pegboard.store.grants import StoredGrants
+from pegboard.store.logs import SessionLog, decode_records, history, resume_history
 from pegboard.store.opening import StoreError
 from pegboard.store.sqlite import SqliteStore
 
@@ -72,12 +72,12 @@ class App:
         self.paths = paths
         self.config = config
         self.named_workspace = workspace
-        self.workspace = (workspace or here()).resolve()
+        self.workspace = (workspace or current_folder()).resolve()
         self.policy = policy
-        self.tell: Callable[[str], None] = _warn
+        self.on_warning: Callable[[str], None] = _warn
         self._store: SqliteStore | None = None
         self._redactor: Redactor | None = None
-        self._offered = Offered(config, paths)
+        self._offered = ConfiguredTools(config, paths)
 
     @classmethod
     def open(
@@ -101,12 +101,14 @@ class App:
         """
         paths = paths or Paths.of()
         if workspace is not None and not workspace.expanduser().is_dir():
-            raise ConfigError(f"the workspace {workspace} does not exist or is not a folder; create it, or choose another")
+            raise ConfigError(
+                f"the workspace {workspace} does not exist or is not a folder; create it, or choose another"
+            )
         folder = workspace.expanduser() if workspace else None
-        settings = load_config(paths, folder or here(), file=config)
+        settings = load_config(paths, folder or current_folder(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
-        grants = GrantFile(paths.state / "grants.json")
+        grants = StoredGrants(paths.state / "grants.json")
         decided = Policy(mode=chosen, rules=rules, grants=grants, home=str(paths.home.resolve()))
         return cls(paths, settings, workspace=folder, policy=decided)
 
@@ -118,7 +120,7 @@ class App:
     def store(self) -> SqliteStore:
         """The history, opened at first use."""
         if self._store is None:
-            self._store = SqliteStore(self._history, mended=lambda saved: self.tell(str(saved)))
+            self._store = SqliteStore(self._history, mended=lambda saved: self.on_warning(str(saved)))
         return self._store
 
     def check_history(self) -> str:
@@ -169,7 +171,7 @@ class App:
         provide: Iterable[Any] = (),
         session: str = "cli",
         only: str | None = None,
-        kit: Toolkit | None = None,
+        toolkit: Toolkit | None = None,
         recorder: Recorder | None = None,
         recorded: bool = True,
         sources: Iterable[Any] = (),
@@ -184,15 +186,15 @@ class App:
                 are started when a tool that is not ours is wanted.
             sources: what brings further tools to a given kit.
         """
-        if kit is None:
-            kit = self.toolkit if only is None else self._offered.only(only)
-            sources = self.servers() if only is None or only not in kit else []
+        if toolkit is None:
+            toolkit = self.toolkit if only is None else self._offered.only(only)
+            sources = self.servers() if only is None or only not in toolkit else []
         wiring = Wiring(
             workspace=self.workspace, policy=self.policy, provided=Provided(objects=provide), shaper=Shaper(),
-            grants=cast(GrantFile, self.policy.grants),
+            grants=cast(StoredGrants, self.policy.grants),
         )  # fmt: skip
-        needs = needs_of(kit, wiring.provided)
-        if only is not None and len(kit) == 1 and "Shell" in needs:
+        needs = needs_of(toolkit, wiring.provided)
+        if only is not None and len(toolkit) == 1 and "Shell" in needs:
             # Nobody could follow a background command once this call is over.
             needs.discard("Jobs")
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
@@ -207,7 +209,7 @@ class App:
         timeout = self.config.exec_timeout_s
         shown = None if approver is None else RedactingApprover(approver, self.redactor.redact)
         async with Executor(
-            [kit, *sources], wiring=wiring, approver=shown, recorder=recorder, session=session,
+            [toolkit, *sources], wiring=wiring, approver=shown, recorder=recorder, session=session,
             timeout_s=max(600.0, timeout or 0.0),
         ) as door:  # fmt: skip
             yield door
@@ -219,7 +221,7 @@ class App:
         try:
             return self.store
         except StoreError as error:
-            self.tell(f"what was done before is not counted here: {error}")
+            self.on_warning(f"what was done before is not counted here: {error}")
             return None
 
     def tool(self, name: str) -> Tool | None:
@@ -238,7 +240,7 @@ class App:
 
     def serving(
         self,
-        kit: Toolkit,
+        toolkit: Toolkit,
         *,
         approver: Approver,
         provide: Iterable[Any] = (),
@@ -246,9 +248,11 @@ class App:
         sources: Sequence[Any] = (),
     ) -> AbstractAsyncContextManager[Any]:
         """See pegboard.app.serving."""
-        from pegboard.app.serving import serving
+        from pegboard.app.serving import serve_toolkit
 
-        return serving(self, kit, approver=approver, provide=provide, skills=skills, sources=sources)
+        return serve_toolkit(
+            self, toolkit, approver=approver, provide=provide, skills=skills, sources=sources
+        )
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session's stream; `run` names one that is taken up again."""
@@ -259,7 +263,7 @@ class App:
         )  # fmt: skip
 
     @contextmanager
-    def claim(self, session: str) -> Generator[None]:
+    def lock_session(self, session: str) -> Generator[None]:
         """Be the one process that works on a session, until the block ends.
 
         Raises:
@@ -345,20 +349,20 @@ class App:
         """The events of a run, oldest first."""
         return history(self.store, row.stream, run=row.id)
 
-    def each_event(self, row: RunRow) -> Generator[Event]:
+    def iter_events(self, row: RunRow) -> Generator[Event]:
         """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
         after = 0
         while bodies := self.store.bodies(row.stream, run=row.id, after=after, limit=_PAGE):
-            yield from read_back(bodies)
+            yield from decode_records(bodies)
             after = bodies[-1][0]
 
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""
         return history(self.store, session)
 
-    def events_to_go_on(self, session: str) -> list[Event]:
+    def events_for_resume(self, session: str) -> list[Event]:
         """Those of a session's events that its next run needs."""
-        return history_to_go_on(self.store, session)
+        return resume_history(self.store, session)
 
     def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain (decisions 18)."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.codec import event_from_dict
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportResult:
     """What became of a file.
 
     Attributes:
@@ -46,7 +46,7 @@ class Imported:
     copy: Path | None = None
 
 
-def import_file(app: App, path: Path) -> Imported:
+def import_file(app: App, path: Path) -> ImportResult:
     """Take the events of a file of JSON lines into a session of its own.
 
     A line that cannot be read (half written, damaged, of an unknown type) is reported and stands as a notice
@@ -78,7 +78,7 @@ def import_file(app: App, path: Path) -> Imported:
             log.record(event)
     finally:
         log.close()
-    return Imported(session=session, runs=runs, events=len(good) - len(bad), bad=bad, copy=copy)
+    return ImportResult(session=session, runs=runs, events=len(good) - len(bad), bad=bad, copy=copy)
 
 
 def _read(raw: bytes) -> tuple[list[Event], tuple[tuple[int, str], ...]]:
@@ -91,7 +91,7 @@ def _read(raw: bytes) -> tuple[list[Event], tuple[tuple[int, str], ...]]:
         try:
             events.append(event_from_dict(json.loads(line)))
         except UNREADABLE as error:
-            why = clipped(f"{type(error).__name__}: {error}", 0, 200)
+            why = clip(f"{type(error).__name__}: {error}", 0, 200)
             bad.append((number, why))
             text = f"line {number} of the imported file is damaged and was left out ({why})"
             events.append(Notice(text=text, detail={"damaged": number}))

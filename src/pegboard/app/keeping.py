@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from pegboard.core.artifact import Kept, NewArtifact
+from pegboard.core.artifact import ArtifactRef, NewArtifact
 
 if TYPE_CHECKING:
     from pegboard.core.provide import Provided
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pegboard.ports.store import Store
 
 
-class LateKeeper:
+class LazyArtifactSaver:
     """A Keeper over the Artifacts port that is provided when something is kept, else one of its own.
 
     Args:
@@ -25,11 +25,11 @@ class LateKeeper:
         self._provided = provided
         self._store = store
 
-    async def keep(self, made: NewArtifact, *, name: str) -> Kept:
+    async def save(self, made: NewArtifact, *, name: str) -> ArtifactRef:
         """See Keeper."""
-        from pegboard.artifacts.keeping import ArtifactKeeper
+        from pegboard.artifacts.saver import PortArtifactSaver
 
-        return await ArtifactKeeper(artifacts_of(self._provided, self._store)).keep(made, name=name)
+        return await PortArtifactSaver(artifacts_of(self._provided, self._store)).save(made, name=name)
 
 
 def artifacts_of(provided: Provided, store: Callable[[], Store] | None) -> Artifacts:

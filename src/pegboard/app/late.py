@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pegboard.core.clipping import ask_also
+from pegboard.core.clipping import with_finder
 from pegboard.core.shaping import Shaper
 
 if TYPE_CHECKING:
@@ -15,28 +15,28 @@ _SHORTEST = 6
 """Characters of the shortest secret that is looked for (`pegboard.core.redact`)."""
 
 
-def late_shaper() -> Shaper:
+def lazy_shaper() -> Shaper:
     """A Shaper that takes out secrets, terminal sequences and invisible characters.
 
     What is cut is not kept: where nothing reads a spill, nobody could ask for it.
     """
-    return Shaper(redactor=LateRedactor(), clean=clean)
+    return Shaper(redactor=LazyRedactor(), clean=clean)
 
 
-class LateRedactor:
+class LazyRedactor:
     """The Redactor that knows this process's environment, made at the first text that may hold a secret."""
 
     def __init__(self) -> None:
         self._redactor: Redactor | None = None
-        ask_also(self)
+        with_finder(self)
 
     def redact(self, text: str) -> tuple[str, bool]:
         """See Redactor."""
         return (text, False) if len(text) < _SHORTEST else self._made().redact(text)
 
-    def known(self, text: str) -> Iterator[tuple[int, int]]:
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See Redactor."""
-        return self._made().known(text)
+        return self._made().find(text)
 
     def _made(self) -> Redactor:
         if self._redactor is None:
@@ -51,6 +51,6 @@ def clean(text: str) -> str:
     """See `pegboard.core.sanitise.clean`."""
     if text.isascii() and text.isprintable():
         return text
-    from pegboard.core.sanitise import clean as cleaned
+    from pegboard.core.sanitise import sanitise as cleaned
 
     return cleaned(text)

@@ -22,7 +22,7 @@ _RUNS_ANYTHING: Final = frozenset(
 
 
 @record(kw_only=True)
-class Finding:
+class LintFinding:
     """One remark.
 
     Attributes:
@@ -50,11 +50,11 @@ class Finding:
         }
 
 
-def lint(rules: Iterable[Rule]) -> list[Finding]:
+def lint(rules: Iterable[Rule]) -> list[LintFinding]:
     """Everything that is odd about the user's and the project's rules, in their order; the shipped ones stand before them."""
     shipped = tuple(Rule.parse(line, source="shipped") for line in SHIPPED)
     listed = (*shipped, *rules)
-    out: list[Finding] = []
+    out: list[LintFinding] = []
     for number, rule in enumerate(listed):
         # Subclasses decide by more than their text says.
         if number < len(shipped) or type(rule) is not Rule:
@@ -63,13 +63,13 @@ def lint(rules: Iterable[Rule]) -> list[Finding]:
         if found is not None:
             out.append(found)
         if (why := _wide(rule)) is not None:
-            out.append(Finding(kind="wide", rule=rule, text=why))
+            out.append(LintFinding(kind="wide", rule=rule, text=why))
         if (why := _idle(rule)) is not None:
-            out.append(Finding(kind="idle", rule=rule, text=why))
+            out.append(LintFinding(kind="idle", rule=rule, text=why))
     return out
 
 
-def _shadowed(rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> Finding | None:
+def _shadowed(rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> LintFinding | None:
     """A rule that decides nothing: denies win wherever they stand, of the others the first does (decisions 2)."""
     if rule.observe:
         return None
@@ -79,14 +79,14 @@ def _shadowed(rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> Find
         if other.verdict == rule.verdict and other.override == rule.override:
             same = _includes(rule, other)
             text = "it is said twice" if same else "a wider rule before it says the same"
-            return Finding(kind="double", rule=rule, text=text, by=other)
+            return LintFinding(kind="double", rule=rule, text=text, by=other)
         if rule.verdict != "deny" and other.verdict != "deny" and not rule.override and not other.override:
-            return Finding(kind="unreachable", rule=rule, text="a rule before it decides first", by=other)
+            return LintFinding(kind="unreachable", rule=rule, text="a rule before it decides first", by=other)
     if rule.verdict == "deny" or rule.override:
         return None
     for other in (*before, *after):
         if _plain(other) and other.verdict == "deny" and _includes(other, rule):
-            return Finding(
+            return LintFinding(
                 kind="unreachable", rule=rule, text="a deny covers all of it, and a deny wins", by=other
             )
     return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
 
 
-class Offered:
+class ConfiguredTools:
     """What one App offers, without the tools of MCP servers."""
 
     def __init__(self, config: Config, paths: Paths) -> None:
@@ -54,13 +54,13 @@ class Offered:
         found = self.toolkit.resolve(name)
         return self.toolkit if found is None else Toolkit([found])
 
-    def _with_files(self, kit: Toolkit) -> Toolkit:
+    def _with_files(self, toolkit: Toolkit) -> Toolkit:
         from pegboard.app.toolfiles import tools_of
 
         skills = self.skills
         try:
-            kit += tools_of(self._config)
-            return kit if skills is None else kit + skills.toolkit()
+            toolkit += tools_of(self._config)
+            return toolkit if skills is None else toolkit + skills.toolkit()
         except ConfigError:
             raise
         except BuildError as error:

@@ -19,7 +19,7 @@ REFUSALS = frozenset({"permission_denied", "outside_workspace"})
 """Codes of errors by which a rule, a person or the workspace's border refused a call."""
 
 
-def told(error: ToolError) -> dict[str, Any]:
+def error_fields(error: ToolError) -> dict[str, Any]:
     """`{code, message, hint, retryable}`."""
     row = error.to_dict()
     row.pop("details", None)
@@ -43,15 +43,15 @@ class OneCall:
     result: ToolResult
     approver: str = ""
 
-    def __init__(self, door: Executor, log: SessionLog) -> None:
-        self._door = door
+    def __init__(self, executor: Executor, log: SessionLog) -> None:
+        self._door = executor
         self._log = log
         self._events = MemoryRecorder(keep=None)
         self.run = new_id("run")
 
-    def tell(self, listener: Callable[[str], None]) -> None:
+    def on_warning(self, listener: Callable[[str], None]) -> None:
         """Say by `listener` what goes wrong beside the call; see Executor.tell."""
-        self._door.tell = listener
+        self._door.on_warning = listener
 
     async def preview(self, tool: str, arguments: str | Mapping[str, Any]) -> Preview:
         """What it would do; records nothing."""
@@ -59,14 +59,14 @@ class OneCall:
 
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Carry it out and record it."""
-        await self._door.ready(tool)
+        await self._door.refresh_tools(tool)
         context = replace(self._door.context, run=self.run)
         self.record(
             RunStarted(run=self.run, session=context.session, agent="cli", model="", task=f"call {tool}")
         )
         # Written before anything happens: where the history cannot be kept, nothing is done.
         await self._log.flush()
-        pipeline = self._door.pipeline.recording(self)
+        pipeline = self._door.pipeline.with_recorder(self)
         try:
             self.result = await pipeline.call(ToolCall(new_id("call"), tool, arguments), context)
         except asyncio.CancelledError:
@@ -105,7 +105,7 @@ class OneCall:
             "ok": result.ok,
             "text": result.text,
             "data": result.data,
-            "error": None if error is None else told(error),
+            "error": None if error is None else error_fields(error),
             "effects": [] if started is None else [e.to_dict() for e in started.effects],
             "decision": decision,
             "changes": done if done is not None else [c.to_dict() for c in changes],

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.given import text, told
+from pegboard.core.given import check_text, format_value
 from pegboard.core.limits import Limits
 
 
@@ -19,7 +19,7 @@ def limits_of(given: object) -> Limits:
     if given is None:
         return Limits()
     if not isinstance(given, Limits):
-        raise BuildError(f"limits=… takes Limits(turns=…, …), got {told(given)}")
+        raise BuildError(f"limits=… takes Limits(turns=…, …), got {format_value(given)}")
     return given
 
 
@@ -39,7 +39,7 @@ def model_of(given: Any) -> Any:
     if not callable(getattr(given, "converse", None)):
         raise BuildError(
             f"model=… takes a name such as 'openai:gpt-5', a model such as ScriptedModel([…]), or a list of these, "
-            f"got {told(given)}"
+            f"got {format_value(given)}"
         )
     return given
 
@@ -63,7 +63,7 @@ def output_of(kind: Any) -> Any:
         TypeAdapter(kind)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         reason = str(error).partition("\n")[0]
-        raise BuildError(f"output=… takes a type, got {told(kind)}: {reason}") from error
+        raise BuildError(f"output=… takes a type, got {format_value(kind)}: {reason}") from error
     return kind
 
 
@@ -73,4 +73,4 @@ def key_of(session: Any) -> str | None:
     Raises:
         BuildError: something else.
     """
-    return None if session is None else text(session, "session=…", meant="a text as its key")
+    return None if session is None else check_text(session, "session=…", meant="a text as its key")

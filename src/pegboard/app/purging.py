@@ -23,7 +23,7 @@ GONE: Final = "(purged)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class RetainedData:
     """How much of one kind there is.
 
     Attributes:
@@ -44,7 +44,7 @@ class Held:
     kept: tuple[str, ...] = ()
 
 
-class Keeping:
+class Retention:
     """The past work of an App.
 
     Args:
@@ -57,7 +57,7 @@ class Keeping:
         self._clock = clock or SystemClock()
         self._spills = SpillFolder(app.paths.state / "spills", clock=self._clock)
 
-    def held(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[Held]:
+    def held(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[RetainedData]:
         """What there is that is older than some seconds: what `purge` would drop."""
         ways = {"history": self._history, "images": self._images, "spills": self._spilled}
         return [ways[kind](older_s) for kind in kinds]
@@ -87,10 +87,10 @@ class Keeping:
 
     # -- history ------------------------------------------------------------------------------
 
-    def _history(self, older_s: float) -> Held:
+    def _history(self, older_s: float) -> RetainedData:
         file = self._app.paths.state / "history.sqlite"
         if not file.exists():
-            return Held(kind="history", count=0, size_bytes=0, oldest=None, place=file)
+            return RetainedData(kind="history", count=0, size_bytes=0, oldest=None, place=file)
         count, size, oldest = 0, 0, list[float]()
         limits, unfinished = self._limits(older_s)
         for stream, before in limits.items():
@@ -100,7 +100,7 @@ class Keeping:
         for copy in self._damaged(older_s):
             size += copy.stat().st_size
         kept = tuple(f"the session {s}: a run of it can be resumed (pegboard runs)" for s in unfinished)
-        return Held(
+        return RetainedData(
             kind="history",
             count=count,
             size_bytes=size,
@@ -154,20 +154,20 @@ class Keeping:
     def _journal(self, older_s: float) -> Journal:
         return Journal(self._app.paths.state / "journal", clock=self._clock, max_age_s=older_s)
 
-    def _images(self, older_s: float) -> Held:
+    def _images(self, older_s: float) -> RetainedData:
         journal = self._journal(older_s)
         end = self._clock.now() - older_s
         entries = [e for e in journal.entries() if e.time <= end]
         size = journal.blobs.size() if len(entries) == len(journal.entries()) else None
-        return Held(
+        return RetainedData(
             kind="images", count=len(entries), size_bytes=size, place=journal.folder,
             oldest=min((e.time for e in entries), default=None),
         )  # fmt: skip
 
-    def _spilled(self, older_s: float) -> Held:
+    def _spilled(self, older_s: float) -> RetainedData:
         end = self._clock.now() - older_s
         old = [(at, size) for at, size in self._spills.held() if at < end]
-        return Held(
+        return RetainedData(
             kind="spills", count=len(old), size_bytes=sum(size for _, size in old),
             oldest=min((at for at, _ in old), default=None), place=self._app.paths.state / "spills",
         )  # fmt: skip

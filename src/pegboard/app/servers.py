@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import Paths
-from pegboard.config.servers import Configured
+from pegboard.config.servers import ConfiguredServers
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.client import MCPServer as Server
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.pinning import Pins
+from pegboard.mcp.pins import Pins
 
 if TYPE_CHECKING:
     import httpx2
@@ -32,7 +32,7 @@ class MCPServer(Server):
 
 
 def opened(
-    configured: Configured, paths: Paths, *, auth: Mapping[str, httpx2.Auth] | None = None
+    configured: ConfiguredServers, paths: Paths, *, auth: Mapping[str, httpx2.Auth] | None = None
 ) -> list[Server]:
     """The servers of the settings, none of them started."""
     pins = Pins(paths.state / "mcp" / "pins.json")
@@ -56,7 +56,7 @@ def stored_auth(config: ServerConfig, paths: Paths) -> httpx2.Auth | None:
 
     tokens = FileTokens(token_file(paths, config))
     if "client_secret" in config.oauth or "private_key" in config.oauth:
-        from pegboard.mcp.own_login import own_auth
+        from pegboard.mcp.client_credentials import own_auth
 
         return own_auth(config.url, tokens, config.oauth)
     return silent_auth(config.url, tokens) if tokens.path.exists() else None

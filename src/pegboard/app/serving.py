@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.core.approval import Approver
-from pegboard.core.clipping import clipped
-from pegboard.core.context import enter, leave
+from pegboard.core.clipping import clip
+from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
@@ -19,11 +19,11 @@ from pegboard.core.pipeline import new_id
 from pegboard.core.rules import Situation
 from pegboard.core.source import ToolSource
 from pegboard.core.toolkit import Toolkit
-from pegboard.mcp.exchange import current_exchange
-from pegboard.mcp.offered import Prompts, Resources
+from pegboard.mcp.prompts import Prompts, Resources
+from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
 from pegboard.ports.artifacts import Artifacts, Version
-from pegboard.ports.files import Files, Resolved
+from pegboard.ports.files import Files, ResolvedPath
 from pegboard.store.logs import SessionLog
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ClientLogs:
 
     def record(self, event: Event) -> None:
         """See Recorder."""
-        exchange = current_exchange()
+        exchange = current_request()
         self._log(exchange.peer.session if exchange is not None else "mcp").record(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
@@ -72,7 +72,7 @@ class ClientLogs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedToolkit:
     """What is served to clients.
 
     Attributes:
@@ -87,15 +87,15 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(
+async def serve_toolkit(
     app: App,
-    kit: Toolkit,
+    toolkit: Toolkit,
     *,
     approver: Approver,
     provide: Iterable[Any] = (),
     skills: Sequence[Path] = (),
     sources: Sequence[ToolSource] = (),
-) -> AsyncGenerator[Served]:
+) -> AsyncGenerator[ServedToolkit]:
     """An executor over the App's workspace for a served kit, with what else its clients are offered.
 
     Args:
@@ -106,9 +106,9 @@ async def serving(
     prompts = _prompts(app, skills)
     try:
         async with app.executor(
-            approver=approver, provide=provide, session="mcp", kit=kit, recorder=logs, sources=sources
+            approver=approver, provide=provide, session="mcp", toolkit=toolkit, recorder=logs, sources=sources
         ) as door:
-            yield Served(door=door, resources=_resources(door), prompts=prompts)
+            yield ServedToolkit(door=door, resources=_resources(door), prompts=prompts)
     finally:
         logs.close()
 
@@ -128,26 +128,26 @@ def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
     return SkillPrompts([*folders, *app.config.tool_files.skills], app.skills)
 
 
-def _resources(door: Executor) -> SchemeResources | None:
+def _resources(executor: Executor) -> SchemeResources | None:
     def redact(text: str) -> str:
-        redactor = door.pipeline.shaper.redactor
+        redactor = executor.pipeline.shaper.redactor
         return text if redactor is None else redactor.redact(text)[0]
 
     kinds: dict[str, Resources] = {}
-    files = cast("Files | None", door.wiring.provided.find(Files))
+    files = cast("Files | None", executor.wiring.provided.find(Files))
     if files is not None:
-        kinds["workspace"] = _workspace(door, files, redact)
-    artifacts = cast("Artifacts | None", door.wiring.provided.find(Artifacts))
+        kinds["workspace"] = _workspace(executor, files, redact)
+    artifacts = cast("Artifacts | None", executor.wiring.provided.find(Artifacts))
     if artifacts is not None:
-        kinds["artifact"] = ArtifactResources(_OwnArtifacts(door, artifacts), redact)
+        kinds["artifact"] = ArtifactResources(_ClientArtifacts(executor, artifacts), redact)
     return SchemeResources(kinds) if kinds else None
 
 
-class _OwnArtifacts:
+class _ClientArtifacts:
     """Artifacts of the session of the client that asks: resources are read outside of any call."""
 
-    def __init__(self, door: Executor, artifacts: Artifacts) -> None:
-        self._door = door
+    def __init__(self, executor: Executor, artifacts: Artifacts) -> None:
+        self._door = executor
         self._artifacts = artifacts
 
     async def list(self) -> Sequence[Version]:
@@ -162,25 +162,25 @@ class _OwnArtifacts:
 
     @contextmanager
     def _session(self) -> Generator[None]:
-        exchange = current_exchange()
+        exchange = current_request()
         session = "mcp" if exchange is None else exchange.peer.session
-        before = enter(replace(self._door.context, session=session))
+        before = attach(replace(self._door.context, session=session))
         try:
             yield
         finally:
-            leave(before)
+            detach(before)
 
 
-def _workspace(door: Executor, files: Files, redact: Callable[[str], str]) -> WorkspaceResources:
-    async def readable(path: str) -> Resolved:
+def _workspace(executor: Executor, files: Files, redact: Callable[[str], str]) -> WorkspaceResources:
+    async def readable(path: str) -> ResolvedPath:
         there = await files.resolve(path)
-        decision = door.policy(
+        decision = executor.policy(
             (Effect("read", there.target),),
-            Situation(values={"tool": "resources/read"}, workspace=str(door.wiring.workspace)),
+            Situation(values={"tool": "resources/read"}, workspace=str(executor.wiring.workspace)),
         )
         if decision.verdict != "allow" or there.target.startswith("/"):
             raise NotFound(
-                f"there is no resource {clipped(path, 0, 200)!r}", hint="Take an address from resources/list."
+                f"there is no resource {clip(path, 0, 200)!r}", hint="Take an address from resources/list."
             )
         return there
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pegboard.interop.skills import Skill, Skills, there_now
-from pegboard.mcp.offered import Prompt, TextPrompts
+from pegboard.mcp.prompts import Prompt, TextPrompts
 
 
 class SkillPrompts:
@@ -34,7 +34,7 @@ class SkillPrompts:
         """See Prompts."""
         return ()
 
-    async def mark(self) -> Hashable:
+    async def etag(self) -> Hashable:
         """See Prompts."""
         return tuple([(s.name, s.description, s.stamp()) for s in self._skills()])
 

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from pegboard.core.context import current_context
-from pegboard.files.journal import Journal, Origin
-from pegboard.files.snapshot import Snapshot as FilesSnapshot
-from pegboard.ports.snapshot import Captured, Snapshot
+from pegboard.files.journal import ChangeOrigin, Journal
+from pegboard.files.snapshot import TreeSnapshot as FilesSnapshot
+from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 
 
 class JournalSnapshots:
@@ -25,25 +25,25 @@ class JournalSnapshots:
 
 
 class _Taken:
-    def __init__(self, before: FilesSnapshot, root: Path, journal: Journal, origin: Origin) -> None:
+    def __init__(self, before: FilesSnapshot, root: Path, journal: Journal, origin: ChangeOrigin) -> None:
         self._before = before
         self._root = root
         self._journal = journal
         self._origin = origin
 
-    async def changes(self) -> Captured:
+    async def changes(self) -> SnapshotChanges:
         """See Snapshot."""
         return await asyncio.to_thread(self._changes)
 
-    def _changes(self) -> Captured:
+    def _changes(self) -> SnapshotChanges:
         diff = self._before.diff_after()
         diff.record(self._journal, self._root, self._origin)
-        return Captured(changes=diff.changes, not_captured=diff.missed)
+        return SnapshotChanges(changes=diff.changes, not_captured=diff.missed)
 
 
-def _origin() -> Origin:
+def _origin() -> ChangeOrigin:
     try:
         context = current_context()
     except LookupError:
-        return Origin(tool="exec")
-    return Origin(call_id=context.call_id, run=context.run, session=context.session, tool="exec")
+        return ChangeOrigin(tool="exec")
+    return ChangeOrigin(call_id=context.call_id, run=context.run, session=context.session, tool="exec")

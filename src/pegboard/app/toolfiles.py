@@ -10,7 +10,7 @@ from pegboard.config.environment import environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import ConfiguredSecrets, SecretSpec
-from pegboard.config.toolfiles import OpenAPIFile
+from pegboard.config.tools import OpenAPIFile
 from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError, Unavailable
@@ -26,7 +26,7 @@ class HostSecrets:
         # What is looked up here is hidden by the tool that sends it, in whatever the server sends back.
         self._handles = ConfiguredSecrets(specs, environment=environment(), learn=_nothing)
 
-    def at(self, host: str) -> Callable[[str], str]:
+    def for_host(self, host: str) -> Callable[[str], str]:
         """Name → value for one host.
 
         Raises, when called:
@@ -41,7 +41,7 @@ class HostSecrets:
                     f"the settings have no secret {name!r}",
                     hint=f"Ask the user to write a table [secrets.{name}] with from and hosts.",
                 )
-            if not binding.admits(Effect("connect", host)):
+            if not binding.allows(Effect("connect", host)):
                 raise PermissionDenied(
                     f"secret://{name} may not go to {host}; it is bound to "
                     f"{', '.join(binding.hosts) or 'no host'}",

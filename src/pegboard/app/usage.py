@@ -96,7 +96,7 @@ class UsageReport:
 _TYPES = ("run.started", "model.replied", "call.finished")
 
 
-def usage_of(store: Store, *, since: float = 0.0, kit: Toolkit | None = None) -> UsageReport:
+def usage_of(store: Store, *, since: float = 0.0, toolkit: Toolkit | None = None) -> UsageReport:
     """Fold the recorded runs that started at `since` (seconds since the epoch) or later."""
     report = UsageReport()
     for row in store.runs(limit=-1):
@@ -104,7 +104,7 @@ def usage_of(store: Store, *, since: float = 0.0, kit: Toolkit | None = None) ->
             day = time.strftime("%Y-%m-%d", time.localtime(row.started))
             events = history(store, row.stream, run=row.id, types=_TYPES)
             report.add(events, day=day, session=row.stream)
-    if kit is not None:
-        for name, tokens in toolkit_tokens(kit).items():
+    if toolkit is not None:
+        for name, tokens in toolkit_tokens(toolkit).items():
             report.tools.setdefault(name, ToolUse()).schema_tokens = tokens
     return report

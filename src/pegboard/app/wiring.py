@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.app.keeping import LateKeeper
-from pegboard.app.late import late_shaper
+from pegboard.app.keeping import LazyArtifactSaver
+from pegboard.app.late import lazy_shaper
 from pegboard.core.artifact import KEEPER
 from pegboard.core.errors import ConfigError
-from pegboard.core.given import told
-from pegboard.core.grants import GrantBook
+from pegboard.core.given import format_value
+from pegboard.core.grants import MemoryGrants
 from pegboard.core.pipeline import PATH_RESOLVER
 from pegboard.core.policy import MODES, Policy
 from pegboard.core.provide import Provided
 from pegboard.core.rules import Rule
-from pegboard.core.safeguards import Safeguards
+from pegboard.core.safeguards import Guards
 from pegboard.core.shaping import Shaper, Spills
-from pegboard.core.taint import Taints
+from pegboard.core.taint import TaintTracker
 from pegboard.core.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Wiring:
     policy: Policy
     provided: Provided
     shaper: Shaper
-    grants: GrantBook | None = None
-    safeguards: Safeguards = field(default_factory=lambda: Safeguards(taints=Taints()))
+    grants: MemoryGrants | None = None
+    safeguards: Guards = field(default_factory=lambda: Guards(taints=TaintTracker()))
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
@@ -56,7 +56,7 @@ class Wiring:
     @classmethod
     def of(
         cls,
-        kit: Toolkit,
+        toolkit: Toolkit,
         *,
         workspace: str | Path | None = None,
         mode: str | None = None,
@@ -69,13 +69,13 @@ class Wiring:
             ConfigError: a bad mode, rule or workspace.
         """
         decided = _at_home(_policy(policy, mode))
-        book = decided.grants if isinstance(decided.grants, GrantBook) else GrantBook()
+        book = decided.grants if isinstance(decided.grants, MemoryGrants) else MemoryGrants()
         if decided.grants is None:
             decided = replace(decided, grants=book)
         provided = Provided(objects=provide)
-        provided[KEEPER] = LateKeeper(provided)
-        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=late_shaper(), grants=book)
-        needs = needs_of(kit, provided)
+        provided[KEEPER] = LazyArtifactSaver(provided)
+        wiring = cls(workspace=None, policy=decided, provided=provided, shaper=lazy_shaper(), grants=book)
+        needs = needs_of(toolkit, provided)
         if needs or workspace is not None:
             wiring._build(needs, workspace)
         return wiring
@@ -113,16 +113,18 @@ class Wiring:
     def _build(self, needs: set[str], workspace: str | Path | None) -> None:
         from pathlib import Path
 
-        from pegboard.config.paths import here
+        from pegboard.config.paths import current_folder
 
         if workspace is not None and (
             not isinstance(cast(object, workspace), str | os.PathLike) or not str(workspace)
         ):
             # An empty text is most often a variable that was never set, and would mean the current folder.
-            raise ConfigError(f"workspace=… takes the path of a folder, got {told(workspace)}")
-        root = here() if workspace is None else Path(workspace).expanduser()
+            raise ConfigError(f"workspace=… takes the path of a folder, got {format_value(workspace)}")
+        root = current_folder() if workspace is None else Path(workspace).expanduser()
         if not root.is_dir():
-            raise ConfigError(f"the workspace {root} does not exist or is not a folder; create it, or choose another")
+            raise ConfigError(
+                f"the workspace {root} does not exist or is not a folder; create it, or choose another"
+            )
         from pegboard.app.assembly import assemble
 
         assemble(self, needs, root.resolve(), implicit=workspace is None)
@@ -154,13 +156,13 @@ def _at_home(policy: Policy) -> Policy:
     return replace(policy, home=str(Paths.of().home.resolve()))
 
 
-def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
+def needs_of(toolkit: Toolkit, provided: Provided) -> set[str]:
     """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects.
 
     The catalogue of the kit's own tools is provided here, since only here the kit is known.
     """
     out: set[str] = set()
-    for tool in kit:
+    for tool in toolkit:
         for port in tool.signature.inject.values():
             if provided.find(port) is None:
                 out.add(getattr(port, "__name__", ""))
@@ -171,9 +173,9 @@ def needs_of(kit: Toolkit, provided: Provided) -> set[str]:
     if "Catalogue" in out:
         # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
         from pegboard.core.deferral import ToolIndex
-        from pegboard.ports.catalogue import Catalogue
+        from pegboard.ports.tool_search import ToolSearch
 
-        provided[Catalogue] = ToolIndex(kit)
+        provided[ToolSearch] = ToolIndex(toolkit)
     return out - {"Plan", "Context", "Catalogue"}
 
 

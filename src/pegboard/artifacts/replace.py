@@ -11,7 +11,7 @@ from pegboard.textedit.fuzzy import find_near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replaced:
+class ReplaceResult:
     """The text afterwards, and what was replaced in it."""
 
     text: str
@@ -20,7 +20,7 @@ class Replaced:
     update_type: Literal["update", "update_fuzzy"]
 
 
-def replace_once(text: str, old: str, new: str, name: str) -> Replaced:
+def replace_once(text: str, old: str, new: str, name: str) -> ReplaceResult:
     """Replace the one place of `old`, exact before approximate.
 
     Args:
@@ -39,7 +39,7 @@ def replace_once(text: str, old: str, new: str, name: str) -> Replaced:
     count = text.count(old)
     if count == 1:
         at = text.index(old)
-        return Replaced(
+        return ReplaceResult(
             text=text[:at] + new + text[at + len(old) :], matched=old, similarity=1.0, update_type="update"
         )
     if count > 1:
@@ -61,7 +61,7 @@ def replace_once(text: str, old: str, new: str, name: str) -> Replaced:
             f"old_str is not in artifact '{name}', and nothing is near enough to it{shown}",
             hint="Read the artifact and copy the text exactly.",
         )
-    return Replaced(
+    return ReplaceResult(
         text=text[: near.start] + new + text[near.end :],
         matched=text[near.start : near.end],
         similarity=near.similarity,

@@ -15,7 +15,7 @@ from pegboard.artifacts.replace import replace_once
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import current_context
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, Unsupported
-from pegboard.ports.artifacts import Hit, Updated, UpdateType, Version
+from pegboard.ports.artifacts import ArtifactMatch, UpdateResult, UpdateType, Version
 from pegboard.ports.store import Store
 from pegboard.textedit.diff import unified
 
@@ -77,7 +77,9 @@ class StoredArtifacts:
         """See Artifacts."""
         return self._get(id, version)
 
-    async def update(self, id: str, *, old: str, new: str, expected_version: int | None = None) -> Updated:
+    async def update(
+        self, id: str, *, old: str, new: str, expected_version: int | None = None
+    ) -> UpdateResult:
         """See Artifacts."""
         async with self._turn:
             now = self._expected(id, expected_version)
@@ -88,7 +90,7 @@ class StoredArtifacts:
                 )
             done = replace_once(now.content, old, new, id)
             saved = self._put(id, now.version + 1, now.title, now.content_type, done.text, done.update_type)
-        return Updated(version=saved, similarity=done.similarity, matched=done.matched)
+        return UpdateResult(version=saved, similarity=done.similarity, matched=done.matched)
 
     async def rewrite(
         self, id: str, *, content: str | bytes, title: str | None = None, expected_version: int | None = None
@@ -105,16 +107,16 @@ class StoredArtifacts:
 
     async def grep(
         self, pattern: str, *, id: str | None = None, ignore_case: bool = False, limit: int = 100
-    ) -> list[Hit]:
+    ) -> list[ArtifactMatch]:
         """See Artifacts."""
         wanted = pattern.casefold() if ignore_case else pattern
         if not wanted:
             raise InvalidArguments("the pattern is empty")
-        found: list[Hit] = []
+        found: list[ArtifactMatch] = []
         for artifact in [self._get(id, None)] if id is not None else await self.list():
             for number, line in enumerate(artifact.content.split("\n"), 1):
                 if wanted in (line.casefold() if ignore_case else line):
-                    found.append(Hit(id=artifact.id, line=number, text=line[:_MAX_LINE]))
+                    found.append(ArtifactMatch(id=artifact.id, line=number, text=line[:_MAX_LINE]))
                     if len(found) >= limit:
                         return found
         return found

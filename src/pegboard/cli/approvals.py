@@ -7,9 +7,9 @@ import time
 from pegboard.app.approvals import Approvals, PendingCall
 from pegboard.cli.approve import parse_answer
 from pegboard.cli.options import Options
-from pegboard.cli.show import note, paint, print_changes, print_json, safe, say
+from pegboard.cli.show import escape_controls, paint, print_changes, print_json, print_line, print_note
 from pegboard.core.approval import Approved, Refused
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import BuildError
 
 
@@ -38,9 +38,9 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
     if options.json:
         print_json({**call.to_dict(), "answer": action})
     elif call.session.startswith("mcp:waiting:"):
-        note(f"{call.key} is answered; the answer holds for the client's next such call, once")
+        print_note(f"{call.key} is answered; the answer holds for the client's next such call, once")
     else:
-        note(f"{call.key} answered; continue its run with: pegboard runs resume {call.run}")
+        print_note(f"{call.key} answered; continue its run with: pegboard runs resume {call.run}")
     return 0
 
 
@@ -50,27 +50,27 @@ def _list(book: Approvals, options: Options) -> int:
         for call in calls:
             print_json(call.to_dict())
     elif not calls:
-        say("nothing is waiting")
+        print_line("nothing is waiting")
     else:
         for call in calls:
             _show(call)
         ways = ["approve ID", "deny ID [WHY]"] if any(not c.question for c in calls) else []
         ways += ["answer ID TEXT"] if any(c.question for c in calls) else []
-        note(f"answer with: pegboard approvals {', '.join(ways)}; then: pegboard runs resume")
+        print_note(f"answer with: pegboard approvals {', '.join(ways)}; then: pegboard runs resume")
     return 0
 
 
 def _show(call: PendingCall) -> None:
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(call.since))
     answered = f"  [{call.answer}]" if call.answer else ""
-    say(paint(f"{call.key}  {call.tool}  run {call.run}  since {since}{answered}", "bold"))
-    say(f"  task: {clipped(safe(call.task), 0, 200)}")
+    print_line(paint(f"{call.key}  {call.tool}  run {call.run}  since {since}{answered}", "bold"))
+    print_line(f"  task: {clip(escape_controls(call.task), 0, 200)}")
     if call.question:
-        say(f"  question: {safe(call.question)}")
+        print_line(f"  question: {escape_controls(call.question)}")
     for effect in call.effects:
-        say(f"  {safe(str(effect))}")
+        print_line(f"  {escape_controls(str(effect))}")
     if call.novel:
-        say(f"  first time in this workspace: {safe(', '.join(call.novel))}")
+        print_line(f"  first time in this workspace: {escape_controls(', '.join(call.novel))}")
     print_changes(call.changes)
     if call.reason:
-        say(f"  why it asks: {safe(call.reason)}")
+        print_line(f"  why it asks: {escape_controls(call.reason)}")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
-from pegboard.cli.show import paint, print_changes, safe, say
+from pegboard.cli.show import escape_controls, paint, print_changes, print_line
 from pegboard.core.approval import (
     AllowOnce,
     ApprovalRequest,
@@ -19,9 +19,7 @@ from pegboard.core.approval import (
 )
 from pegboard.core.errors import BuildError
 
-HELP = (
-    "[y] once  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
-)
+HELP = "[y] once  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
 
 
 WHOLE = "  [w] show the whole diff"
@@ -55,13 +53,15 @@ class TerminalApprover:
         alike = [r for r in self._waiting if r is not request and _alike(r, request)]
         cut = _show(request)
         for number, other in enumerate(alike, 1):
-            say(paint(f"\nalso waiting, {number} of {len(alike)} that wait:", "bold"))
+            print_line(paint(f"\nalso waiting, {number} of {len(alike)} that wait:", "bold"))
             cut = _show_effects(other) or cut
             if other.novel:
-                say(paint(f"   first time in this workspace: {_lines(', '.join(other.novel))}", "yellow"))
+                print_line(
+                    paint(f"   first time in this workspace: {_lines(', '.join(other.novel))}", "yellow")
+                )
         every = f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""
         keys = HELP + every + (WHOLE if cut else "")
-        say(keys)
+        print_line(keys)
         while True:
             line = await self._read("allow? ")
             if line is None:
@@ -79,13 +79,13 @@ class TerminalApprover:
             if wants_whole(line):
                 for one in (request, *alike):
                     print_changes(one.changes, most_lines=None)
-            say(keys)
+            print_line(keys)
 
 
 def show_request(request: ApprovalRequest) -> str:
     """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers; the last line."""
     keys = HELP + (WHOLE if _show(request) else "")
-    say(keys)
+    print_line(keys)
     return keys
 
 
@@ -95,20 +95,23 @@ def wants_whole(line: str) -> bool:
 
 
 def _show(request: ApprovalRequest) -> bool:
-    say(paint(f"\n{request.tool} wants to:", "bold"))
+    print_line(paint(f"\n{request.tool} wants to:", "bold"))
     cut = _show_effects(request)
     if request.novel:
-        say(paint(f"first use in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
-    say(f"reason: {_lines(request.reason)}")
+        print_line(paint(f"first use in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
+    print_line(f"reason: {_lines(request.reason)}")
     return cut
 
 
 def _show_effects(request: ApprovalRequest) -> bool:
     for effect in request.effects:
         mark = "?" if effect in request.asking else " "
-        say(f" {mark} {_lines(str(effect))}" + (f"  ({safe(effect.reason)})" if effect.reason else ""))
+        print_line(
+            f" {mark} {_lines(str(effect))}"
+            + (f"  ({escape_controls(effect.reason)})" if effect.reason else "")
+        )
         if effect.bound:
-            say(f"     runs {safe(effect.bound)}")
+            print_line(f"     runs {escape_controls(effect.bound)}")
     return print_changes(request.changes)
 
 
@@ -121,7 +124,7 @@ def _alike(one: ApprovalRequest, other: ApprovalRequest) -> bool:
 
 def _lines(text: str) -> str:
     """Text that is shown whole; further lines are set off, so that they cannot pass for ours."""
-    return safe(text).replace("\n", "\n     | ")
+    return escape_controls(text).replace("\n", "\n     | ")
 
 
 def parse_answer(line: str) -> Approved | Refused | None:

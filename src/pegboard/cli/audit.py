@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pegboard.app.home import App
 from pegboard.cli.options import Options
-from pegboard.cli.show import paint, print_json, safe, say
+from pegboard.cli.show import escape_controls, paint, print_json, print_line
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.events import DestinationTried
-from pegboard.ports.store import Entry
-from pegboard.store.logs import decode
+from pegboard.ports.store import Record
+from pegboard.store.logs import decode_events
 from pegboard.store.signing import check, export, fingerprint, line_of, public_of
 
 
@@ -39,7 +39,7 @@ def audit(action: str, session: str | None, *, file: Path | None, options: Optio
             return 0
         if action == "destinations":
             if not _destinations(app, sessions, as_json=options.json) and not options.json:
-                say("no confined command has tried to reach anything")
+                print_line("no confined command has tried to reach anything")
             return 0
         if action != "verify":
             raise BuildError(
@@ -55,13 +55,13 @@ def audit(action: str, session: str | None, *, file: Path | None, options: Optio
         else:
             for one, found in bad.items():
                 for fault in found:
-                    say(paint(f"{one} {fault}", "red"))
-            say(f"{len(faults) - len(bad)} of {len(faults)} sessions verified")
+                    print_line(paint(f"{one} {fault}", "red"))
+            print_line(f"{len(faults) - len(bad)} of {len(faults)} sessions verified")
         sys.stdout.flush()
         return 1 if bad else 0
 
 
-def _export_to(file: Path, records: Iterable[tuple[str, Iterable[Entry]]], key: bytes) -> None:
+def _export_to(file: Path, records: Iterable[tuple[str, Iterable[Record]]], key: bytes) -> None:
     """Write a signed export that only its owner can read; a file that is there stays as it is."""
     try:
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -70,7 +70,9 @@ def _export_to(file: Path, records: Iterable[tuple[str, Iterable[Entry]]], key: 
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in export(records, key))
     # Who gets the file compares this, told by another way.
-    say(f"{file}: signed by the key {fingerprint(public_of(key))}; check it with: audit verify --file {file}")
+    print_line(
+        f"{file}: signed by the key {fingerprint(public_of(key))}; check it with: audit verify --file {file}"
+    )
 
 
 def _verify_file(file: Path, options: Options) -> int:
@@ -89,9 +91,9 @@ def _verify_file(file: Path, options: Options) -> int:
         print_json({"records": count, "signed_by": signer, "this_machine": ours, "faults": rows})
         return 1 if faults else 0
     for session, fault in faults:
-        say(paint(f"{safe(session)} {fault}", "red"))
+        print_line(paint(f"{escape_controls(session)} {fault}", "red"))
     whose = "this machine's" if ours else "not this machine's: compare it with what its owner tells you"
-    say(f"{count} records, as they were signed by the key {signer} ({whose})")
+    print_line(f"{count} records, as they were signed by the key {signer} ({whose})")
     return 1 if faults else 0
 
 
@@ -100,7 +102,7 @@ def _destinations(app: App, sessions: list[str], *, as_json: bool) -> int:
     found = 0
     for one in sessions:
         for entry in app.store.read(one):
-            event = next(iter(decode([entry])), None) if entry.type == DestinationTried.type else None
+            event = next(iter(decode_events([entry])), None) if entry.type == DestinationTried.type else None
             if not isinstance(event, DestinationTried):
                 continue
             found += 1
@@ -115,7 +117,7 @@ def _destinations(app: App, sessions: list[str], *, as_json: bool) -> int:
             when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
             verdict = paint("reached", "green") if event.allowed else paint("refused", "red")
             used = f" with {', '.join(f'secret://{n}' for n in event.secrets)}" if event.secrets else ""
-            say(
-                f"{when}  {one}  {safe(event.tool)}  {verdict} {safe(event.host)}:{event.port}{used}  {safe(event.reason)}"
+            print_line(
+                f"{when}  {one}  {escape_controls(event.tool)}  {verdict} {escape_controls(event.host)}:{event.port}{used}  {escape_controls(event.reason)}"
             )
     return found

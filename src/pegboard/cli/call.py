@@ -9,20 +9,29 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.app.home import App
-from pegboard.app.one_call import REFUSALS, OneCall, details, told
+from pegboard.app.one_call import REFUSALS, OneCall, details, error_fields
 from pegboard.app.redacted import shown_preview
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
-from pegboard.cli.show import complain, effects_line, note, note_of, print_changes, print_json, safe, say
+from pegboard.cli.show import (
+    effects_line,
+    escape_controls,
+    note_of,
+    print_changes,
+    print_error,
+    print_json,
+    print_line,
+    print_note,
+)
 from pegboard.cli.status import LINE
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.numerals import Numeral, as_sent, exact
 from pegboard.core.pipeline import Preview
 from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.core.schema import types_of
 from pegboard.core.tool import Tool
 from pegboard.store.encoding import without_secrets
@@ -43,16 +52,18 @@ def call(tool: str, values: list[str], *, args: str | None, preview: bool, optio
 
 async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
     async with app.executor(only=tool, recorded=False) as door:
-        door.tell = note_of
+        door.on_warning = note_of
         preview = shown_preview(await door.preview(tool, arguments), app.redactor.redact)
     if options.json:
         print_json(preview_row(preview))
     elif preview.error is not None:
-        complain(preview.error.message, preview.error.hint)
+        print_error(preview.error.message, preview.error.hint)
     else:
-        say(f"effects   {effects_line(preview.effects)}")
-        why = f" ({safe(preview.reason or preview.rule)})" if preview.reason or preview.rule else ""
-        say(f"decision  {preview.decision}{why}")
+        print_line(f"effects   {effects_line(preview.effects)}")
+        why = (
+            f" ({escape_controls(preview.reason or preview.rule)})" if preview.reason or preview.rule else ""
+        )
+        print_line(f"decision  {preview.decision}{why}")
         print_changes(preview.changes)
     if preview.error is not None:
         return status_of(preview.error.code)
@@ -61,11 +72,11 @@ async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options
 
 async def _call(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
     for line in app.config.ignored:
-        note(f"note: {line}")
+        print_note(f"note: {line}")
     approver = approver_for(options, on_ask="deny")
     async with app.one_call(tool, approver=approver, provide=people_for(options)) as door:
-        door.tell(note_of)
-        with LINE.showing(safe(tool)):
+        door.on_warning(note_of)
+        with LINE.showing(escape_controls(tool)):
             await door.call(tool, arguments)
     outcome = door.outcome()
     # What was done is shown as it is recorded; the text was made without secrets.
@@ -160,7 +171,7 @@ def _object(text: str) -> dict[str, Any]:
     value: object = read.value
     if read.truncated or not isinstance(value, dict):
         what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
-        raise BuildError(f"--args {what}: {clipped(text, 0, 80)!r}")
+        raise BuildError(f"--args {what}: {clip(text, 0, 80)!r}")
     return cast("dict[str, Any]", value)
 
 
@@ -175,9 +186,11 @@ def _admitted(tool: Tool | None) -> dict[str, frozenset[str]]:
 
 def call_line(outcome: dict[str, Any], approver: str) -> str:
     """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
-    effects = ", ".join(f"{e['kind']} {visible(e['target'])}" for e in outcome["effects"]) or "no effects"
+    effects = (
+        ", ".join(f"{e['kind']} {escape_invisible(e['target'])}" for e in outcome["effects"]) or "no effects"
+    )
     asked = outcome["decision"] == "ask"
-    by = f", approved by {safe(approver)}" if asked and approver else ""
+    by = f", approved by {escape_controls(approver)}" if asked and approver else ""
     return f"▸ {effects}  [{outcome['decision']}{by}]"
 
 
@@ -189,7 +202,7 @@ def preview_row(preview: Preview) -> dict[str, Any]:
         "ok": error is None,
         "text": text or f"would: {effects_line(preview.effects)}",
         "data": None,
-        "error": None if error is None else told(error),
+        "error": None if error is None else error_fields(error),
         "effects": [e.to_dict() for e in preview.effects],
         "decision": preview.decision,
         "changes": [c.to_dict() for c in preview.changes],
@@ -209,13 +222,13 @@ def _show(door: OneCall, outcome: dict[str, Any]) -> None:
         or (not outcome["effects"] and status_of(result.error.code) == FAILED)
     )
     if not unplanned:
-        note(call_line(outcome, door.approver))
+        print_note(call_line(outcome, door.approver))
     if result.error is None:
-        say(safe(result.text))
+        print_line(escape_controls(result.text))
     elif result.error.code == SuspendedCall.default_code:
         # A single call cannot be taken up again, so the answer would have nowhere to go.
-        complain(result.error.message, "No one can answer here. Run it in a terminal.")
+        print_error(result.error.message, "No one can answer here. Run it in a terminal.")
     else:
-        complain(result.error.message, result.error.hint)
+        print_error(result.error.message, result.error.hint)
     for repair in result.notes.repairs:
-        note(f"note: {safe(repair)}")
+        print_note(f"note: {escape_controls(repair)}")

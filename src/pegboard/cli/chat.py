@@ -20,14 +20,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
-from pegboard.cli.boundary import INTERRUPTED
-from pegboard.cli.chat_commands import COMMANDS, Room, carry_out
-from pegboard.cli.chat_desk import Asker, Desk, Questions, prompts_on
-from pegboard.cli.offer import agent_for
+from pegboard.cli.chat_commands import COMMANDS, ChatState, run_command
+from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, prompts_on
+from pegboard.cli.errors import INTERRUPTED
+from pegboard.cli.model_setup import agent_for
 from pegboard.cli.options import Options
-from pegboard.cli.piped import Piped
-from pegboard.cli.progress import Progress
-from pegboard.cli.show import note, note_of, paint, print_event, safe, say
+from pegboard.cli.progress import EventPrinter
+from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_line, print_note
+from pegboard.cli.stdin import StdinLines
 from pegboard.core.approval import AllowOnce, Approver
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import RunFinished
@@ -42,8 +42,8 @@ def chat(*, model: str | None, session: str | None, last: bool, options: Options
         if key is None:
             key = new_id("chat")
             if last:
-                note("no earlier chat; starting a new one")
-        with app.claim(key):
+                print_note("no earlier chat; starting a new one")
+        with app.lock_session(key):
             return asyncio.run(_until_ended(Chat(app, key, model, options)))
 
 
@@ -65,7 +65,7 @@ async def _until_ended(chat: Chat) -> int:
     except asyncio.CancelledError:
         if not got:
             raise
-        note(f"pegboard: ended by {signal.Signals(got[0]).name}")
+        print_note(f"pegboard: ended by {signal.Signals(got[0]).name}")
         return INTERRUPTED + got[0]
     finally:
         for number in handled:
@@ -91,20 +91,22 @@ class Chat:
         self._app = app
         self._session = session
         self._options = options
-        self._desk = Desk(_typed(app) if sys.stdin.isatty() else Piped(sys.stdin), stop=self._stop)
+        self._desk = ChatTerminal(
+            _typed(app) if sys.stdin.isatty() else StdinLines(sys.stdin), stop=self._stop
+        )
         self._work: asyncio.Task[None] | None = None
         self._ahead: list[str] = []
         """Lines typed for a run that has begun and cannot take them yet."""
-        self.room = Room(app=app, session=session, model=model)
+        self.room = ChatState(app=app, session=session, model=model)
 
     async def run(self) -> int:
         """Talk until the person leaves; the exit status."""
         app = self._app
-        approver: Approver = AllowOnce() if self._options.yes else Asker(self._desk)
+        approver: Approver = AllowOnce() if self._options.yes else ChatApprover(self._desk)
         async with app.executor(
-            approver=approver, provide=[Questions(self._desk)], session=self._session
+            approver=approver, provide=[ChatPeople(self._desk)], session=self._session
         ) as door:
-            door.tell = note_of
+            door.on_warning = note_of
             log = app.log(self._session)
             try:
                 await self._new_agent(door)
@@ -117,7 +119,7 @@ class Chat:
                             break
                     elif text.strip():
                         self._take(text, log)
-                    if not self._desk.live:
+                    if not self._desk.is_interactive:
                         await self._settled()
             except asyncio.CancelledError:
                 self._stop()
@@ -127,28 +129,30 @@ class Chat:
                 log.close()
                 if self.room.agent is not None:
                     await self.room.agent.model().aclose()
-        note(f"conversation saved; continue with: pegboard chat --session {self._session}")
+        print_note(f"conversation saved; continue with: pegboard chat --session {self._session}")
         return 0
 
-    def _greet(self, door: Executor) -> None:
+    def _greet(self, executor: Executor) -> None:
         for line in self._app.config.ignored:
-            note(f"note: {line}")
-        if door.wiring.banner:
-            note(f"note: {door.wiring.banner}")
+            print_note(f"note: {line}")
+        if executor.wiring.banner:
+            print_note(f"note: {executor.wiring.banner}")
         if self._options.json:
             return
-        say(paint(f"session {self._session}, mode {door.policy.mode}, {self._app.workspace}", "dim"))
-        if self._desk.live:
+        print_line(
+            paint(f"session {self._session}, mode {executor.policy.mode}, {self._app.workspace}", "dim")
+        )
+        if self._desk.is_interactive:
             keys = "Enter to send, Alt+Enter or a final \\ for a new line, /help for commands"
-            say(paint(keys, "dim"))
+            print_line(paint(keys, "dim"))
 
-    async def _new_agent(self, door: Executor) -> None:
+    async def _new_agent(self, executor: Executor) -> None:
         """An agent with the room's model, which knows the session so far."""
         # Only at the start: later the line belongs to the conversation.
         attended = self._options.attended and self.room.agent is None
-        agent = await agent_for(self._app, door, model=self.room.model, attended=attended)
+        agent = await agent_for(self._app, executor, model=self.room.model, attended=attended)
         agent.model()  # Now, so that a wrong name is told before anything else.
-        events = self._app.events_to_go_on(self._session)
+        events = self._app.events_for_resume(self._session)
         agent.remember(self._session, events)
         self.room.agent = agent
 
@@ -156,27 +160,27 @@ class Chat:
         """Who answers, where the data goes, and what is known of before (decisions 11)."""
         agent = self.room.need_agent()
         opened, to = agent.model(), agent.model().destination
-        note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
+        print_note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if events := agent.session(self._session):
-            note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
+            print_note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
 
-    async def _command(self, text: str, door: Executor, log: SessionLog) -> bool:
+    async def _command(self, text: str, executor: Executor, log: SessionLog) -> bool:
         """Carry out a slash command; False ends the chat."""
         name = text.split()[0]
         if self._work is not None and not self._work.done() and name in COMMANDS and COMMANDS[name].alone:
-            say(paint(f"{name} is not available during a run; Ctrl+C stops the run", "yellow"))
+            print_line(paint(f"{name} is not available during a run; Ctrl+C stops the run", "yellow"))
             return True
         try:
-            done = await carry_out(text, self.room, door, log)
+            done = await run_command(text, self.room, executor, log)
         except PegboardError as error:
-            say(paint(safe(str(error)), "red"))
+            print_line(paint(escape_controls(str(error)), "red"))
             return True
         if done == "model":
             before = self.room.agent
             try:
-                await self._new_agent(door)
+                await self._new_agent(executor)
             except PegboardError as error:
-                say(paint(safe(str(error)), "red"))
+                print_line(paint(escape_controls(str(error)), "red"))
                 self.room.agent = before
             else:
                 self._tell_model()
@@ -217,9 +221,9 @@ class Chat:
                 await self._watch(self.room.need_agent(), self._ahead.pop(0), log)
         except asyncio.CancelledError:
             self._ahead.clear()
-            say(paint("\nstopped", "yellow"))
+            print_line(paint("\nstopped", "yellow"))
         except PegboardError as error:
-            say(paint(safe(str(error)), "red"))
+            print_line(paint(escape_controls(str(error)), "red"))
         finally:
             self._desk.partial("")
             self._desk.busy(False)
@@ -227,8 +231,8 @@ class Chat:
     async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
         show = functools.partial(print_event, redact=self._app.redactor.redact)
         if not self._options.json:
-            partial = self._desk.partial if self._desk.live else None
-            show = Progress(partial, redact=self._app.redactor.redact).show
+            partial = self._desk.partial if self._desk.is_interactive else None
+            show = EventPrinter(partial, redact=self._app.redactor.redact).show
         async with aclosing(agent.stream(text, session=self._session, recorder=log)) as events:
             async for event in events:
                 while self._ahead and agent.tell(self._ahead[0], session=self._session):
@@ -243,9 +247,11 @@ class Chat:
         if self._options.json:
             return
         if finished.status != "done":
-            say(paint(f"{finished.status}: {safe(finished.error)}", "red"))
+            print_line(paint(f"{finished.status}: {escape_controls(finished.error)}", "red"))
         for pending in finished.pending:
-            note(f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals")
+            print_note(
+                f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals"
+            )
 
 
 def _typed(app: App) -> PromptSession[str]:

@@ -10,13 +10,13 @@ from typing import Final, TypeAlias
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
-from pegboard.cli.show import counted, print_changes, safe, say, table
+from pegboard.cli.show import escape_controls, pluralise, print_changes, print_line, table
 from pegboard.core.errors import BuildError
 from pegboard.core.policy import MODES
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.core.transcript import Usage
 from pegboard.files.journal import Journal
-from pegboard.files.selection import Last, OfId
+from pegboard.files.selection import ById, Last
 from pegboard.files.workspace import Workspace
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.tokens import message_tokens, toolkit_tokens
@@ -25,7 +25,7 @@ from pegboard.store.logs import SessionLog
 
 
 @dataclass(slots=True)
-class Room:
+class ChatState:
     """What the commands of a chat act on.
 
     Attributes:
@@ -52,11 +52,11 @@ class Room:
         return self.agent
 
 
-Act: TypeAlias = Callable[[str, Room, Executor, SessionLog], Awaitable[str]]
+Act: TypeAlias = Callable[[str, ChatState, Executor, SessionLog], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SlashCommand:
     """One command: what it does, its line of help, values that complete it, and whether it needs a run's end."""
 
     act: Act
@@ -65,7 +65,7 @@ class Command:
     alone: bool = False
 
 
-async def carry_out(text: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def run_command(text: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     """Carry out `/name rest`; `exit` and `model` tell the chat what to do next, else it is empty.
 
     Raises:
@@ -75,58 +75,61 @@ async def carry_out(text: str, room: Room, door: Executor, log: SessionLog) -> s
     command = COMMANDS.get(name)
     if command is None:
         raise BuildError(f"unknown command {name}; type /help for the list")
-    return await command.act(rest.strip(), room, door, log)
+    return await command.act(rest.strip(), state, executor, log)
 
 
-async def _help(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def _help(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     table([(name, c.help) for name, c in COMMANDS.items()], head=("command", "what it does"))
     return ""
 
 
-async def _tools(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
-    sizes = toolkit_tokens(door.toolkit)
-    rows = [(t.name, str(sizes[t.name]), safe(t.description.splitlines()[0])[:70]) for t in door.toolkit]
+async def _tools(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+    sizes = toolkit_tokens(executor.toolkit)
+    rows = [
+        (t.name, str(sizes[t.name]), escape_controls(t.description.splitlines()[0])[:70])
+        for t in executor.toolkit
+    ]
     table(rows, head=("tool", "tokens", "what it does"))
     return ""
 
 
-async def _mode(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def _mode(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     if rest:
         if rest not in MODES:
             raise BuildError(f"unknown mode {rest!r}; use {', '.join(MODES)}")
-        room.app.policy = replace(room.app.policy, mode=rest)
-        door.pipeline.policy = replace(door.pipeline.policy, mode=rest)
-    say(f"mode {door.policy.mode}")
+        state.app.policy = replace(state.app.policy, mode=rest)
+        executor.pipeline.policy = replace(executor.pipeline.policy, mode=rest)
+    print_line(f"mode {executor.policy.mode}")
     return ""
 
 
-async def _undo(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
-    app = room.app
+async def _undo(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+    app = state.app
     files = Workspace(
         app.workspace, journal=Journal(app.paths.state / "journal"), home=app.paths.home,
         allowed_dirs=app.config.allowed_dirs,
     )  # fmt: skip
     try:
-        report = await files.undo(OfId(id=rest) if rest else Last())
+        report = await files.undo(ById(id=rest) if rest else Last())
     finally:
         files.close()
     print_changes(report.changes.changes)
     for conflict in report.conflicts:
-        say(f"{visible(conflict.path)}: not changed: {safe(conflict.reason)}")
-    done = counted(len(report.changes.changes), "file change")
-    say(f"undone: {done}" if report.applied else "nothing to undo")
+        print_line(f"{escape_invisible(conflict.path)}: not changed: {escape_controls(conflict.reason)}")
+    done = pluralise(len(report.changes.changes), "file change")
+    print_line(f"undone: {done}" if report.applied else "nothing to undo")
     return ""
 
 
-async def _runs(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def _runs(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     await log.flush()
-    rows = room.app.at_work.told(room.app.store.runs(stream=room.session, limit=20))
+    rows = state.app.at_work.mark_interrupted(state.app.store.runs(stream=state.session, limit=20))
     shown = [
         (
             r.id,
             r.status,
             time.strftime("%H:%M", time.localtime(r.started)),
-            safe(r.task.replace("\n", " "))[:60],
+            escape_controls(r.task.replace("\n", " "))[:60],
         )
         for r in rows
     ]
@@ -134,59 +137,63 @@ async def _runs(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
     return ""
 
 
-async def _model(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def _model(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     if not rest:
-        say(room.need_agent().model().name)
+        print_line(state.need_agent().model().name)
         return ""
     await log.flush()
-    room.model = rest
+    state.model = rest
     return "model"
 
 
-async def _compact(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def _compact(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     """Shorten what the model is sent from here on, to a share of what it is now."""
     from pegboard.core.events import ContextCompacted
 
-    events = room.need_agent().session(room.session)
+    events = state.need_agent().session(state.session)
     messages = fold(events).messages
     before = sum(map(message_tokens, messages))
     if not messages:
-        say("nothing to compact")
+        print_line("nothing to compact")
         return ""
     done = compact(messages, before)
     event = ContextCompacted(
         budget_tokens=before, before_tokens=before, after_tokens=done.after, dropped=done.dropped
     )
-    room.need_agent().remember(room.session, [*events, event])
+    state.need_agent().remember(state.session, [*events, event])
     log.record(event)
-    say(f"about {before} tokens, now {done.after}: {'; '.join(done.dropped) or 'nothing was left out'}")
+    print_line(
+        f"about {before} tokens, now {done.after}: {'; '.join(done.dropped) or 'nothing was left out'}"
+    )
     return ""
 
 
-async def _usage(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
-    usage = room.usage
+async def _usage(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+    usage = state.usage
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
-    say(f"{usage.requests} model turns, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}")
+    print_line(
+        f"{usage.requests} model turns, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
+    )
     return ""
 
 
-async def _exit(rest: str, room: Room, door: Executor, log: SessionLog) -> str:
+async def _exit(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
     return "exit"
 
 
 COMMANDS: Final = {
-    "/help": Command(_help, "list the commands"),
-    "/tools": Command(_tools, "list the tools and the tokens their descriptions use"),
-    "/mode": Command(_mode, "show or set the mode", tuple(MODES)),
-    "/undo": Command(_undo, "undo the last file changes, or those of a run or call", alone=True),
-    "/runs": Command(_runs, "list the runs of this session"),
-    "/model": Command(
+    "/help": SlashCommand(_help, "list the commands"),
+    "/tools": SlashCommand(_tools, "list the tools and the tokens their descriptions use"),
+    "/mode": SlashCommand(_mode, "show or set the mode", tuple(MODES)),
+    "/undo": SlashCommand(_undo, "undo the last file changes, or those of a run or call", alone=True),
+    "/runs": SlashCommand(_runs, "list the runs of this session"),
+    "/model": SlashCommand(
         _model,
         "show or change the model",
         ("openai:", "anthropic:", "gemini:", "gguf:smollm2", "local"),
         alone=True,
     ),
-    "/compact": Command(_compact, "shorten the conversation sent to the model", alone=True),
-    "/usage": Command(_usage, "show tokens and cost of this chat"),
-    "/exit": Command(_exit, "quit; the conversation is saved"),
+    "/compact": SlashCommand(_compact, "shorten the conversation sent to the model", alone=True),
+    "/usage": SlashCommand(_usage, "show tokens and cost of this chat"),
+    "/exit": SlashCommand(_exit, "quit; the conversation is saved"),
 }

@@ -16,13 +16,13 @@ from typing import Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, say
+from pegboard.cli.show import print_json, print_line
 from pegboard.core.approval import AllowOnce
 from pegboard.core.errors import ConfigError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, as_tool
-from pegboard.runtime.checks import Report, check_kit
+from pegboard.runtime.checks import CheckReport, check_kit
 from pegboard.tools import TOOLS
 
 
@@ -38,40 +38,40 @@ def check(target: str, *, seed: int | None, options: Options) -> int:
     if options.json:
         print_json(report.to_dict())
     else:
-        say(str(report))
+        print_line(str(report))
     return 0 if report.ok else 1
 
 
-async def _checked(kit: Toolkit, seed: int, options: Options) -> Report:
+async def _checked(toolkit: Toolkit, seed: int, options: Options) -> CheckReport:
     with tempfile.TemporaryDirectory(prefix="pegboard-check-") as scratch:
         # Never the user's own folder, unless it was named: the checks write and run things.
         folder = options.workspace or Path(scratch)
         if options.workspace is None:
             (folder / "sample.txt").write_text("one\ntwo\n", encoding="utf-8")
 
-        def open(kit: Toolkit) -> Executor:
+        def open(toolkit: Toolkit) -> Executor:
             return Executor(
-                kit, workspace=folder, mode=options.mode, approver=AllowOnce() if options.yes else None
+                toolkit, workspace=folder, mode=options.mode, approver=AllowOnce() if options.yes else None
             )
 
-        return await check_kit(kit, open, consent=options.yes, seed=seed)
+        return await check_kit(toolkit, open, consent=options.yes, seed=seed)
 
 
-async def _server(target: str, seed: int, options: Options) -> Report:
+async def _server(target: str, seed: int, options: Options) -> CheckReport:
     from pegboard.app.servers import opened
-    from pegboard.config.paths import Paths, here
-    from pegboard.config.servers import Configured, load_servers
+    from pegboard.config.paths import Paths, current_folder
+    from pegboard.config.servers import ConfiguredServers, load_servers
     from pegboard.mcp.client import start_all
 
     paths = Paths.of()
-    configured = load_servers(paths, options.workspace or here(), file=options.config)
+    configured = load_servers(paths, options.workspace or current_folder(), file=options.config)
     known = [s.name for s in configured.servers]
     if target not in known:
         raise ConfigError(
             f"{target!r} is not a tool, module or MCP server; give one of the tools (pegboard tools), a module "
             f"or file such as my_tools.py:kit, or a server ({', '.join(known) or 'none is configured'})"
         )
-    servers = opened(Configured(servers=(configured.named(target),)), paths)
+    servers = opened(ConfiguredServers(servers=(configured.named(target),)), paths)
     try:
         found = (await start_all(servers))[target]
         if isinstance(found, Exception):
@@ -84,7 +84,7 @@ async def _server(target: str, seed: int, options: Options) -> Report:
 def _local(target: str) -> Toolkit | None:
     """The tools of a name, `module`, `module:attribute` or `file.py[:attribute]`; None where it is none."""
     if target in TOOLS:
-        return Toolkit([load(TOOLS[target])])
+        return Toolkit([import_object(TOOLS[target])])
     place, _, attribute = target.partition(":")
     module = _module(place)
     if module is None:

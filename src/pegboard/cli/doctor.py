@@ -17,7 +17,7 @@ from pegboard.app.commands import choose_backend
 from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
 from pegboard.cli.options import Options
-from pegboard.cli.show import paint, print_json, say
+from pegboard.cli.show import paint, print_json, print_line
 from pegboard.config.models import available_models
 from pegboard.config.paths import refused_workspace
 from pegboard.core.errors import ToolError
@@ -118,44 +118,44 @@ def _has(module: str) -> bool:
 
 
 def _print(report: dict[str, Any]) -> None:
-    say(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
-    say(f"workspace {report['workspace']}, mode {report['mode']}")
+    print_line(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
+    print_line(f"workspace {report['workspace']}, mode {report['mode']}")
     if report["refused"]:
-        say(f"  {report['refused']}: pass --workspace to work here")
+        print_line(f"  {report['refused']}: pass --workspace to work here")
     sandbox = report["sandbox"]
     colour = "red" if sandbox["backend"] == "none" else "green"
-    say(paint(f"\nsandbox: {sandbox['backend']}", colour))
+    print_line(paint(f"\nsandbox: {sandbox['backend']}", colour))
     for name, reason in sandbox["rejected"].items():
-        say(f"  {name} does not work here: {reason}")
+        print_line(f"  {name} does not work here: {reason}")
     if sandbox.get("error"):
-        say(f"  {sandbox['error']}")
+        print_line(f"  {sandbox['error']}")
     if sandbox.get("error"):
-        say("  commands are refused until it works")
+        print_line("  commands are refused until it works")
     elif sandbox["backend"] == "none":
-        say("  every command needs approval; install bubblewrap for a sandbox")
+        print_line("  every command needs approval; install bubblewrap for a sandbox")
     for what, how in sandbox["enforced"].items():
         mark = "no" if how is False else "yes" if how is True else str(how)
-        say(f"  {what}: {mark}")
+        print_line(f"  {what}: {mark}")
     if sandbox["backend"] != "none" and (limits := sandbox.get("limits")):
         said = ", ".join(
             f"{name.removesuffix('_bytes')} {_amount(name, value)}" for name, value in limits.items()
         )
-        say(f"  limits per command: {said} (set them in [sandbox])")
-    say("\nprograms")
+        print_line(f"  limits per command: {said} (set them in [sandbox])")
+    print_line("\nprograms")
     for name, path in report["programs"].items():
-        say(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")
-    say("\nextras")
+        print_line(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")
+    print_line("\nextras")
     for name, there in report["extras"].items():
-        say(
+        print_line(
             f"  {name}: {'installed' if there else f'missing; pip install {chr(39)}pegboard[{name}]{chr(39)}'}"
         )
     if report["history"]["error"]:
-        say(paint(f"\nhistory: {report['history']['error']}", "red"))
+        print_line(paint(f"\nhistory: {report['history']['error']}", "red"))
     if report["history"]["damaged"]:
-        say(paint(f"\nhistory: damaged ({report['history']['damaged']})", "red"))
+        print_line(paint(f"\nhistory: damaged ({report['history']['damaged']})", "red"))
     for kept in report["history"]["kept"]:
-        say(f"\nhistory: found damaged and kept as it was: {kept}")
-    say("\nmodels")
+        print_line(f"\nhistory: found damaged and kept as it was: {kept}")
+    print_line("\nmodels")
     for row in report["models"]:
-        say(f"  {row['name']}: {row['status']}")
+        print_line(f"  {row['name']}: {row['status']}")
     sys.stdout.flush()

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, safe, say, table
+from pegboard.cli.show import escape_controls, print_json, print_line, table
 from pegboard.config.paths import Paths
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.store.grants import GrantFile
+from pegboard.store.grants import StoredGrants
 
 
 def grants(action: str, grant: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
-    book = GrantFile(Paths.of().state / "grants.json")
+    book = StoredGrants(Paths.of().state / "grants.json")
     match action:
         case "list":
             rows = book.list()
             if options.json:
                 print_json([g.to_dict() for g in rows])
             elif not rows:
-                say("no grants")
+                print_line("no grants")
             else:
                 table(
                     [
                         (
                             g.id,
                             g.tool,
-                            safe(", ".join(f"{k} {t}" for k, t in g.effects)),
+                            escape_controls(", ".join(f"{k} {t}" for k, t in g.effects)),
                             g.workspace,
                             "" if g.uses_left is None else f"{g.uses_left} left",
                         )
@@ -38,7 +38,7 @@ def grants(action: str, grant: str | None, *, options: Options) -> int:
             gone = book.revoke(grant)
             if not gone:
                 raise ConfigError(f"there is no grant {grant!r}; see: pegboard grants")
-            say(f"{grant} is revoked")
+            print_line(f"{grant} is revoked")
             return 0
         case _:
             raise BuildError(f"grants {action!r}: use list, or revoke ID")

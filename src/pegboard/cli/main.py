@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from pegboard.cli.boundary import Commands, complete_streams
-from pegboard.cli.flags import (
+from pegboard.cli.errors import RootGroup, complete_streams
+from pegboard.cli.history_commands import COMMANDS
+from pegboard.cli.option_types import (
     ConfigFile,
     Json,
     ModelName,
@@ -21,13 +22,12 @@ from pegboard.cli.flags import (
     SessionKey,
     Workspace,
     Yes,
-    leave,
+    exit_with,
 )
-from pegboard.cli.past_commands import COMMANDS
 
 app = typer.Typer(
     name="pegboard",
-    cls=Commands,
+    cls=RootGroup,
     help="Run AI agents' tool calls safely: preview, permit, sandbox, record and undo each one.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -59,7 +59,9 @@ def call_command(
     args: Annotated[
         str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what the call would do without running it.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what the call would do without running it.")
+    ] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -72,7 +74,7 @@ def call_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    leave(call(tool, values or [], args=args, preview=preview, options=options))
+    exit_with(call(tool, values or [], args=args, preview=preview, options=options))
 
 
 @app.command("run")
@@ -81,7 +83,9 @@ def run_command(
     model: ModelName = None,
     on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
     session: SessionKey = None,
-    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")] = None,
+    turns: Annotated[
+        int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")
+    ] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -94,7 +98,7 @@ def run_command(
     from pegboard.cli.run import run
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    leave(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
+    exit_with(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
 
 
 @app.command("chat")
@@ -114,7 +118,7 @@ def chat_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    leave(chat(model=model, session=session, last=last, options=options))
+    exit_with(chat(model=model, session=session, last=last, options=options))
 
 
 @app.command("tools")
@@ -122,7 +126,10 @@ def tools_command(
     tool: Annotated[
         str | None, typer.Argument(metavar="[TOOL]", help="Show this tool and its parameters.")
     ] = None,
-    dialect: Annotated[str | None, typer.Option("--dialect", help="Print the schemas in a provider's format, e.g. anthropic.")] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option("--dialect", help="Print the schemas in a provider's format, e.g. anthropic."),
+    ] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
@@ -131,7 +138,7 @@ def tools_command(
     from pegboard.cli.options import Options
     from pegboard.cli.tools import tools
 
-    leave(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
+    exit_with(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
 
 
 for _name, _command in COMMANDS.items():
@@ -150,7 +157,7 @@ def trust_command(
     from pegboard.cli.options import Options
     from pegboard.cli.trust import trust
 
-    leave(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
+    exit_with(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
 
 
 @app.command("policy", context_settings={"ignore_unknown_options": False})
@@ -159,7 +166,9 @@ def policy_command(
     subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
     args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
-    since: Annotated[str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")] = "7d",
+    since: Annotated[
+        str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")
+    ] = "7d",
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -171,7 +180,7 @@ def policy_command(
     from pegboard.cli.policy import policy as act
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
-    leave(act(action, subject, values or [], args=args, since=since, options=options))
+    exit_with(act(action, subject, values or [], args=args, since=since, options=options))
 
 
 @app.command(
@@ -199,7 +208,7 @@ def sandbox_command(
     from pegboard.cli.sandbox import sandbox
 
     options = Options(workspace=workspace, config=config)
-    leave(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
+    exit_with(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
 
 
 @app.command("doctor")
@@ -208,7 +217,7 @@ def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json:
     from pegboard.cli.doctor import doctor
     from pegboard.cli.options import Options
 
-    leave(doctor(options=Options(workspace=workspace, config=config, json=json)))
+    exit_with(doctor(options=Options(workspace=workspace, config=config, json=json)))
 
 
 @app.command("models")
@@ -222,13 +231,15 @@ def models_command(
     from pegboard.cli.models import models
     from pegboard.cli.options import Options
 
-    leave(models(action, name, options=Options(config=config, json=json)))
+    exit_with(models(action, name, options=Options(config=config, json=json)))
 
 
 @app.command("check")
 def check_command(
     target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed for the random arguments (printed by each check).")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed for the random arguments (printed by each check).")
+    ] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     config: ConfigFile = None,
@@ -240,7 +251,7 @@ def check_command(
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
-    leave(check(target, seed=seed, options=options))
+    exit_with(check(target, seed=seed, options=options))
 
 
 @app.command("version")

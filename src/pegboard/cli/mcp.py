@@ -10,14 +10,14 @@ from typing import Any
 
 from pegboard.app.servers import opened, token_file
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, safe, say, table
-from pegboard.config.paths import Paths, here
-from pegboard.config.servers import Configured, load_servers, own_file, save_server
-from pegboard.core.clipping import clipped
+from pegboard.cli.show import escape_controls, print_json, print_line, table
+from pegboard.config.paths import Paths, current_folder
+from pegboard.config.servers import ConfiguredServers, load_servers, own_file, save_server
+from pegboard.core.clipping import clip
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.forms import servers_of
+from pegboard.mcp.config_formats import servers_of
 
 # -- add, list, remove ------------------------------------------------------------------------
 
@@ -47,14 +47,16 @@ def add(
     if header:
         row["headers"] = _pairs(header, "--header")
     # Variables stay as they are in the file; here only the form is checked.
-    servers_of({name: row}, environment=_AnyValue(), source="pegboard mcp add")
+    servers_of({name: row}, environment=KeepVariables(), source="pegboard mcp add")
     paths = Paths.of()
     was = save_server(paths, name, row)
-    say(f"{'replaced' if was else 'added'} {name} in {own_file(paths)}; try it: pegboard mcp test {name}")
+    print_line(
+        f"{'replaced' if was else 'added'} {name} in {own_file(paths)}; try it: pegboard mcp test {name}"
+    )
     return 0
 
 
-class _AnyValue(dict[str, str]):
+class KeepVariables(dict[str, str]):
     def get(self, key: str, default: Any = None) -> Any:
         return "x"
 
@@ -71,13 +73,13 @@ def _pairs(items: Sequence[str], option: str) -> dict[str, str]:
 
 def remove(name: str) -> int:
     """Take a server out of our own file, with its pins."""
-    from pegboard.mcp.pinning import Pins
+    from pegboard.mcp.pins import Pins
 
     paths = Paths.of()
     if not save_server(paths, name, None):
         raise ConfigError(f"{own_file(paths)} has no MCP server called {name!r}")
     Pins(paths.state / "mcp" / "pins.json").forget(name)
-    say(f"removed {name}")
+    print_line(f"removed {name}")
     return 0
 
 
@@ -100,20 +102,25 @@ def list_servers(*, options: Options) -> int:
         return 0
     table(
         [
-            (safe(str(r["name"])), str(r["transport"]), safe(str(r["runs"])), safe(str(r["source"])))
+            (
+                escape_controls(str(r["name"])),
+                str(r["transport"]),
+                escape_controls(str(r["runs"])),
+                escape_controls(str(r["source"])),
+            )
             for r in rows
         ]
     )
     said = [line for s in configured.servers for line in (*s.notes, s.fault) if line]
     for line in (*configured.ignored, *said):
-        say(safe(line))
+        print_line(escape_controls(line))
     if not rows:
-        say("no MCP servers; add one: pegboard mcp add NAME -- COMMAND …")
+        print_line("no MCP servers; add one: pegboard mcp add NAME -- COMMAND …")
     return 0
 
 
-def _configured(options: Options) -> Configured:
-    return load_servers(Paths.of(), options.workspace or here(), file=options.config)
+def _configured(options: Options) -> ConfiguredServers:
+    return load_servers(Paths.of(), options.workspace or current_folder(), file=options.config)
 
 
 # -- test and login ---------------------------------------------------------------------------
@@ -124,7 +131,7 @@ def test(name: str | None, *, accept: bool, options: Options) -> int:
     configured = _configured(options)
     paths = Paths.of()
     if name is not None:
-        configured = Configured(servers=(configured.named(name),))
+        configured = ConfiguredServers(servers=(configured.named(name),))
     servers = opened(configured, paths)
     return asyncio.run(_test(servers, accept=accept, options=options))
 
@@ -145,7 +152,7 @@ async def _test(servers: list[MCPServer], *, accept: bool, options: Options) -> 
                 row["changed"] = _changed(server, accept=accept)
             else:
                 row["error"] = f"{outcome.message}. {outcome.hint}" if outcome.hint else outcome.message
-                row["stderr"] = clipped(server.stderr, -1000)
+                row["stderr"] = clip(server.stderr, -1000)
             report.append(row)
     finally:
         await asyncio.gather(*(s.aclose() for s in servers))
@@ -170,17 +177,17 @@ def _changed(server: MCPServer, *, accept: bool) -> dict[str, str]:
 
 def _show(row: dict[str, Any]) -> None:
     if "error" in row:
-        say(f"✗ {row['name']}: {safe(row['error'])}")
+        print_line(f"✗ {row['name']}: {escape_controls(row['error'])}")
         if row["stderr"]:
-            say(safe(row["stderr"]))
+            print_line(escape_controls(row["stderr"]))
         return
-    say(f"✓ {row['name']}: MCP {row['protocol']}, {len(row['tools'])} tools")
+    print_line(f"✓ {row['name']}: MCP {row['protocol']}, {len(row['tools'])} tools")
     for tool in row["tools"]:
-        say(f"    {tool}")
+        print_line(f"    {tool}")
     for warning in row["warnings"]:
-        say(f"  ! {safe(warning)}")
+        print_line(f"  ! {escape_controls(warning)}")
     for tool, diff in row["changed"].items():
-        say(f"  ! {tool} has changed since it was approved:\n{safe(diff)}")
+        print_line(f"  ! {tool} has changed since it was approved:\n{escape_controls(diff)}")
 
 
 def login(name: str, *, logout: bool, options: Options) -> int:
@@ -191,10 +198,10 @@ def login(name: str, *, logout: bool, options: Options) -> int:
     paths = Paths.of()
     tokens = FileTokens(token_file(paths, config))
     if logout:
-        say(f"forgot the tokens of {name}" if tokens.forget() else f"there are no tokens of {name}")
+        print_line(f"forgot the tokens of {name}" if tokens.forget() else f"there are no tokens of {name}")
         return 0
     asyncio.run(_login(config, tokens))
-    say(f"logged in to {name}")
+    print_line(f"logged in to {name}")
     return 0
 
 
@@ -204,7 +211,7 @@ async def _login(config: ServerConfig, tokens: Any) -> None:
     from pegboard.mcp.auth import LOGIN_S, interactive_auth
 
     async def show(address: str) -> None:
-        say(f"open this address to log in:\n  {address}")
+        print_line(f"open this address to log in:\n  {address}")
         # Python's webbrowser starts a program with the address as one argument; no shell reads it.
         await asyncio.to_thread(webbrowser.open, address)
 
@@ -231,21 +238,23 @@ def config_for(host: str, patterns: Sequence[str], *, options: Options) -> int:
     import shutil
 
     program = shutil.which("pegboard") or "pegboard"
-    words = ["mcp", "serve", "--workspace", str((options.workspace or here()).resolve())]
+    words = ["mcp", "serve", "--workspace", str((options.workspace or current_folder()).resolve())]
     for pattern in patterns:
         words += ["--tools", pattern]
     row = {"command": program, "args": words}
     match host:
         case "claude-desktop" | "cursor" | "windsurf":
-            say(jsonlib.dumps({"mcpServers": {"pegboard": row}}, indent=2))
+            print_line(jsonlib.dumps({"mcpServers": {"pegboard": row}}, indent=2))
         case "vscode":
-            say(jsonlib.dumps({"servers": {"pegboard": {"type": "stdio", **row}}}, indent=2))
+            print_line(jsonlib.dumps({"servers": {"pegboard": {"type": "stdio", **row}}}, indent=2))
         case "claude-code":
             import shlex
 
-            say(f"claude mcp add pegboard -- {shlex.join([program, *words])}")
+            print_line(f"claude mcp add pegboard -- {shlex.join([program, *words])}")
         case "codex":
-            say(f"[mcp_servers.pegboard]\ncommand = {jsonlib.dumps(program)}\nargs = {jsonlib.dumps(words)}")
+            print_line(
+                f"[mcp_servers.pegboard]\ncommand = {jsonlib.dumps(program)}\nargs = {jsonlib.dumps(words)}"
+            )
         case _:
             raise ConfigError(f"unknown host {host!r}; there are: {', '.join(HOSTS)}")
     return 0

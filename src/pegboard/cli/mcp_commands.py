@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from pegboard.cli.boundary import Given
-from pegboard.cli.flags import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, leave
+from pegboard.cli.errors import NonEmptyGroup
+from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, exit_with
 from pegboard.config.environment import environment
 
 mcp = typer.Typer(
-    cls=Given,
+    cls=NonEmptyGroup,
     help="Serve Pegboard's tools over MCP, or use tools from MCP servers.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -26,9 +26,7 @@ Patterns = Annotated[
 def serve_command(
     http: Annotated[
         str | None,
-        typer.Option(
-            "--http", metavar="HOST:PORT", help="Serve over streamable HTTP instead of stdio."
-        ),
+        typer.Option("--http", metavar="HOST:PORT", help="Serve over streamable HTTP instead of stdio."),
     ] = None,
     tools: Patterns = None,
     trust_clients: Annotated[
@@ -53,16 +51,16 @@ def serve_command(
     yes: Yes = False,
 ) -> None:
     """Serve tools to an MCP host (read-only unless --tools)."""
-    from pegboard.cli.mcp_serve import Serving, serve
+    from pegboard.cli.mcp_serve import ServeOptions, serve
     from pegboard.cli.options import Options
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
     token = environment().get("PEGBOARD_TOKEN") or None
-    how = Serving(
+    how = ServeOptions(
         http=http, patterns=tools or [], trust_clients=trust_clients, token=token, clients=client or [],
         skills=skills or [],
     )  # fmt: skip
-    leave(serve(how, options=options))
+    exit_with(serve(how, options=options))
 
 
 @mcp.command("add", context_settings={"allow_extra_args": True})
@@ -71,7 +69,8 @@ def add_command(
     words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND …]")] = None,
     url: Annotated[str | None, typer.Option("--url", help="URL of an HTTP server.")] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", help="Environment variable NAME=VALUE; ${VAR} is expanded when it starts.")
+        list[str] | None,
+        typer.Option("--env", help="Environment variable NAME=VALUE; ${VAR} is expanded when it starts."),
     ] = None,
     header: Annotated[list[str] | None, typer.Option("--header", help="NAME=VALUE.")] = None,
     transport: Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.")] = None,
@@ -99,7 +98,7 @@ def list_command(workspace: Workspace = None, config: ConfigFile = None, json: J
     from pegboard.cli.mcp import list_servers
     from pegboard.cli.options import Options
 
-    leave(list_servers(options=Options(workspace=workspace, config=config, json=json)))
+    exit_with(list_servers(options=Options(workspace=workspace, config=config, json=json)))
 
 
 @mcp.command("remove")
@@ -107,15 +106,13 @@ def remove_command(name: Annotated[str, typer.Argument()]) -> None:
     """Remove a server and its approvals."""
     from pegboard.cli.mcp import remove
 
-    leave(remove(name))
+    exit_with(remove(name))
 
 
 @mcp.command("test")
 def try_command(
     name: Annotated[str | None, typer.Argument(help="Default: all.")] = None,
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Approve the current tool definitions.")
-    ] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Approve the current tool definitions.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
@@ -140,7 +137,7 @@ def login_command(
     from pegboard.cli.mcp import login
     from pegboard.cli.options import Options
 
-    leave(login(name, logout=logout, options=Options(workspace=workspace, config=config)))
+    exit_with(login(name, logout=logout, options=Options(workspace=workspace, config=config)))
 
 
 @mcp.command("config")
@@ -155,4 +152,4 @@ def config_command(
     from pegboard.cli.mcp import config_for
     from pegboard.cli.options import Options
 
-    leave(config_for(host, tools or [], options=Options(workspace=workspace)))
+    exit_with(config_for(host, tools or [], options=Options(workspace=workspace)))

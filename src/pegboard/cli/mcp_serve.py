@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pegboard.app.home import App
 from pegboard.cli.options import Options
-from pegboard.cli.show import safe
+from pegboard.cli.show import escape_controls
 from pegboard.core.errors import ConfigError
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -23,13 +23,13 @@ READ_ONLY = frozenset({"read", "connect"})
 """Kinds of effect that a served tool may have by default (decisions 9)."""
 
 
-def served(kit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
+def served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
     """The tools that are offered: read-only ones, and those whose names a pattern names.
 
     A plan that names no kinds in advance could do anything, so such a tool has to be named.
     """
     out: list[Tool] = []
-    for tool in kit:
+    for tool in toolkit:
         kinds = set(tool.kinds())
         quiet = kinds <= READ_ONLY and (bool(kinds) or (tool.plan is None and tool.effects == ()))
         if quiet or any(fnmatchcase(tool.name, p) for p in patterns):
@@ -41,7 +41,7 @@ def served(kit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class ServeOptions:
     """How to serve.
 
     Attributes:
@@ -61,7 +61,7 @@ class Serving:
     skills: Sequence[Path] = ()
 
 
-def serve(how: Serving, *, options: Options) -> int:
+def serve(how: ServeOptions, *, options: Options) -> int:
     """Serve until the client goes or a signal comes; the exit status."""
     from pegboard.mcp.serve_stdio import claim_stdout
 
@@ -79,7 +79,7 @@ def serve(how: Serving, *, options: Options) -> int:
             _offers(tool)
         for line in app.config.ignored:
             _note(line)
-        asyncio.run(_serve(app, kit, upstream, how, sink, yes=options.yes))
+        asyncio.run(_serve(app, kit, upstream, how, sink, approved=options.yes))
     return 0
 
 
@@ -109,21 +109,23 @@ def _offers(tool: Tool) -> None:
 
 
 async def _serve(
-    app: App, kit: list[Tool], upstream: Sequence[Upstream], how: Serving, sink: int, *, yes: bool
+    app: App, kit: list[Tool], upstream: Sequence[Upstream], how: ServeOptions, sink: int, *, approved: bool
 ) -> None:
     from pegboard import __version__
     from pegboard.app.served_approvals import ServedApprovals
-    from pegboard.mcp.approving import ClientApprover, ClientPeople
-    from pegboard.mcp.exchange import ClientDoor
-    from pegboard.mcp.server import Service
+    from pegboard.mcp.client_approver import ClientApprover, ClientPeople
+    from pegboard.mcp.request_context import CallingClient
+    from pegboard.mcp.server import ToolServer
 
-    approver = ClientApprover(trusted=how.trust_clients, yes=yes, waits=ServedApprovals(app.store, app.log))
-    people = [ClientPeople(), ClientDoor()]
+    approver = ClientApprover(
+        trusted=how.trust_clients, approved=approved, waits=ServedApprovals(app.store, app.log)
+    )
+    people = [ClientPeople(), CallingClient()]
     async with app.serving(
         Toolkit(kit), approver=approver, provide=people, skills=how.skills, sources=upstream
     ) as offered:
         offered.door.tell = _note
-        service = Service(
+        service = ToolServer(
             offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
             sources=offered.door, version=__version__,
         )  # fmt: skip
@@ -153,7 +155,7 @@ async def _serve(
             _note("stopped")
 
 
-def _tokens(how: Serving) -> dict[str, str]:
+def _tokens(how: ServeOptions) -> dict[str, str]:
     """A token by client: the given one for all, or fresh ones."""
     for client in how.clients:
         if not client.replace("-", "").replace("_", "").isalnum() or how.clients.count(client) > 1:
@@ -174,4 +176,4 @@ def _address(text: str) -> tuple[str, int]:
 
 def _note(text: str) -> None:
     # Standard output carries the protocol only.
-    print(f"pegboard mcp: {safe(text)}", file=sys.stderr, flush=True)
+    print(f"pegboard mcp: {escape_controls(text)}", file=sys.stderr, flush=True)

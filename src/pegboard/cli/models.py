@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from pegboard.app.home import App
-from pegboard.cli.offer import described
+from pegboard.cli.model_setup import described
 from pegboard.cli.options import Options
-from pegboard.cli.show import brief, note, print_json, safe, say, table
+from pegboard.cli.show import escape_controls, print_json, print_line, print_note, shorten_error, table
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.models.servers import LocalServer
@@ -24,26 +24,34 @@ def models(action: str, name: str | None, *, options: Options) -> int:
                 else:
                     table([(r["name"], r["status"]) for r in rows], head=("model", "status"))
             case "get" if name:
-                note(f"fetching {brief(name)} …")
+                print_note(f"fetching {shorten_error(name)} …")
                 path = fetch_weights(name, app.paths)
                 if options.json:
                     print_json({"name": name, "path": str(path)})
                 else:
-                    say(f'{name} is ready: pegboard run --model gguf:{name} "…"')
+                    print_line(f'{name} is ready: pegboard run --model gguf:{name} "…"')
             case "accept" if name:
                 server = _the_one(app, name)
                 AcceptedServers(app.paths).add(server)
                 if options.json:
                     print_json(asdict(server) | {"url": server.base_url})
                 else:
-                    say(safe(f"{described(server)}; it is used from now on where no model is named"))
+                    print_line(
+                        escape_controls(
+                            f"{described(server)}; it is used from now on where no model is named"
+                        )
+                    )
             case "forget" if name:
                 # By what was accepted: a server that has ended must be forgotten too.
                 gone = AcceptedServers(app.paths).remove(name)
                 if options.json:
                     print_json(gone)
                 else:
-                    say(safe(f"forgotten: {', '.join(gone)}" if gone else f"no accepted server is {name!r}"))
+                    print_line(
+                        escape_controls(
+                            f"forgotten: {', '.join(gone)}" if gone else f"no accepted server is {name!r}"
+                        )
+                    )
             case _:
                 raise BuildError(
                     "use: pegboard models list, get smollm2, accept PORT, or forget PORT (a local server)"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.app.home import App
-from pegboard.cli.show import note
+from pegboard.cli.show import print_note
 from pegboard.core.errors import BuildError
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -38,7 +38,7 @@ class Options:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
         app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
-        app.tell = note
+        app.on_warning = print_note
         return app
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pegboard.cli.options import Options
 from pegboard.cli.prompt import read_line
-from pegboard.cli.show import paint, safe, say
+from pegboard.cli.show import escape_controls, paint, print_line
 from pegboard.core.approval import Waiting
 from pegboard.core.pipeline import new_id
 from pegboard.ports.people import Question
@@ -22,9 +22,9 @@ class TerminalPeople:
         """The answers in order; Waiting where the person does not answer in time."""
         answers: list[str] = []
         for question in questions:
-            say(paint(f"\n? {safe(question.text)}", "bold"))
+            print_line(paint(f"\n? {escape_controls(question.text)}", "bold"))
             for number, option in enumerate(question.options, 1):
-                say(f"  {number}. {safe(option)}")
+                print_line(f"  {number}. {escape_controls(option)}")
             try:
                 line = await asyncio.wait_for(read_line("> "), question.timeout_s)
             except TimeoutError:

@@ -11,10 +11,10 @@ from pegboard.app.home import App
 from pegboard.app.lint import lint
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options, seconds_of
-from pegboard.cli.show import complain, counted, note_of, paint, print_json, safe, say
+from pegboard.cli.show import escape_controls, note_of, paint, pluralise, print_error, print_json, print_line
 from pegboard.config.load import read_rules
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 
 
 def policy(
@@ -42,13 +42,13 @@ async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int
     from pegboard.store.encoding import without_secrets
 
     async with app.executor(recorded=False) as door:
-        door.tell = note_of
+        door.on_warning = note_of
         shown = without_secrets(await door.explain(tool, arguments), app.redactor.redact)
     if options.json:
         print_json(shown)
         return 0 if "error" not in shown else 2
     if "error" in shown:
-        complain(shown["error"]["message"], shown["error"]["hint"])
+        print_error(shown["error"]["message"], shown["error"]["hint"])
         return 2
     _show(shown)
     return 0
@@ -56,27 +56,31 @@ async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int
 
 def _show(shown: dict[str, Any]) -> None:
     """What decided first; then, for each effect, the rules that speak of it, and how many do not."""
-    say(paint(shown["decision"], "bold") + f"  ({safe(shown['rule'])})")
+    print_line(paint(shown["decision"], "bold") + f"  ({escape_controls(shown['rule'])})")
     if shown["reason"]:
-        say(f"reason: {safe(shown['reason'])}")
+        print_line(f"reason: {escape_controls(shown['reason'])}")
     for row in shown["effects"]:
-        say(f"\n{row['kind']} {visible(row['target'])}: {row['decision']} ({safe(row['rule'])})")
+        print_line(
+            f"\n{row['kind']} {escape_invisible(row['target'])}: {row['decision']} ({escape_controls(row['rule'])})"
+        )
         if row.get("reason"):
-            say(f"  reason: {safe(row['reason'])}")
+            print_line(f"  reason: {escape_controls(row['reason'])}")
         silent: dict[str, int] = {}
         for tried in row["tried"]:
             origin = tried["source"].partition(" ")[0]
             if tried["matches"]:
                 says = "decides" if tried["rule"] == row["rule"] else "matches too"
                 says = "only observed" if tried.get("observe") else says
-                say(f"  {safe(tried['rule'])}   ({safe(tried['source'])}; {says})")
+                print_line(
+                    f"  {escape_controls(tried['rule'])}   ({escape_controls(tried['source'])}; {says})"
+                )
             else:
                 silent[origin] = silent.get(origin, 0) + 1
         if silent:
             counted = ", ".join(f"{n} {origin}" for origin, n in silent.items())
-            say(f"  did not match: {counted} rules (list them: --json)")
+            print_line(f"  did not match: {counted} rules (list them: --json)")
     for line in shown.get("observed", ()):
-        say(f"\nobserved  {safe(line)}")
+        print_line(f"\nobserved  {escape_controls(line)}")
 
 
 async def _test(app: App, file: Path, options: Options) -> int:
@@ -104,10 +108,10 @@ async def _test(app: App, file: Path, options: Options) -> int:
         print_json({"cases": rows, "failed": len(failed)})
     else:
         for row in failed:
-            say(
+            print_line(
                 f"{row['tool']} {row.get('arguments', {})}: expected {row['expect']}, got {row['got']} by {row['rule']}"
             )
-        say(f"{len(rows) - len(failed)} of {len(rows)} as expected")
+        print_line(f"{len(rows) - len(failed)} of {len(rows)} as expected")
     return 1 if failed else 0
 
 
@@ -118,8 +122,10 @@ async def _diff(app: App, since: str, options: Options) -> int:
         print_json(rows)
     else:
         for row in rows:
-            say(f"{row['run']} {row['tool']}: {row['before']} -> {row['now']}  ({safe(row['rule'])})")
-        say(f"{counted(len(rows), 'call')} of the last {since} would be decided differently")
+            print_line(
+                f"{row['run']} {row['tool']}: {row['before']} -> {row['now']}  ({escape_controls(row['rule'])})"
+            )
+        print_line(f"{pluralise(len(rows), 'call')} of the last {since} would be decided differently")
     return 0
 
 
@@ -131,15 +137,19 @@ def _lint(app: App, file: str | None, options: Options) -> int:
     try:
         rules = app.policy.rules if file is None else read_rules(Path(file))
     except ConfigError as error:
-        complain(str(error), "")
+        print_error(str(error), "")
         return 1
     found = lint(rules)
     if options.json:
         print_json([one.to_dict() for one in found])
     else:
         for one in found:
-            say(f"{one.kind}: {safe(str(one.rule))}   ({safe(one.rule.source)})")
-            other = "" if one.by is None else f": {safe(str(one.by))}   ({safe(one.by.source)})"
-            say(f"  {one.text}{other}")
-        say(f"{counted(len(rules), 'rule')}, {counted(len(found), 'remark')}")
+            print_line(f"{one.kind}: {escape_controls(str(one.rule))}   ({escape_controls(one.rule.source)})")
+            other = (
+                ""
+                if one.by is None
+                else f": {escape_controls(str(one.by))}   ({escape_controls(one.by.source)})"
+            )
+            print_line(f"  {one.text}{other}")
+        print_line(f"{pluralise(len(rules), 'rule')}, {pluralise(len(found), 'remark')}")
     return 0

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from pegboard.app.redacted import Redact, shown_event
-from pegboard.cli.show import effects_line, is_terminal, paint, print_changes, safe, say
+from pegboard.cli.show import effects_line, escape_controls, is_terminal, paint, print_changes, print_line
 from pegboard.cli.status import LINE
 from pegboard.core.effects import Effect
 from pegboard.core.errors import SuspendedCall
@@ -27,7 +27,7 @@ from pegboard.core.result import ToolResult
 _MOST_LINES = 12
 
 
-class Progress:
+class EventPrinter:
     """Prints events; remembers whether the model's text is on an unfinished line.
 
     Args:
@@ -49,23 +49,23 @@ class Progress:
             event = shown_event(event, self._redact)
         match event:
             case TextPiece(text) if self._partial is not None:
-                *whole, self._line = (self._line + safe(text)).split("\n")
+                *whole, self._line = (self._line + escape_controls(text)).split("\n")
                 for line in whole:
-                    say(line)
+                    print_line(line)
                 self._partial(self._line)
             case TextPiece(text) if self._redact is not None and not is_terminal():
                 # Into a file or pipe: what looks like a key comes in pieces, and nobody watches it come.
                 self._line += text
             case TextPiece(text):
                 LINE.set("")
-                sys.stdout.write(safe(text))
+                sys.stdout.write(escape_controls(text))
                 sys.stdout.flush()
                 self._streaming = not text.endswith("\n")
             case ModelReplied():
                 self._end_line()
             case CallStarted():
                 self._end_line()
-                LINE.set(safe(event.tool))
+                LINE.set(escape_controls(event.tool))
                 verdict = {"allow": "green", "ask": "yellow", "deny": "red"}[event.decision]
                 decided: str = event.decision
                 if event.approver not in ("", "nobody"):
@@ -82,23 +82,23 @@ class Progress:
                 LINE.set("waiting for the model")
                 self._finished(result)
             case CallUpdate():
-                say(paint(f"  {safe(str(event.update))}", "dim"))
+                print_line(paint(f"  {escape_controls(str(event.update))}", "dim"))
             case DestinationTried():
                 verdict_of = "reached" if event.allowed else "refused"
-                said = f"  {verdict_of} {safe(event.host)}:{event.port} ({safe(event.reason)})"
-                say(paint(said, "dim" if event.allowed else "yellow"))
+                said = f"  {verdict_of} {escape_controls(event.host)}:{event.port} ({escape_controls(event.reason)})"
+                print_line(paint(said, "dim" if event.allowed else "yellow"))
             case PermissionRequested():
                 self._end_line()
                 self._asked[event.call_id] = event
             case RunFinished():
                 self._end_line()
             case Notice():
-                say(paint(f"  note: {safe(event.text)}", "yellow"))
+                print_line(paint(f"  note: {escape_controls(event.text)}", "yellow"))
             case _:
                 pass
 
     def _head(self, tool: str, effects: tuple[Effect, ...], decided: str) -> None:
-        say(f"{paint('▸ ' + safe(tool), 'bold')}  {effects_line(effects)}  [{decided}]")
+        print_line(f"{paint('▸ ' + escape_controls(tool), 'bold')}  {effects_line(effects)}  [{decided}]")
 
     def _finished(self, result: ToolResult) -> None:
         asked = self._asked.pop(result.call_id, None)
@@ -106,28 +106,28 @@ class Progress:
             if asked is not None:  # Only what was decided has had its line yet.
                 self._head(asked.tool, asked.effects, paint("ask", "yellow"))
                 print_changes(asked.changes)
-            say(paint(f"  {safe(str(result.error))}", "yellow"))
+            print_line(paint(f"  {escape_controls(str(result.error))}", "yellow"))
             return
         text = result.text if result.ok else str(result.error)
         for diff in self._shown.pop(result.call_id, ()):
             text = text.replace(
                 diff.strip("\n"), ""
             )  # A person has just seen it; the result is for the model.
-        lines = safe(text.strip("\n")).splitlines()
+        lines = escape_controls(text.strip("\n")).splitlines()
         for line in lines[:_MOST_LINES]:
-            say(paint(f"  {line}", "dim" if result.ok else "red"))
+            print_line(paint(f"  {line}", "dim" if result.ok else "red"))
         if len(lines) > _MOST_LINES:
-            say(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
+            print_line(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
         if not result.ok:
-            say(paint("  failed", "red"))
+            print_line(paint("  failed", "red"))
 
     def _end_line(self) -> None:
         if self._streaming:
-            say()
+            print_line()
             self._streaming = False
         if self._line:
             said = self._line if self._redact is None else self._redact(self._line)[0]
-            say(safe(said.removesuffix("\n")))
+            print_line(escape_controls(said.removesuffix("\n")))
             self._line = ""
             if self._partial is not None:
                 self._partial("")

@@ -12,7 +12,7 @@ from typing import cast
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
 from pegboard.cli.options import Options
-from pegboard.cli.show import note, paint, print_json, safe, say
+from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
 from pegboard.core.errors import BuildError
 from pegboard.core.events import Event, RunStarted
 from pegboard.core.policy import MODES
@@ -50,7 +50,7 @@ def replay_run(
             raise BuildError(
                 f"the workspace of run {row.id} is not there any more, so nothing can be planned in it"
             )
-        note("its workspace no longer exists, so its calls were not planned again")
+        print_note("its workspace no longer exists, so its calls were not planned again")
         return asyncio.run(_exact(None, events, row.id, options))
     with there.open() as app:
         return asyncio.run(
@@ -68,13 +68,13 @@ def _where_it_ran(events: list[Event], run: str, options: Options) -> Options | 
     return replace(options, workspace=where, mode=mode if mode in MODES else None)
 
 
-def _planner(app: App, door: Executor, events: list[Event], run: str, *, lenient: bool) -> Replanner:
+def _planner(app: App, executor: Executor, events: list[Event], run: str, *, lenient: bool) -> Replanner:
     detail = cast(RunStarted, split(events, run)[1][0]).detail
     return Replanner(
-        pipeline=door.pipeline,
+        pipeline=executor.pipeline,
         policy=str(detail.get("policy", {}).get("revision", "")),
         then=str(detail.get("workspace") or "") or None,
-        workspace=door.context.workspace,
+        workspace=executor.context.workspace,
         absent=bool(app.servers()),
         offers=Availability(app.config.allow_models).allows,
         lenient=lenient,
@@ -91,24 +91,24 @@ async def _exact(app: App | None, events: list[Event], run: str, options: Option
             async with app.executor(recorded=False) as door:
                 planner = _planner(app, door, events, run, lenient=False)
                 done = await replay(events, run, planner=planner)
-    except Divergence as differs:
+    except Divergence as report_difference:
         if options.json:
             print_json(
-                {"run": run, "same": False, "event": differs.place, "recorded": differs.expected,
-                 "replayed": differs.got}
+                {"run": run, "same": False, "event": report_difference.place, "recorded": report_difference.expected,
+                 "replayed": report_difference.got}
             )  # fmt: skip
         else:
-            note(paint(f"run {run}: {safe(str(differs))}", "red"))
+            print_note(paint(f"run {run}: {escape_controls(str(report_difference))}", "red"))
         return 1
     planned, untold = (0, []) if planner is None else (planner.checked, planner.untold)
     if options.json:
         print_json({"run": run, "same": True, "events": done.events, "planned": planned, "untold": untold})
         return 0
     ended = "as it went" if done.finished is not None else "up to where its process ended"
-    say(f"run {run} replays exactly {ended}: {done.events} events, {planned} calls planned again")
+    print_line(f"run {run} replays exactly {ended}: {done.events} events, {planned} calls planned again")
     _tell_untold(untold)
     if planner is not None and planner.otherwise:
-        note(
+        print_note(
             f"under the current rules {planner.otherwise} calls would be decided differently; see: pegboard replay {run} --now"
         )
     return 0
@@ -127,7 +127,7 @@ async def _now(app: App, events: list[Event], run: str, options: Options) -> int
         _print_diff(done.diff)
         _tell_untold(done.untold)
         if not done.diff:
-            say(
+            print_line(
                 f"run {run} would do the same now, in mode {app.policy.mode}: {done.checked} calls planned again"
             )
     return 1 if done.diff else 0
@@ -135,16 +135,18 @@ async def _now(app: App, events: list[Event], run: str, options: Options) -> int
 
 def _tell_untold(untold: Sequence[str]) -> None:
     for line in untold[:20]:
-        note(f"not compared: {safe(line)}")
+        print_note(f"not compared: {escape_controls(line)}")
     if len(untold) > 20:
-        note(f"and {len(untold) - 20} more")
+        print_note(f"and {len(untold) - 20} more")
 
 
 async def _live(app: App, events: list[Event], run: str, model: str, options: Options) -> int:
     async with app.executor() as door:
         agent = app.agent(door, model=model)
         opened = agent.model()
-        note(f"model: {opened.name}; (sends data to {opened.destination}); tool results are the recorded ones")
+        print_note(
+            f"model: {opened.name}; (sends data to {opened.destination}); tool results are the recorded ones"
+        )
         try:
             now = await replay_live(
                 events, run, model=opened, instructions=agent.instructions, toolkit=app.toolkit,
@@ -172,7 +174,7 @@ def _compare(
     if options.json:
         print_json({"run": name, "against": other, "same": not lines, "diff": lines})
     elif not lines:
-        say(f"{name} and {other} did the same")
+        print_line(f"{name} and {other} did the same")
     _print_diff([] if options.json else lines)
     return 1 if lines else 0
 
@@ -180,4 +182,4 @@ def _compare(
 def _print_diff(lines: Sequence[str]) -> None:
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        say(paint(safe(line), colour) if colour else safe(line))
+        print_line(paint(escape_controls(line), colour) if colour else escape_controls(line))

@@ -10,11 +10,11 @@ from pegboard.app.agent import Agent
 from pegboard.app.home import App
 from pegboard.app.redacted import Redact
 from pegboard.cli.approve import approver_for
-from pegboard.cli.offer import agent_for
+from pegboard.cli.model_setup import agent_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
-from pegboard.cli.progress import Progress
-from pegboard.cli.show import note, note_of, paint, print_event, safe
+from pegboard.cli.progress import EventPrinter
+from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_note
 from pegboard.cli.status import LINE
 from pegboard.core.errors import BuildError
 from pegboard.core.events import RunFinished
@@ -46,21 +46,21 @@ async def _run(
     approver = approver_for(options, on_ask=on_ask)
     key = session or new_id("run-session")
     async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
-        door.tell = note_of
+        door.on_warning = note_of
         log = app.log(key)  # First of all: a run whose history cannot be kept does not start.
         agent = await agent_for(app, door, model=model, turns=turns, attended=options.attended)
         opened = agent.model()
         if not options.json:
             for line in app.config.ignored:
-                note(f"note: {line}")
+                print_note(f"note: {line}")
             if door.wiring.banner:
-                note(f"note: {door.wiring.banner}")
+                print_note(f"note: {door.wiring.banner}")
             to = opened.destination
-            note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
+            print_note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
         if session is not None:
-            agent.remember(session, app.events_to_go_on(session))
+            agent.remember(session, app.events_for_resume(session))
         try:
-            with app.claim(key):
+            with app.lock_session(key):
                 finished = await watch(agent, task, key, log, options, redact=app.redactor.redact)
         finally:
             log.close()
@@ -72,7 +72,7 @@ async def watch(
     agent: Agent, task: str, session: str, log: SessionLog, options: Options, *, redact: Redact
 ) -> RunFinished:
     """Show a run's events as they happen and keep them; the last one."""
-    show = partial(print_event, redact=redact) if options.json else Progress(redact=redact).show
+    show = partial(print_event, redact=redact) if options.json else EventPrinter(redact=redact).show
     finished: RunFinished | None = None
     with LINE.showing("waiting for the model"):
         async for event in agent.stream(task, session=session, recorder=log):
@@ -89,11 +89,13 @@ async def watch(
 def _print_end(finished: RunFinished) -> None:
     usage = finished.usage
     if finished.error:
-        note(paint(safe(finished.error), "red", stream=sys.stderr))
+        print_note(paint(escape_controls(finished.error), "red", stream=sys.stderr))
     for pending in finished.pending:
-        note(f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals")
+        print_note(
+            f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals"
+        )
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
-    note(
+    print_note(
         paint(
             f"run {finished.run} {finished.status}: {usage.requests} model turns, "
             f"{usage.input_tokens} tokens in, {usage.output_tokens} out{cost}",

@@ -20,11 +20,20 @@ from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
-from pegboard.cli.progress import Progress
+from pegboard.cli.progress import EventPrinter
 from pegboard.cli.run import EXIT
-from pegboard.cli.show import note, note_of, paint, print_event, print_json, safe, say, table
+from pegboard.cli.show import (
+    escape_controls,
+    note_of,
+    paint,
+    print_event,
+    print_json,
+    print_line,
+    print_note,
+    table,
+)
 from pegboard.core.approval import DenyAll
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import BuildError
 from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid, UserTold
 from pegboard.core.transcript import UserMessage
@@ -57,17 +66,17 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
 
 
 def _list(app: App, options: Options) -> int:
-    rows = app.at_work.told(app.store.runs(limit=100))
+    rows = app.at_work.mark_interrupted(app.store.runs(limit=100))
     if options.json:
         for row in rows:
             print_json(_row(row))
     elif not rows:
-        say("no runs yet")
+        print_line("no runs yet")
     else:
         table(
             [
                 (r.id, r.status, time.strftime("%Y-%m-%d %H:%M", time.localtime(r.started)), r.model or "-",
-                 safe(r.task.replace("\n", " "))[:60])
+                 escape_controls(r.task.replace("\n", " "))[:60])
                 for r in rows
             ],
             head=("run", "status", "started", "model", "task"),
@@ -85,35 +94,40 @@ def _row(row: RunRow) -> dict[str, object]:
 def _show(app: App, run: str, options: Options) -> int:
     row = app.run_row(run)
     if row.task == GONE:
-        note(
-            "this run's content was purged; pegboard audit verify still covers it"
-        )
-    progress = Progress()
+        print_note("this run's content was purged; pegboard audit verify still covers it")
+    progress = EventPrinter()
     unread: list[UserMessage] = []
-    for event in app.each_event(row):
+    for event in app.iter_events(row):
         if options.json:
             print_event(event)
             continue
         match event:
             case RunStarted():
-                say(paint(f"run {event.run}  session {event.session}  model {event.model or '-'}", "bold"))
+                print_line(
+                    paint(f"run {event.run}  session {event.session}  model {event.model or '-'}", "bold")
+                )
             case UserTold(message):
                 unread.append(message)
             case UserSaid(message):
                 if message in unread:
                     unread.remove(message)
-                say(f"> {safe(message.text)}")
+                print_line(f"> {escape_controls(message.text)}")
             case ModelReplied(message):
                 if message.text:
                     progress.show(TextPiece(message.text + "\n"))
             case RunFinished():
-                say(paint(f"{event.status}: {clipped(safe(event.error or event.answer), 0, 400)}", "bold"))
+                print_line(
+                    paint(
+                        f"{event.status}: {clip(escape_controls(event.error or event.answer), 0, 400)}",
+                        "bold",
+                    )
+                )
             case _:
                 progress.show(event)
     for message in unread:
-        say(f"> {safe(message.text)} (not read yet)")
-    if app.at_work.told([row])[0].status == "interrupted":
-        note(_left_open(row))
+        print_line(f"> {escape_controls(message.text)} (not read yet)")
+    if app.at_work.mark_interrupted([row])[0].status == "interrupted":
+        print_note(_left_open(row))
     return 0
 
 
@@ -136,20 +150,20 @@ async def _resume(app: App, run: str | None, model: str | None, options: Options
     status, taken = 0, 0
     for row in rows:
         try:
-            with app.claim(row.stream):
+            with app.lock_session(row.stream):
                 status = max(status, await _resume_one(app, row, book, model, options))
                 taken += 1
         except BuildError as error:
             if run:
                 raise
-            note(f"run {row.id}: {error}")
+            print_note(f"run {row.id}: {error}")
     if not taken:
-        note("no unfinished runs")
+        print_note("no unfinished runs")
     return status
 
 
 async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None, options: Options) -> int:
-    events = app.events_to_go_on(row.stream)
+    events = app.events_for_resume(row.stream)
     starts = [e.detail for e in events if isinstance(e, RunStarted) and e.run == row.id]
     detail: Mapping[str, Any] = starts[0] if starts else {}
     if IMPORTED in detail:
@@ -165,17 +179,17 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
     nobody = isinstance(approver, DenyAll)
     if row.status == "suspended" and not answers and nobody:
         for call in book.pending(row.id):
-            note(f"waiting for {call.kind} {call.key}; answer with: pegboard approvals")
+            print_note(f"waiting for {call.kind} {call.key}; answer with: pegboard approvals")
         return EXIT["suspended"]
     async with app.executor(approver=approver, provide=people_for(options), session=row.stream) as door:
-        door.tell = note_of
+        door.on_warning = note_of
         agent = app.agent(door, model=model or row.model)
         opened = agent.model()
         if isinstance(opened, ScriptedModel):
             opened.skip(fold(events).turns)
         log = app.log(row.stream, run=row.id)
         redact = app.redactor.redact
-        show = partial(print_event, redact=redact) if options.json else Progress(redact=redact).show
+        show = partial(print_event, redact=redact) if options.json else EventPrinter(redact=redact).show
         status = 0
         try:
             stream = agent.resume(
@@ -191,8 +205,8 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
                 if isinstance(event, RunFinished):
                     status = EXIT[event.status]
                     if not options.json:
-                        note(
-                            f"run {row.id} {event.status}: {safe(app.redactor.redact(event.answer)[0])[:200]}"
+                        print_note(
+                            f"run {row.id} {event.status}: {escape_controls(app.redactor.redact(event.answer)[0])[:200]}"
                         )
             await log.flush()
         finally:
@@ -206,17 +220,17 @@ def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
     """The run's events as JSON lines, or as a test case that replays it."""
     row = app.run_row(run)
     if not pytest:
-        for event in app.each_event(row):
+        for event in app.iter_events(row):
             print_event(event)
         return 0
     done = asyncio.run(export_pytest(app.session_events(row.stream), row.id))
     if options.json:
         print_json({"run": row.id, "source": done.source, "includes": done.includes})
         return 0
-    note("it holds:")
+    print_note("it holds:")
     for line in done.includes:
-        note(f"  {safe(line)}")
-    say(done.source)
+        print_note(f"  {escape_controls(line)}")
+    print_line(done.source)
     return 0
 
 
@@ -230,8 +244,14 @@ def _import(app: App, path: Path, options: Options) -> int:
         )  # fmt: skip
     else:
         for number, why in done.bad:
-            note(paint(f"line {number} is damaged and was left out: {safe(why)}", "red", stream=sys.stderr))
+            print_note(
+                paint(
+                    f"line {number} is damaged and was left out: {escape_controls(why)}",
+                    "red",
+                    stream=sys.stderr,
+                )
+            )
         if done.copy is not None:
-            note(f"the file as it was found: {safe(str(done.copy))}")
-        say(f"{done.events} events of {', '.join(done.runs)} are in the session {done.session}")
+            print_note(f"the file as it was found: {escape_controls(str(done.copy))}")
+        print_line(f"{done.events} events of {', '.join(done.runs)} are in the session {done.session}")
     return 1 if done.bad else 0

@@ -11,7 +11,7 @@ from pegboard.app.commands import choose_backend
 from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
 from pegboard.cli.options import Options
-from pegboard.cli.show import note
+from pegboard.cli.show import print_note
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import check_implicit
 from pegboard.core.errors import BuildError, ConfigError
@@ -19,7 +19,7 @@ from pegboard.core.provide import Provided
 from pegboard.core.shaping import Shaper
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import BACKENDS
+from pegboard.shell.sandbox.selection import BACKENDS
 
 _MOST_OUTPUT_BYTES = 100_000_000
 
@@ -58,5 +58,5 @@ async def _run(app: App, command: list[str], backend: str | None, hosts: list[st
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
     for line in done.notes:
-        note(f"pegboard: {line}")
+        print_note(f"pegboard: {line}")
     return done.exit_code

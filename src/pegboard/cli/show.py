@@ -12,12 +12,12 @@ from typing import Any, Final, TextIO
 from pegboard.app.redacted import Redact
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import Event
-from pegboard.core.sanitise import visible
-from pegboard.core.shaping import to_data
+from pegboard.core.sanitise import escape_invisible
+from pegboard.core.shaping import to_jsonable
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 _LONG_WORD: Final = re.compile(r"\S{1000,}")
@@ -42,7 +42,7 @@ def paint(text: str, colour: str, *, stream: TextIO | None = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_terminal(stream) else text
 
 
-def safe(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Text from elsewhere with control, invisible and direction characters made visible."""
     if text.isascii() and text.isprintable():
         return text
@@ -59,9 +59,9 @@ def _escaped(character: str) -> str:
 def print_json(value: Any) -> None:
     """One JSON value on one line; ASCII where the output takes no UTF-8."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    text = json.dumps(to_data(value), ensure_ascii=plain, default=str)
+    text = json.dumps(to_jsonable(value), ensure_ascii=plain, default=str)
     # A file name that is no UTF-8 holds half characters; JSON can say them only escaped.
-    say(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
+    print_line(_SURROGATE.sub(lambda m: f"\\u{ord(m[0]):04x}", text))
 
 
 def print_event(event: Event, redact: Redact | None = None) -> None:
@@ -74,13 +74,13 @@ def print_event(event: Event, redact: Redact | None = None) -> None:
     print_json(row)
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """A line on standard output."""
     LINE.clear()
     print(text, flush=True)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """A line on standard error: progress, hints."""
     LINE.clear()
     print(text, file=sys.stderr, flush=True)
@@ -88,50 +88,50 @@ def note(text: str) -> None:
 
 def note_of(text: str) -> None:
     """A sentence on standard error that a person should know, whatever it is part of."""
-    note(f"note: {brief(text)}")
+    print_note(f"note: {shorten_error(text)}")
 
 
-def brief(text: str) -> str:
+def shorten_error(text: str) -> str:
     """An error's text, escaped, with what is too long to be read shortened: what a person typed, or a file held,
     stands in it whole."""
-    words = _LONG_WORD.sub(lambda m: _middle_out(m[0], 200, 60), safe(text))
+    words = _LONG_WORD.sub(lambda m: _middle_out(m[0], 200, 60), escape_controls(text))
     return "\n".join(
         _middle_out(line, 3_000, 500) if len(line) > _LONG_LINE else line for line in words.split("\n")
     )
 
 
 def _middle_out(text: str, head: int, tail: int) -> str:
-    return f"{clipped(text, 0, head)}… ({len(text)} characters) …{clipped(text, -tail)}"
+    return f"{clip(text, 0, head)}… ({len(text)} characters) …{clip(text, -tail)}"
 
 
-def complain(message: str, hint: str = "") -> None:
+def print_error(message: str, hint: str = "") -> None:
     """An error on standard error: what happened, then what to do."""
-    note(paint(f"error: {brief(message)}", "red", stream=sys.stderr))
+    print_note(paint(f"error: {shorten_error(message)}", "red", stream=sys.stderr))
     if hint:
-        note(f"  {brief(hint)}")
+        print_note(f"  {shorten_error(hint)}")
 
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(safe(visible(str(e))) for e in effects) or "no effects"
+    return ", ".join(escape_controls(escape_invisible(str(e))) for e in effects) or "no effects"
 
 
 def print_changes(changes: Iterable[Change], *, most_lines: int | None = 200) -> bool:
     """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
     cut = False
     for change in changes:
-        lines = (change.diff or f"{change.kind} {visible(change.path)}").splitlines()
+        lines = (change.diff or f"{change.kind} {escape_invisible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-            shown = safe(line)
-            say(paint(shown, colour) if colour else shown)
+            shown = escape_controls(line)
+            print_line(paint(shown, colour) if colour else shown)
         if most_lines is not None and len(lines) > most_lines:
             cut = True
-            say(f"… {len(lines) - most_lines} more lines of this diff")
+            print_line(f"… {len(lines) - most_lines} more lines of this diff")
     return cut
 
 
-def counted(number: int, noun: str) -> str:
+def pluralise(number: int, noun: str) -> str:
     """`1 file change`, `2 file changes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -145,7 +145,7 @@ def table(rows: list[tuple[str, ...]], *, head: tuple[str, ...] | None = None) -
     for index, row in enumerate(every):
         cells = [cell + " " * (w - _width(cell)) for cell, w in zip(row, widths, strict=True)]
         line = "  ".join(cells).rstrip()
-        say(paint(line, "bold") if head and index == 0 else line)
+        print_line(paint(line, "bold") if head and index == 0 else line)
 
 
 def _width(text: str) -> int:

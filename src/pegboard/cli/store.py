@@ -7,10 +7,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import cast
 
-from pegboard.app.purging import KINDS, Held, Keeping, Kind
+from pegboard.app.purging import KINDS, Kind, RetainedData, Retention
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.prompt import read_line
-from pegboard.cli.show import note, print_json, safe, say, table
+from pegboard.cli.show import escape_controls, print_json, print_line, print_note, table
 from pegboard.core.errors import BuildError
 
 _NAMES = {
@@ -30,7 +30,7 @@ def store(
         raise BuildError(f"{what}: use show or purge, with --only {', '.join(KINDS)}")
     kinds = cast("list[Kind]", only) or list(KINDS)
     with options.open() as app:
-        keeping = Keeping(app)
+        keeping = Retention(app)
         if action == "show":
             _print(keeping.held(kinds), options)
             return 0
@@ -42,19 +42,19 @@ def store(
         _print(held, options)
         if not options.yes:
             if not options.attended:
-                note("nothing was deleted: not confirmed; check with --preview, then pass --yes")
+                print_note("nothing was deleted: not confirmed; check with --preview, then pass --yes")
                 return 3
             line = asyncio.run(read_line("delete all of this permanently? [y/n]  "))
             if line is None or line.strip().lower() not in ("y", "yes"):
-                note("nothing was dropped")
+                print_note("nothing was dropped")
                 return 3
         keeping.purge(kinds, older_s=older_s)
         if not options.json:
-            say("deleted; the history can still be verified: pegboard audit verify")
+            print_line("deleted; the history can still be verified: pegboard audit verify")
     return 0
 
 
-def _print(held: list[Held], options: Options) -> None:
+def _print(held: list[RetainedData], options: Options) -> None:
     if options.json:
         print_json([{**asdict(one), "place": str(one.place), "kept": list(one.kept)} for one in held])
         return
@@ -64,7 +64,7 @@ def _print(held: list[Held], options: Options) -> None:
     table(rows, head=("kind", "count", "size", "oldest", "what"))
     for one in held:
         for sentence in one.kept:
-            note(f"stays: {safe(sentence)}")
+            print_note(f"stays: {escape_controls(sentence)}")
 
 
 def _size(size: int | None) -> str:

@@ -8,7 +8,7 @@ import re
 from typing import Any, Final, cast
 
 from pegboard.cli.options import Options
-from pegboard.cli.show import note, print_json, say, table
+from pegboard.cli.show import print_json, print_line, print_note, table
 from pegboard.core.errors import ConfigError
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -26,14 +26,14 @@ def tools(dialect: str | None, *, name: str | None = None, options: Options) -> 
     with options.open() as app:
         kit = app.toolkit
         for line in app.config.ignored:
-            note(f"note: {line}")
+            print_note(f"note: {line}")
         if name is not None:
             kit = Toolkit([_named(kit, name)])
         if name is not None and dialect is None and not options.json:
             _show(next(iter(kit)))
         elif dialect is not None:
             shown = kit.schemas(dialect)
-            say(
+            print_line(
                 shown
                 if isinstance(shown, str)
                 else json.dumps(shown, ensure_ascii=False, indent=None if options.json else 2)
@@ -44,22 +44,22 @@ def tools(dialect: str | None, *, name: str | None = None, options: Options) -> 
             rows = [(t.name, ", ".join(t.kinds()) or "none", _first_sentence(t.description)) for t in kit]
             table(rows, head=("tool", "effects", "what it does"))
             if servers := [s.name for s in app.servers()]:
-                note(f"and those of the MCP servers {', '.join(servers)}: pegboard mcp test")
+                print_note(f"and those of the MCP servers {', '.join(servers)}: pegboard mcp test")
     return 0
 
 
-def _named(kit: Toolkit, name: str) -> Tool:
-    found = kit.resolve(name)
+def _named(toolkit: Toolkit, name: str) -> Tool:
+    found = toolkit.resolve(name)
     if found is None:
-        near = difflib.get_close_matches(name, kit.names, n=1)
+        near = difflib.get_close_matches(name, toolkit.names, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else "; see: pegboard tools"
         raise ConfigError(f"there is no tool called {name!r}{meant}")
     return found
 
 
 def _show(tool: Tool) -> None:
-    say(f"{tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
-    say(tool.description.strip())
+    print_line(f"{tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
+    print_line(tool.description.strip())
     properties = cast("dict[str, Any]", tool.schema.get("properties") or {})
     required = cast("list[str]", tool.schema.get("required") or [])
     rows = [
@@ -72,7 +72,7 @@ def _show(tool: Tool) -> None:
         for key, value in properties.items()
     ]
     if rows:
-        say()
+        print_line()
         table(rows, head=("parameter", "type", "", "what it is"))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pegboard.cli.options import Options
-from pegboard.cli.show import print_json, safe, say, table
+from pegboard.cli.show import escape_controls, print_json, print_line, table
 from pegboard.config.load import NAMES
-from pegboard.config.paths import Paths, here
+from pegboard.config.paths import Paths, current_folder
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 
@@ -20,24 +20,24 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
         if options.json:
             print_json(known)
         elif not known:
-            say("nothing is trusted")
+            print_line("nothing is trusted")
         else:
             table([(path, digest[:16]) for path, digest in known.items()])
         return 0
-    path = file or _project_file(options.workspace or here())
+    path = file or _project_file(options.workspace or current_folder())
     if not path.is_file():
         raise ConfigError(f"{path} is no file")
     if remove:
         gone = book.remove(path)
-        say(f"{path} is no longer trusted" if gone else f"{path} was not trusted")
+        print_line(f"{path} is no longer trusted" if gone else f"{path} was not trusted")
         return 0
     digest = book.add(path)
     if options.json:
         print_json({"path": str(path.resolve()), "sha256": digest})
     else:
         # Escaped: what is trusted must be what was seen.
-        say(safe(path.read_text(encoding="utf-8", errors="replace").rstrip()))
-        say(f"-- {path} is now trusted (SHA-256 {digest[:16]}…); any change revokes it")
+        print_line(escape_controls(path.read_text(encoding="utf-8", errors="replace").rstrip()))
+        print_line(f"-- {path} is now trusted (SHA-256 {digest[:16]}…); any change revokes it")
     return 0
 
 

@@ -7,14 +7,23 @@ import sys
 from datetime import datetime
 
 from pegboard.app.home import App
-from pegboard.app.one_call import told
+from pegboard.app.one_call import error_fields
 from pegboard.cli.options import Options
-from pegboard.cli.show import counted, note, paint, print_changes, print_json, safe, say, table
+from pegboard.cli.show import (
+    escape_controls,
+    paint,
+    pluralise,
+    print_changes,
+    print_json,
+    print_line,
+    print_note,
+    table,
+)
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
-from pegboard.core.sanitise import visible
-from pegboard.files.journal import Entry, Journal
-from pegboard.files.selection import Last, OfId
+from pegboard.core.sanitise import escape_invisible
+from pegboard.files.journal import Journal, JournalEntry
+from pegboard.files.selection import ById, Last
 from pegboard.files.undo import UndoReport
 from pegboard.files.workspace import Workspace
 
@@ -33,12 +42,12 @@ async def _undo(app: App, target: str | None, *, preview: bool, redo: bool, opti
         home=app.paths.home, allowed_dirs=app.config.allowed_dirs,
     )  # fmt: skip
     try:
-        what = Last() if target is None else OfId(id=target)
+        what = Last() if target is None else ById(id=target)
         report = await files.undo(what, preview=preview, redo=redo)
     except ToolError as error:
         if not options.json:
             raise
-        print_json({**_row(UndoReport(changes=ChangeSet(), entries=())), "error": told(error)})
+        print_json({**_row(UndoReport(changes=ChangeSet(), entries=())), "error": error_fields(error)})
         return 1
     finally:
         files.close()
@@ -67,9 +76,9 @@ def history(*, options: Options) -> int:
         (
             entry.id,
             datetime.fromtimestamp(entry.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-            safe(entry.origin.tool or entry.type),
-            safe(entry.origin.call_id or "-"),
-            safe(entry.origin.run or "-"),
+            escape_controls(entry.origin.tool or entry.type),
+            escape_controls(entry.origin.call_id or "-"),
+            escape_controls(entry.origin.run or "-"),
             _paths(entry),
             "" if holds[entry.id] else "undone",
         )
@@ -78,11 +87,11 @@ def history(*, options: Options) -> int:
     if rows:
         table(rows, head=("entry", "time", "by", "call", "run", "changed", ""))
     else:
-        say("no file changes recorded in this workspace")
+        print_line("no file changes recorded in this workspace")
     return 0
 
 
-def _entry(entry: Entry, *, holds: bool) -> dict[str, object]:
+def _entry(entry: JournalEntry, *, holds: bool) -> dict[str, object]:
     return {
         "entry": entry.id, "type": entry.type, "time": entry.time, "tool": entry.origin.tool,
         "call": entry.origin.call_id, "run": entry.origin.run, "holds": holds, "undoes": list(entry.undoes),
@@ -92,10 +101,10 @@ def _entry(entry: Entry, *, holds: bool) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _paths(entry: Entry) -> str:
-    paths = [f"{f.kind} {visible(f.path)}" for f in entry.files]
-    paths += [f"rmdir {visible(path)}" for path, _ in entry.removed_dirs] if not paths else []
-    paths += [f"mkdir {visible(path)}" for path in entry.made_dirs] if not paths else []
+def _paths(entry: JournalEntry) -> str:
+    paths = [f"{f.kind} {escape_invisible(f.path)}" for f in entry.files]
+    paths += [f"rmdir {escape_invisible(path)}" for path, _ in entry.removed_dirs] if not paths else []
+    paths += [f"mkdir {escape_invisible(path)}" for path in entry.made_dirs] if not paths else []
     if not paths and entry.missed:
         return f"nothing that can be undone ({len(entry.missed)} not tracked)"
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
@@ -117,24 +126,28 @@ def _row(report: UndoReport) -> dict[str, object]:
 def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
     print_changes(report.changes.changes)
     for path in report.made_dirs:
-        say(f"folder {visible(path)} {'would be' if preview else 'is'} there again")
+        print_line(f"folder {escape_invisible(path)} {'would be' if preview else 'is'} there again")
     for path in report.removed_dirs:
-        say(f"folder {visible(path)} goes, if it is empty")
+        print_line(f"folder {escape_invisible(path)} goes, if it is empty")
     for path in report.kept:
-        note(f"{visible(path)}: later edits are kept")
+        print_note(f"{escape_invisible(path)}: later edits are kept")
     for conflict in report.conflicts:
-        note(
-            paint(f"{safe(conflict.path)}: not changed: {safe(conflict.reason)}", "red", stream=sys.stderr)
+        print_note(
+            paint(
+                f"{escape_controls(conflict.path)}: not changed: {escape_controls(conflict.reason)}",
+                "red",
+                stream=sys.stderr,
+            )
         )
     for missed in report.missed:
-        note(paint(f"not undone: {safe(missed)}", "yellow", stream=sys.stderr))
+        print_note(paint(f"not undone: {escape_controls(missed)}", "yellow", stream=sys.stderr))
     verb = "redone" if redo else "undone"
     count = len(report.changes.changes)
     if _nothing_captured(report):
-        say(f"nothing in it can be {verb}")
+        print_line(f"nothing in it can be {verb}")
     elif preview:
-        say(f"would be {verb}: {counted(count, 'file change')}")
+        print_line(f"would be {verb}: {pluralise(count, 'file change')}")
     elif report.applied:
-        say(f"{verb}: {counted(count, 'file change')}")
+        print_line(f"{verb}: {pluralise(count, 'file change')}")
     else:
-        say(f"nothing to be {verb}")
+        print_line(f"nothing to be {verb}")

@@ -6,7 +6,7 @@ import time
 
 from pegboard.app.usage import usage_of
 from pegboard.cli.options import Options, seconds_of
-from pegboard.cli.show import counted, print_json, safe, say, table
+from pegboard.cli.show import escape_controls, pluralise, print_json, print_line, table
 from pegboard.core.transcript import Usage
 
 
@@ -14,20 +14,20 @@ def usage(since: str, *, options: Options) -> int:
     """Carry out the command; the exit status."""
     seconds = seconds_of(since)
     with options.open() as app:
-        report = usage_of(app.store, since=time.time() - seconds, kit=app.toolkit)
+        report = usage_of(app.store, since=time.time() - seconds, toolkit=app.toolkit)
     if options.json:
         print_json(report.to_dict())
         return 0
-    say(f"{counted(report.runs, 'run')} in the last {since}")
+    print_line(f"{pluralise(report.runs, 'run')} in the last {since}")
     for name, rows in (("model", report.models), ("day", report.days), ("session", report.sessions)):
         if rows:
-            say()
+            print_line()
             table(
-                [(safe(key), *_row(u)) for key, u in rows.items()],
+                [(escape_controls(key), *_row(u)) for key, u in rows.items()],
                 head=(name, "turns", "in", "cached", "out", "cost"),
             )
     tools = sorted(report.tools.items(), key=lambda item: (-item[1].result_tokens, item[0]))
-    say()
+    print_line()
     table(
         [
             (

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, cast
 
-from pegboard.compat.door import Door
+from pegboard.compat.executor import LazyExecutor
 from pegboard.core import adapters
 from pegboard.core.errors import ToolNotFoundError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.foreign import ForeignSchema, ToolParameter, from_parameters
 from pegboard.core.result import ToolResult as CoreResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, as_tool
 
-_STYLE: Final = adapters.Style(at_least="allow")
+_STYLE: Final = adapters.AdapterOptions(at_least="allow")
 
 
 class ToolPermission(Enum):
@@ -86,7 +86,7 @@ class BaseTool(ABC):
     async def __call__(self, **params: Any) -> ToolResult:
         """Fill the defaults, validate, execute (A-15, U-12)."""
         schema = ForeignSchema(from_parameters(self.get_parameters()), fill_defaults=True)
-        filled = schema.filled(params)
+        filled = schema.with_defaults(params)
         problem = self.validate_params(filled)
         if problem is not None:
             return ToolResult(success=False, error=problem)
@@ -109,7 +109,7 @@ class AgentToolkit:
         self.agent_name = agent_name
         self.tools: dict[str, Any] = {}
         self._made: dict[str, tuple[Any, Tool]] = {}
-        self._door = Door(self._current, agent=agent_name, **options)
+        self._door = LazyExecutor(self._current, agent=agent_name, **options)
 
     def add_tool(self, tool: Any) -> None:
         """Add one."""
@@ -201,9 +201,9 @@ def create_artifact_tools(manager: Any = None) -> list[Tool]:
     Args:
         manager: an object that fills the Artifacts port, bound to the tools; None = the executor's own.
     """
-    known = cast("Mapping[str, str]", load("pegboard.tools:TOOLS"))
+    known = cast("Mapping[str, str]", import_object("pegboard.tools:TOOLS"))
     names = ("create_artifact", "read_artifact", "update_artifact", "rewrite_artifact")
-    made = [cast(Tool, load(known[n])) for n in names]
+    made = [cast(Tool, import_object(known[n])) for n in names]
     if manager is not None:
         made = [_bound(t, manager) for t in made]
     return list(Toolkit(made).profile("artifactflow"))

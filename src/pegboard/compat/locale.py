@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pegboard.compat.wording import said
+from pegboard.compat.wording import with_text
 from pegboard.core.errors import BuildError
 from pegboard.core.result import ToolResult
 
@@ -85,4 +85,4 @@ def render_zh(result: ToolResult, arguments: Mapping[str, Any]) -> ToolResult:
     if error is None or error.code != "permission_denied" or error.details.get("decision") != "ask":
         return result
     name = error.message.split(" ", 1)[0]
-    return said(result, message("denied", "zh", name=name))
+    return with_text(result, message("denied", "zh", name=name))

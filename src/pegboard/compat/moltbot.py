@@ -12,13 +12,13 @@ from pegboard.core import adapters
 from pegboard.core.abort import AbortSignal
 from pegboard.core.content import Image, Text
 from pegboard.core.errors import BuildError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.read_params import read_number_param, read_string_array_param, read_string_param
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, as_tool
 
-_STYLE: Final = adapters.Style(at_least="allow")
+_STYLE: Final = adapters.AdapterOptions(at_least="allow")
 
 readStringParam = read_string_param
 readNumberParam = read_number_param
@@ -221,8 +221,8 @@ def _shown(name: str) -> Tool | None:
 
 
 def _builtin(name: str) -> Tool | None:
-    path = cast("Mapping[str, str]", load("pegboard.tools:TOOLS")).get(name)
-    return None if path is None else cast(Tool, load(path))
+    path = cast("Mapping[str, str]", import_object("pegboard.tools:TOOLS")).get(name)
+    return None if path is None else cast(Tool, import_object(path))
 
 
 __all__ = [

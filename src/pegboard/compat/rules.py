@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.compat.searching import Search, search
+from pegboard.compat.bounded_regex import BoundedRegex, search
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.policy import Mode
 from pegboard.core.rules import Rule, Situation
-from pegboard.shell.guard import document_matches
+from pegboard.shell.guard import deny_matches
 
 _INTERPRETERS: Final = frozenset(
     (
@@ -41,7 +41,7 @@ _INTERPRETERS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class CompiledRules:
     """What a document's settings mean here.
 
     Attributes:
@@ -70,7 +70,7 @@ class PatternRule(Rule):
     """
 
     shown: str = ""
-    patterns: tuple[Search, ...] = ()
+    patterns: tuple[BoundedRegex, ...] = ()
     full: bool = False
     negated: bool = False
     profile: str = ""
@@ -80,14 +80,14 @@ class PatternRule(Rule):
         if (
             self.profile
             and effect.kind in ("exec", "write")
-            and document_matches(self.profile, effect.target, [effect]) is not None
+            and deny_matches(self.profile, effect.target, [effect]) is not None
         ):
             return not self.negated
         if effect.kind != "exec":
             return False
         return any(self._fits(p, effect.target) for p in self.patterns) is not self.negated
 
-    def _fits(self, pattern: Search, text: str) -> bool:
+    def _fits(self, pattern: BoundedRegex, text: str) -> bool:
         text = text.strip()
         found = pattern.whole(text) if self.full else pattern.within(text)
         # Where a pattern gave up, a rule about what it names forbids and does not permit.
@@ -97,7 +97,7 @@ class PatternRule(Rule):
         return f"{self.verdict} exec:{self.shown}"
 
 
-def compile_rules(document: str, settings: Mapping[str, Any] | None = None) -> Compiled:
+def compile_rules(document: str, settings: Mapping[str, Any] | None = None) -> CompiledRules:
     """What the security settings of one document mean.
 
     Args:
@@ -118,7 +118,7 @@ def compile_rules(document: str, settings: Mapping[str, Any] | None = None) -> C
     return compiler(settings or {})
 
 
-def nanobot(settings: Mapping[str, Any]) -> Compiled:
+def nanobot(settings: Mapping[str, Any]) -> CompiledRules:
     """000's exec settings (N-44..N-61)."""
     given = _folded(settings)
     rules: list[Rule] = []
@@ -144,10 +144,10 @@ def nanobot(settings: Mapping[str, Any]) -> Compiled:
         )  # fmt: skip
     other = _settings(given, {"timeout": "exec.timeout_s", "workingdir": "exec.working_dir"})
     mode: Mode | None = "workspace" if given.get("restricttoworkspace") else None
-    return Compiled(rules=tuple(rules), mode=mode, settings=other)
+    return CompiledRules(rules=tuple(rules), mode=mode, settings=other)
 
 
-def nanobot_hook(settings: Mapping[str, Any]) -> Compiled:
+def nanobot_hook(settings: Mapping[str, Any]) -> CompiledRules:
     """001's SafetyHook (D-55, D-57)."""
     given = _folded(settings)
     tools = _strings(given.get("dangeroustools", ("delete_file", "exec")), "dangerous_tools")
@@ -161,20 +161,20 @@ def nanobot_hook(settings: Mapping[str, Any]) -> Compiled:
     if own:
         rules.append(_searched("deny", [re.escape(p) for p in own], shown=own))
     rules += [Rule.parse(f"ask tool={name}", source="nanobot-hook") for name in tools]
-    return Compiled(rules=tuple(rules))
+    return CompiledRules(rules=tuple(rules))
 
 
-def nanobot_net(settings: Mapping[str, Any]) -> Compiled:
+def nanobot_net(settings: Mapping[str, Any]) -> CompiledRules:
     """002's denied texts (C-20..C-26); `additionalDeniedPatterns` are added to the defaults (C-22)."""
     given = _folded(settings)
     rules: list[Rule] = [_rows("nanobot-net", "the default denied texts", "Command contains blocked pattern")]
     more = _strings(given.get("additionaldeniedpatterns") or (), "additionalDeniedPatterns")
     if more:
         rules.append(_searched("deny", [re.escape(p) for p in more], shown=more))
-    return Compiled(rules=tuple(rules), settings=_settings(given, {"timeout": "exec.timeout_s"}))
+    return CompiledRules(rules=tuple(rules), settings=_settings(given, {"timeout": "exec.timeout_s"}))
 
 
-def moltbot(settings: Mapping[str, Any]) -> Compiled:
+def moltbot(settings: Mapping[str, Any]) -> CompiledRules:
     """003's `tools` section (M-59..M-68)."""
     tools = _folded(settings)
     tools = _folded(tools.get("tools", tools))
@@ -209,10 +209,10 @@ def moltbot(settings: Mapping[str, Any]) -> Compiled:
     for name, section in (("search", search), ("fetch", fetch)):
         if "cacheminutes" in section:
             other[f"web.{name}.cache_s"] = section["cacheminutes"] * 60
-    return Compiled(rules=tuple(rules), settings=other, warnings=tuple(warnings))
+    return CompiledRules(rules=tuple(rules), settings=other, warnings=tuple(warnings))
 
 
-def artifactflow(settings: Mapping[str, Any]) -> Compiled:
+def artifactflow(settings: Mapping[str, Any]) -> CompiledRules:
     """004's levels by tool name (A-02, A-03): `confirm` asks; `auto` is the tool's own default."""
     rules: list[Rule] = []
     for name, level in settings.items():
@@ -223,10 +223,10 @@ def artifactflow(settings: Mapping[str, Any]) -> Compiled:
             rules.append(
                 Rule.parse(f"{'ask' if word == 'confirm' else 'deny'} tool={name}", source="artifactflow")
             )
-    return Compiled(rules=tuple(rules))
+    return CompiledRules(rules=tuple(rules))
 
 
-_COMPILERS: Final[dict[str, Callable[[Mapping[str, Any]], Compiled]]] = {
+_COMPILERS: Final[dict[str, Callable[[Mapping[str, Any]], CompiledRules]]] = {
     "nanobot": nanobot,
     "nanobot-hook": nanobot_hook,
     "nanobot-net": nanobot_net,
@@ -315,8 +315,8 @@ def _searched(verdict: Verdict, patterns: Iterable[str], shown: Iterable[str] | 
     )  # fmt: skip
 
 
-def _regexes(patterns: Iterable[str], key: str) -> tuple[Search, ...]:
-    out: list[Search] = []
+def _regexes(patterns: Iterable[str], key: str) -> tuple[BoundedRegex, ...]:
+    out: list[BoundedRegex] = []
     for pattern in patterns:
         try:
             out.append(search(pattern))

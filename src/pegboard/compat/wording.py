@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.content import Text
 from pegboard.core.result import HINT, ToolResult
 
@@ -21,7 +21,7 @@ TRUNCATED: Final = "\n... (truncated)"
 _NUMBERED: Final = re.compile(r"^ *(\d+)→", re.MULTILINE)
 
 
-def said(result: ToolResult, text: str) -> ToolResult:
+def with_text(result: ToolResult, text: str) -> ToolResult:
     """The same result with another text; other content stays."""
     others = tuple(b for b in result.content if not isinstance(b, Text))
     return replace(result, content=(Text(text), *others))
@@ -38,7 +38,7 @@ def on_success(text: Callable[[ToolResult, Arguments], str | None]) -> Render:
 
     def render(result: ToolResult, arguments: Arguments) -> ToolResult:
         worded = text(result, arguments) if result.ok else None
-        return result if worded is None else said(result, worded)
+        return result if worded is None else with_text(result, worded)
 
     return render
 
@@ -56,7 +56,7 @@ def chain(*renders: Render) -> Render:
 
 def failure_text(result: ToolResult, text: str) -> ToolResult:
     """A failure told in exactly these words."""
-    return said(result, text)
+    return with_text(result, text)
 
 
 # -- 002 --------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def net_failure(result: ToolResult, arguments: Arguments) -> ToolResult:
     message = error.message
     if message.startswith("Text not found"):
         old = str(arguments.get("old_string", ""))
-        return failure_text(result, f"Error: Text not found in file: {clipped(old, 0, 50)}...")
+        return failure_text(result, f"Error: Text not found in file: {clip(old, 0, 50)}...")
     for noun in ("File", "Directory"):
         if message.startswith(f"{noun} not found"):
             return failure_text(result, f"Error: {noun} not found: {arguments.get('path', '')}")
@@ -80,10 +80,10 @@ def net_failure(result: ToolResult, arguments: Arguments) -> ToolResult:
 
 
 def _is_blocked(arguments: Arguments) -> bool:
-    from pegboard.shell.guard import document_matches
+    from pegboard.shell.guard import deny_matches
 
     command = arguments.get("command")
-    return isinstance(command, str) and document_matches("nanobot-net", command, as_written=True) is not None
+    return isinstance(command, str) and deny_matches("nanobot-net", command, as_written=True) is not None
 
 
 def net_read(result: ToolResult, arguments: Arguments) -> str | None:
@@ -114,7 +114,7 @@ def net_exec(result: ToolResult, arguments: Arguments) -> str | None:
 
 def cut(text: str) -> str:
     """002's cut: the first 10,000 characters and a mark (ledger C-28)."""
-    return text if len(text) <= MAX_OUTPUT else clipped(text, 0, MAX_OUTPUT) + TRUNCATED
+    return text if len(text) <= MAX_OUTPUT else clip(text, 0, MAX_OUTPUT) + TRUNCATED
 
 
 # -- claude-code ------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def cc_failure(result: ToolResult, arguments: Arguments) -> ToolResult:
     """Failures without the standing hint: this convention marks them by the wire's own flag."""
     if result.error is None:
         return result
-    return said(result, result.text.removesuffix(HINT))
+    return with_text(result, result.text.removesuffix(HINT))
 
 
 def cc_wrote(result: ToolResult, arguments: Arguments) -> str:

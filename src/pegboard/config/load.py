@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pegboard.config.documents import read_documents, without_servers
+from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
-from pegboard.config.guarded import read_budgets, read_secrets, read_taint
+from pegboard.config.guards import read_budgets, read_secrets, read_taint
 from pegboard.config.models import read_keys, read_ports
 from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
 from pegboard.config.reading import KEYS, place, read_file, read_unfilled, typed, written
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
-from pegboard.config.toolfiles import ToolFiles, read_tool_files, trusted_only
+from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
 from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
@@ -79,7 +79,7 @@ class Config:
     budgets: tuple[Budget, ...] = ()
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
-    tool_files: ToolFiles = field(default_factory=ToolFiles)
+    tool_files: ToolSettings = field(default_factory=ToolSettings)
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[Path, ...] = ()

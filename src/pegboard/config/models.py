@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.config.environment import environment as this_environment
-from pegboard.config.kept import KeptTable
+from pegboard.config.json_table import JsonTable
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import read_source
 from pegboard.core.errors import ConfigError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 
 if TYPE_CHECKING:
     from pegboard.models.servers import LocalServer
@@ -24,7 +24,7 @@ class AcceptedServers:
     """The local model servers that a person accepted once, by what listens, port and owner (decisions 11)."""
 
     def __init__(self, paths: Paths) -> None:
-        self._known = KeptTable(paths.state / "model-servers.json", "accepted model servers")
+        self._known = JsonTable(paths.state / "model-servers.json", "accepted model servers")
 
     def add(self, server: LocalServer) -> None:
         """Use it from now on where no model is named."""
@@ -71,7 +71,7 @@ def open_model(
     """
     folders = paths or Paths.of()
     env = this_environment() if environment is None else environment
-    return load("pegboard.models.choose:choose")(
+    return import_object("pegboard.models.resolve:choose")(
         name,
         environment=env,
         data_dir=folders.data,
@@ -83,7 +83,7 @@ def open_model(
 
 def find_local_servers(ports: Ports | None = None) -> Sequence[LocalServer]:
     """Model servers that answer on this machine, found by asking some ports, the usual ones where None."""
-    find = load("pegboard.models.servers:servers_now")
+    find = import_object("pegboard.models.servers:servers_now")
     return cast("Sequence[LocalServer]", find() if ports is None else find(tuple(ports.items())))
 
 
@@ -91,7 +91,7 @@ def available_models(
     paths: Paths, environment: Mapping[str, str] | None = None, *, ports: Ports | None = None
 ) -> list[dict[str, str]]:
     """`{name, status}` of every model family and of every local server: ready, or what it needs."""
-    return load("pegboard.models.choose:available")(
+    return import_object("pegboard.models.resolve:available")(
         environment=this_environment() if environment is None else environment,
         data_dir=paths.data,
         found=find_local_servers(ports),
@@ -105,15 +105,15 @@ def fetch_weights(name: str, paths: Paths) -> Any:
     Raises:
         ModelError: an unknown name, no network, or a wrong checksum.
     """
-    return load("pegboard.models.weights:get")(name, paths.data)
+    return import_object("pegboard.models.weights:get")(name, paths.data)
 
 
 def _keys(name: str | None, sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The key of the one server that `name` names, where the settings have one for it; no other is looked up."""
     if not sources or name is None:
         return {}
-    origin_of = load("pegboard.models.choose:origin_of")
-    wanted = load("pegboard.models.choose:parse")(name).base_url
+    origin_of = import_object("pegboard.models.resolve:origin_of")
+    wanted = import_object("pegboard.models.resolve:parse")(name).base_url
     return {
         origin: read_source(f"the model key of {origin}", source, environment)
         for origin, source in sources.items()

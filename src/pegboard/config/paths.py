@@ -54,7 +54,7 @@ class Paths:
             cache=folder("XDG_CACHE_HOME", ".cache"),
         )
 
-    def way_out(self, path: str) -> str:
+    def recovery_hint(self, path: str) -> str:
         """What to do where something at `path` failed; empty where it is none of our own folders."""
         at = Path(path)
         named = {"STATE": self.state, "CONFIG": self.config, "CACHE": self.cache, "DATA": self.data}
@@ -107,7 +107,7 @@ SYSTEM_TREES = tuple(
 """Folders below which nobody works on a project."""
 
 
-def here() -> Path:
+def current_folder() -> Path:
     """The current folder.
 
     Raises:
@@ -129,9 +129,7 @@ def check_implicit(folder: Path, paths: Paths) -> None:
     """
     why = refused_workspace(folder, paths)
     if why is not None:
-        raise ConfigError(
-            f"{why}, so it is not used by default; choose a folder with --workspace DIR"
-        )
+        raise ConfigError(f"{why}, so it is not used by default; choose a folder with --workspace DIR")
 
 
 def refused_workspace(folder: Path, paths: Paths) -> str | None:

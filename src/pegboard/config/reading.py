@@ -118,10 +118,10 @@ def read_unfilled(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: see read_file.
     """
-    return read_file(path, _Unfilled())
+    return read_file(path, KeepVariables())
 
 
-class _Unfilled(dict[str, str]):
+class KeepVariables(dict[str, str]):
     """Gives every variable back as it was written."""
 
     def get(self, key: str, default: Any = None) -> Any:

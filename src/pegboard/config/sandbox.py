@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import ConfigError
-from pegboard.process.limits import Limits
+from pegboard.process.limits import ResourceLimits
 
 BACKENDS: Final = ("auto", "bubblewrap", "docker", "podman", "none")
 
-_LIMITS: Final = tuple(one.name for one in fields(Limits))
+_LIMITS: Final = tuple(one.name for one in fields(ResourceLimits))
 _KEYS: Final = ("backend", "require", "image", "runtime", *_LIMITS)
 _SIZE: Final = re.compile(r"(\d+)\s*(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -37,7 +37,7 @@ class SandboxSettings:
     require: bool | None = None
     image: str | None = None
     runtime: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
 
 
 def read_sandbox(value: Any, path: Path, *, before: SandboxSettings) -> SandboxSettings:

@@ -16,7 +16,7 @@ from pegboard.config.reading import raw_file
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.forms import servers_of
+from pegboard.mcp.config_formats import servers_of
 
 OWN: Final = "mcp.json"
 """In our config folder: what `pegboard mcp add` writes, in the desktop clients' form."""
@@ -24,7 +24,7 @@ PROJECT_FILES: Final = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class ConfiguredServers:
     """What the settings say.
 
     Attributes:
@@ -56,7 +56,7 @@ def load_servers(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Configured:
+) -> ConfiguredServers:
     """The servers of the user's files and of the project's trusted ones; the user's win over equal names.
 
     Raises:
@@ -83,12 +83,12 @@ def load_servers(
                 found.setdefault(one.name, _with_file(one, path.parent))
             continue
         # Without variables: an untrusted file could send a secret into a place of its choice.
-        for one in _servers(path, _Verbatim()):
+        for one in _servers(path, KeepVariables()):
             ignored.append(
                 f"{path.name}: MCP server {one.name!r} would run: {one.command_line}; it is ignored until you "
                 f"run: pegboard trust {path}"
             )
-    return Configured(servers=tuple(found.values()), ignored=tuple(ignored))
+    return ConfiguredServers(servers=tuple(found.values()), ignored=tuple(ignored))
 
 
 def any_servers(paths: Paths, workspace: Path | None) -> bool:
@@ -199,7 +199,7 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
     return replace(server, env={**given, **server.env})
 
 
-class _Verbatim(dict[str, str]):
+class KeepVariables(dict[str, str]):
     """Gives every variable back as it was written."""
 
     def get(self, key: str, default: Any = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from pegboard.config.kept import KeptTable
+from pegboard.config.json_table import JsonTable
 from pegboard.config.paths import Paths
 
 
@@ -13,7 +13,7 @@ class Trust:
     """The trusted files, kept in `trust.json` in our state folder."""
 
     def __init__(self, paths: Paths) -> None:
-        self._known = KeptTable(paths.state / "trust.json", "trusted files")
+        self._known = JsonTable(paths.state / "trust.json", "trusted files")
 
     def trusts(self, path: Path) -> bool:
         """Whether this very content at this very place is trusted; any change voids it."""

@@ -40,7 +40,7 @@ _LEVELS: Final[dict[str, Level]] = {
 
 
 @record(kw_only=True)
-class Style:
+class AdapterOptions:
     """What a document promises about its tools, beside their shape.
 
     Attributes:
@@ -52,12 +52,12 @@ class Style:
     """
 
     at_least: Any = None
-    failed: Callable[[str, Exception], ToolError] | None = None
-    returned: Callable[[Any], Any] | None = None
+    map_error: Callable[[str, Exception], ToolError] | None = None
+    map_result: Callable[[Any], Any] | None = None
     render: Callable[[ToolResult, Mapping[str, Any]], ToolResult] | None = None
 
 
-OPAQUE: Final = Style()
+OPAQUE: Final = AdapterOptions()
 
 
 def looks_like_tool(thing: Any) -> bool:
@@ -65,7 +65,7 @@ def looks_like_tool(thing: Any) -> bool:
     return isinstance(_get(thing, "name"), str) and _function(thing) is not None
 
 
-def adapt(thing: Any, style: Style = OPAQUE) -> Tool:
+def adapt(thing: Any, style: AdapterOptions = OPAQUE) -> Tool:
     """The Tool that an object or dict in another system's style means.
 
     Raises:
@@ -105,7 +105,7 @@ def adapt(thing: Any, style: Style = OPAQUE) -> Tool:
     return made
 
 
-def opaque(name: str, style: Style = OPAQUE) -> tuple[Effect, ...]:
+def opaque(name: str, style: AdapterOptions = OPAQUE) -> tuple[Effect, ...]:
     """The effect of a tool that cannot be seen into."""
     return (
         Effect(
@@ -177,7 +177,7 @@ class _Call:
     name: str
     function: Callable[..., Any]
     four: bool
-    style: Style
+    style: AdapterOptions
 
     async def asynchronous(self, **arguments: Any) -> Any:
         signal = self._signal()
@@ -215,12 +215,12 @@ class _Call:
 
     def _read(self, value: Any) -> Any:
         value = result_of(value)
-        return value if self.style.returned is None else self.style.returned(value)
+        return value if self.style.map_result is None else self.style.map_result(value)
 
     def _error(self, error: Exception) -> Exception:
-        if isinstance(error, ToolError) or self.style.failed is None:
+        if isinstance(error, ToolError) or self.style.map_error is None:
             return error
-        return self.style.failed(self.name, error)
+        return self.style.map_error(self.name, error)
 
 
 def _get(thing: Any, key: str) -> Any:

@@ -31,7 +31,7 @@ _INFERRED: Final = (bool, int, float, str)
 
 
 @record
-class Raw:
+class FunctionParameters:
     """The parameters of a function as they stand in its code.
 
     Attributes:
@@ -50,7 +50,7 @@ class Raw:
 
 
 @record
-class Facts:
+class ParameterMetadata:
     """What an annotation says beside the type.
 
     Attributes:
@@ -72,11 +72,11 @@ class Facts:
     unadvertised: bool = False
 
 
-_PLAIN: Final = Facts()
-_CONTEXT: Final = Facts(inject=Context)
+_PLAIN: Final = ParameterMetadata()
+_CONTEXT: Final = ParameterMetadata(inject=Context)
 
 
-def raw_of(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
+def read_parameters(function: Callable[..., Any], *, bound: bool, label: str) -> FunctionParameters:
     """The parameters of a function, method, callable object or partial.
 
     Args:
@@ -90,13 +90,13 @@ def raw_of(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
     if isinstance(function, types.FunctionType) and not function.__dict__:
         return _raw_of_code(function, bound=bound, label=label)
     if isinstance(function, types.MethodType):
-        return raw_of(function.__func__, bound=True, label=label)
+        return read_parameters(function.__func__, bound=True, label=label)
     if isinstance(function, partial):
         return _raw_of_partial(cast("partial[Any]", function), bound=bound, label=label)
     if not isinstance(function, types.FunctionType | types.BuiltinFunctionType | type):
         called = type(function).__call__
         if isinstance(called, types.FunctionType | types.MethodType):
-            return raw_of(called, bound=True, label=label)
+            return read_parameters(called, bound=True, label=label)
         # An object of a class in C, such as what functools.lru_cache makes: it knows what it wraps.
     elif hasattr(function, "registry") and hasattr(function, "dispatch"):
         raise BuildError(
@@ -106,7 +106,7 @@ def raw_of(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
     return _raw_of_inspect(function, bound=bound, label=label)
 
 
-def _raw_of_code(function: types.FunctionType, *, bound: bool, label: str) -> Raw:
+def _raw_of_code(function: types.FunctionType, *, bound: bool, label: str) -> FunctionParameters:
     code = function.__code__
     count = code.co_argcount
     names = code.co_varnames
@@ -135,10 +135,10 @@ def _raw_of_code(function: types.FunctionType, *, bound: bool, label: str) -> Ra
     rest = MISSING
     if flags & _VARKEYWORDS and annotations:
         rest = get(names[count + code.co_kwonlyargcount], MISSING)
-    return Raw(parameters, bool(flags & _VARKEYWORDS), get("return", MISSING), function, rest)
+    return FunctionParameters(parameters, bool(flags & _VARKEYWORDS), get("return", MISSING), function, rest)
 
 
-def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) -> Raw:
+def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) -> FunctionParameters:
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -166,13 +166,13 @@ def _raw_of_inspect(function: Callable[..., Any], *, bound: bool, label: str) ->
         default = MISSING if parameter.default is parameter.empty else parameter.default
         parameters.append((parameter.name, annotation, default))
     returns = MISSING if signature.return_annotation is signature.empty else signature.return_annotation
-    return Raw(parameters, var_keyword, returns, owner, rest)
+    return FunctionParameters(parameters, var_keyword, returns, owner, rest)
 
 
-def _raw_of_partial(function: partial[Any], *, bound: bool, label: str) -> Raw:
-    inner = raw_of(function.func, bound=bound, label=label)
+def _raw_of_partial(function: partial[Any], *, bound: bool, label: str) -> FunctionParameters:
+    inner = read_parameters(function.func, bound=bound, label=label)
     kept = inner.parameters[len(function.args) :]
-    return Raw(
+    return FunctionParameters(
         # What the developer has fixed is no longer the model's to give.
         [p for p in kept if p[0] not in function.keywords],
         inner.var_keyword,
@@ -275,7 +275,7 @@ def local_scope(owner: Any) -> dict[str, Any]:
     return names
 
 
-def facts_of(annotation: Any) -> Facts:
+def read_metadata(annotation: Any) -> ParameterMetadata:
     """What a resolved annotation says beside the type."""
     if annotation is Context:
         return _CONTEXT
@@ -287,12 +287,12 @@ def facts_of(annotation: Any) -> Facts:
         return _read_facts(annotation)
 
 
-def _read_facts(annotation: Any) -> Facts:
+def _read_facts(annotation: Any) -> ParameterMetadata:
     core, metadata, optional = unwrap(annotation)
     if any(isinstance(item, InjectMarker) for item in metadata):
-        return Facts(inject=core, optional=optional)
+        return ParameterMetadata(inject=core, optional=optional)
     if core is Context:
-        return Facts(inject=Context, optional=optional)
+        return ParameterMetadata(inject=Context, optional=optional)
     aliases: tuple[str, ...] = ()
     examples: tuple[object, ...] = ()
     verbatim = any(isinstance(item, Verbatim) for item in metadata)
@@ -301,7 +301,7 @@ def _read_facts(annotation: Any) -> Facts:
             aliases += item.names
         elif isinstance(item, Example):
             examples += (item.value,)
-    return Facts(
+    return ParameterMetadata(
         optional=optional,
         marker=_marker_in(annotation),
         aliases=aliases,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import BuildError
-from pegboard.core.given import told
+from pegboard.core.given import format_value
 from pegboard.core.values import record
 
 
@@ -172,7 +172,9 @@ class CallbackApprover:
 
     def __init__(self, function: Callable[[ApprovalRequest], Any | Awaitable[Any]]) -> None:
         if not callable(cast(object, function)):
-            raise BuildError(f"CallbackApprover takes a function of the request, got {told(function)}")
+            raise BuildError(
+                f"CallbackApprover takes a function of the request, got {format_value(function)}"
+            )
         self._function = function
 
     async def decide(self, request: ApprovalRequest) -> Any:

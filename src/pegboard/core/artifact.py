@@ -30,7 +30,7 @@ KEEPER: Final = "pegboard.artifact-keeper"
 
 
 @record(kw_only=True)
-class Kept:
+class ArtifactRef:
     """Where a declared artifact lies now."""
 
     id: str
@@ -38,10 +38,10 @@ class Kept:
     content_type: str
 
 
-class Keeper(Protocol):
+class ArtifactSaver(Protocol):
     """Keeps declared artifacts for the session of the current call."""
 
-    async def keep(self, made: NewArtifact, *, name: str) -> Kept:
+    async def save(self, made: NewArtifact, *, name: str) -> ArtifactRef:
         """Keep it as a new artifact, or as a new version where its id is one.
 
         Args:

@@ -16,13 +16,13 @@ from pegboard.core.errors import (
     PermissionDenied,
 )
 from pegboard.core.events import PermissionRequested
-from pegboard.core.failing import as_tool_error, suspended, was_cancelled
+from pegboard.core.failing import as_tool_error, suspended_error, was_cancelled
 from pegboard.core.invocation import (
-    Planned,
+    Call,
     Turn,
     new_id,
 )
-from pegboard.core.novelty import things_of
+from pegboard.core.novelty import use_keys
 from pegboard.core.planning import plan, situation
 from pegboard.core.policy import Decision
 
@@ -30,70 +30,74 @@ if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-def decide(line: Pipeline, ready: Planned, context: Context) -> Decision:
-    taints = line.safeguards.taints
+def evaluate(pipeline: Pipeline, call: Call, context: Context) -> Decision:
+    taints = pipeline.safeguards.taints
     if taints is None:
-        return line.policy(ready.plan.effects, situation(ready.tool, context), ready.tool.level)
+        return pipeline.policy(call.plan.effects, situation(call.tool, context), call.tool.level)
     labels = taints.labels(context.session, context.labels)
-    ready.here = here = situation(ready.tool, context, labels)
-    decision = line.policy(ready.plan.effects, here, ready.tool.level)
+    call.situation = here = situation(call.tool, context, labels)
+    decision = pipeline.policy(call.plan.effects, here, call.tool.level)
     if not labels:
         return decision
-    return taints.judge(decision, ready.plan, here, context.session, labels, confined=line.policy.sandboxed)
+    return taints.tighten(
+        decision, call.plan, here, context.session, labels, confined=pipeline.policy.sandboxed
+    )
 
 
-async def weigh(line: Pipeline, ready: Planned, context: Context, turn: Turn | None) -> None:
+async def authorise(pipeline: Pipeline, call: Call, context: Context, turn: Turn | None) -> None:
     """Return when a call that touches something, or that rules or budgets concern, may run.
 
     Raises:
         ToolError: it cannot be planned, or may not run.
     """
-    tool, guards = ready.tool, line.safeguards
+    tool, guards = call.tool, pipeline.safeguards
     if tool.effects or tool.plan or tool.markers:
-        ready.plan = await plan(line, ready, context)
+        call.plan = await plan(pipeline, call, context)
     if guards.secrets is not None:
-        ready.secrets = check_secrets(line, ready, guards.secrets)
-    if ready.plan.effects or tool.level != "auto" or line.policy.rules or guards.meter is not None:
-        await authorise(line, ready, context, turn)
+        call.secrets = check_secrets(pipeline, call, guards.secrets)
+    if call.plan.effects or tool.level != "auto" or pipeline.policy.rules or guards.meter is not None:
+        await check_policy(pipeline, call, context, turn)
         if guards.novelty is not None:
-            guards.novelty.remember(str(context.workspace or ""), things_of(tool.name, ready.plan.effects))
+            guards.novelty.remember(str(context.workspace or ""), use_keys(tool.name, call.plan.effects))
     if guards.meter is not None:
-        guards.meter.begin(tool.name, context)
-        ready.booked = True
-        ready.left = guards.meter.left(tool.name, context)
+        guards.meter.reserve(tool.name, context)
+        call.booked = True
+        call.remaining = guards.meter.remaining(tool.name, context)
 
 
-async def authorise(line: Pipeline, ready: Planned, context: Context, turn: Turn | None) -> None:
+async def check_policy(pipeline: Pipeline, call: Call, context: Context, turn: Turn | None) -> None:
     """Return when the call may run; raise PermissionDenied or SuspendedCall where it may not."""
-    tool = ready.tool
-    meter = line.safeguards.meter
-    ready.decision = decision = decide(line, ready, context)
+    tool = call.tool
+    meter = pipeline.safeguards.meter
+    call.decision = decision = evaluate(pipeline, call, context)
     if meter is not None and decision.verdict != "deny":
-        ready.near = meter.near(tool.name, context)
-        if ready.near and decision.verdict == "allow":
-            ready.decision = decision = replace(decision, verdict="ask", rule="budget", reason=ready.near)
+        call.budget_warning = meter.soft_limit_warning(tool.name, context)
+        if call.budget_warning and decision.verdict == "allow":
+            call.decision = decision = replace(
+                decision, verdict="ask", rule="budget", reason=call.budget_warning
+            )
     if decision.verdict == "allow":
-        if line.grants is not None:
+        if pipeline.grants is not None:
             for grant in decision.grants:
-                line.grants.use(grant)
+                pipeline.grants.use(grant)
         return
     if decision.verdict == "deny":
-        raise _denied(ready, decision)
-    await _ask(line, ready, context, turn)
+        raise _denied(call, decision)
+    await _ask(pipeline, call, context, turn)
 
 
-async def _ask(line: Pipeline, ready: Planned, context: Context, turn: Turn | None) -> None:
-    ready.digest = _digest(line, ready, context)
-    if turn is not None and ready.digest in turn.refused:
-        said = turn.refused[ready.digest]
-        ready.approver = said.by or "nobody"
-        raise _refused(ready, said)
-    request = _request(line, ready, context)
-    line.recorder.record(
+async def _ask(pipeline: Pipeline, call: Call, context: Context, turn: Turn | None) -> None:
+    call.digest = _digest(pipeline, call, context)
+    if turn is not None and call.digest in turn.refused:
+        said = turn.refused[call.digest]
+        call.approver = said.by or "nobody"
+        raise _refused(call, said)
+    request = _request(pipeline, call, context)
+    pipeline.recorder.record(
         PermissionRequested(
             approval=request.id,
-            call_id=ready.call_id,
-            tool=ready.tool.name,
+            call_id=call.call_id,
+            tool=call.tool.name,
             effects=request.effects,
             changes=request.changes,
             reason=request.reason,
@@ -101,31 +105,31 @@ async def _ask(line: Pipeline, ready: Planned, context: Context, turn: Turn | No
             novel=request.novel,
         )
     )
-    answer = await _answer(line, request)
+    answer = await _answer(pipeline, request)
     match answer:
         case Waiting():
-            raise suspended(answer)
+            raise suspended_error(answer)
         case Refused():
-            ready.approver = answer.by or "nobody"
+            call.approver = answer.by or "nobody"
             if turn is not None and answer.by != "pegboard":
-                turn.refused[ready.digest] = answer
-            raise _refused(ready, answer)
+                turn.refused[call.digest] = answer
+            raise _refused(call, answer)
         case _:
-            ready.approver = answer.by or "approver"
-    await _confirm_unchanged(line, ready, context)
+            call.approver = answer.by or "approver"
+    await _confirm_unchanged(pipeline, call, context)
     if answer.scope == "once":
         return
-    if ready.near and line.safeguards.meter is not None:
-        line.safeguards.meter.ease(ready.tool.name, context)
+    if call.budget_warning and pipeline.safeguards.meter is not None:
+        pipeline.safeguards.meter.lift_soft_limit(call.tool.name, context)
     # A yes to a budget alone says nothing of the effects.
-    if line.grants is not None and (request.asking or not ready.near):
-        line.grants.add(request, answer, workspace=str(context.workspace or ""))
+    if pipeline.grants is not None and (request.asking or not call.budget_warning):
+        pipeline.grants.add(request, answer, workspace=str(context.workspace or ""))
 
 
-async def _answer(line: Pipeline, request: ApprovalRequest) -> Answer:
+async def _answer(pipeline: Pipeline, request: ApprovalRequest) -> Answer:
     """What the approver says; one that breaks has refused."""
     try:
-        return answer_of(await line.approver.decide(request))
+        return answer_of(await pipeline.approver.decide(request))
     except asyncio.CancelledError:
         if was_cancelled():
             raise
@@ -134,30 +138,30 @@ async def _answer(line: Pipeline, request: ApprovalRequest) -> Answer:
         return Refused(f"the approver failed with {as_tool_error(error).message}", by="pegboard")
 
 
-async def _confirm_unchanged(line: Pipeline, ready: Planned, context: Context) -> None:
+async def _confirm_unchanged(pipeline: Pipeline, call: Call, context: Context) -> None:
     """Plan again after the yes: what runs must be what was shown (decisions 5)."""
-    shown = ready.digest
-    ready.plan = await plan(line, ready, context)
-    if _digest(line, ready, context) != shown:
+    shown = call.digest
+    call.plan = await plan(pipeline, call, context)
+    if _digest(pipeline, call, context) != shown:
         raise Conflict(
-            f"what {ready.tool.name} would do has changed since it was approved, so it did not run",
+            f"what {call.tool.name} would do has changed since it was approved, so it did not run",
             hint="Check the current state and call again.",
         )
 
 
-def _request(line: Pipeline, ready: Planned, context: Context) -> ApprovalRequest:
-    decision = ready.decision
-    novelty, where = line.safeguards.novelty, str(context.workspace or "")
+def _request(pipeline: Pipeline, call: Call, context: Context) -> ApprovalRequest:
+    decision = call.decision
+    novelty, where = pipeline.safeguards.novelty, str(context.workspace or "")
     return ApprovalRequest(
         id=new_id("ap"),
-        call=ToolCall(ready.call_id, ready.tool.name, dict(ready.decoded.sent)),
-        tool=ready.tool.name,
-        effects=ready.plan.effects,
+        call=ToolCall(call.call_id, call.tool.name, dict(call.decoded.sent)),
+        tool=call.tool.name,
+        effects=call.plan.effects,
         asking=tuple(e.effect for e in decision.effects if e.verdict == "ask"),
-        changes=ready.plan.changes.changes,
+        changes=call.plan.changes.changes,
         reason=decision.reason or decision.rule,
-        digest=ready.digest,
-        novel=() if novelty is None else novelty.first(where, things_of(ready.tool.name, ready.plan.effects)),
+        digest=call.digest,
+        novel=() if novelty is None else novelty.unseen(where, use_keys(call.tool.name, call.plan.effects)),
         tainted=decision.tainted,
         session=context.session,
         agent=context.agent,
@@ -165,32 +169,32 @@ def _request(line: Pipeline, ready: Planned, context: Context) -> ApprovalReques
     )
 
 
-def _digest(line: Pipeline, ready: Planned, context: Context) -> str:
+def _digest(pipeline: Pipeline, call: Call, context: Context) -> str:
     return approval_digest(
-        ready.tool,
-        ready.decoded.sent,
-        ready.plan,
+        call.tool,
+        call.decoded.sent,
+        call.plan,
         session=context.session,
         workspace=str(context.workspace or ""),
-        policy=line.policy.revision,
-        environment=line.safeguards.environment,
+        policy=pipeline.policy.revision,
+        environment=pipeline.safeguards.environment,
     )
 
 
-def check_secrets(line: Pipeline, ready: Planned, handles: secret_references.SecretHandles) -> frozenset[str]:
-    return secret_references.check(
-        ready.decoded.sent,
-        ready.decoded.arguments,
-        ready.plan,
+def check_secrets(pipeline: Pipeline, call: Call, handles: secret_references.SecretHandles) -> frozenset[str]:
+    return secret_references.check_references(
+        call.decoded.sent,
+        call.decoded.arguments,
+        call.plan,
         handles,
-        placeholders=line.safeguards.placeholders is not None,
+        placeholders=pipeline.safeguards.placeholders is not None,
     )
 
 
-def _denied(ready: Planned, decision: Decision) -> PermissionDenied:
+def _denied(call: Call, decision: Decision) -> PermissionDenied:
     why = decision.reason or decision.rule
     targets = ", ".join(str(e.effect) for e in decision.effects if e.verdict == "deny")
-    what = f"{ready.tool.name} may not {targets}" if targets else f"{ready.tool.name} may not run"
+    what = f"{call.tool.name} may not {targets}" if targets else f"{call.tool.name} may not run"
     return PermissionDenied(
         f"{what}: {why}" + (f" (rule: {decision.rule})" if decision.reason else ""),
         hint="Do not work around this; tell the user what you need and why.",
@@ -198,10 +202,10 @@ def _denied(ready: Planned, decision: Decision) -> PermissionDenied:
     )
 
 
-def _refused(ready: Planned, answer: Refused) -> PermissionDenied:
+def _refused(call: Call, answer: Refused) -> PermissionDenied:
     why = answer.reason or "the request was refused"
     return PermissionDenied(
-        f"{ready.tool.name} was not allowed to run: {why}",
-        hint=f"Reason: {ready.decision.reason or ready.decision.rule}. Continue without it, or ask the user.",
-        details={"rule": ready.decision.rule, "decision": "ask", "by": answer.by},
+        f"{call.tool.name} was not allowed to run: {why}",
+        hint=f"Reason: {call.decision.reason or call.decision.rule}. Continue without it, or ask the user.",
+        details={"rule": call.decision.rule, "decision": "ask", "by": answer.by},
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Fault(NamedTuple):
+class BranchError(NamedTuple):
     """One thing that does not fit in one branch.
 
     Attributes:
@@ -18,7 +18,7 @@ class Fault(NamedTuple):
     choice: bool = False
 
 
-def nearest(base: tuple[int | str, ...], branches: Sequence[Sequence[Fault]]) -> int | None:
+def closest_branch(base: tuple[int | str, ...], branches: Sequence[Sequence[BranchError]]) -> int | None:
     """The branch that the value at `base` fits best.
 
     By its discriminator where it has one (no listed value of a field directly below is missed), else the
@@ -38,6 +38,6 @@ def nearest(base: tuple[int | str, ...], branches: Sequence[Sequence[Fault]]) ->
     return min(range(len(branches)), key=distance)
 
 
-def told(count: int) -> str:
+def closest_branch_note(count: int) -> str:
     """What stands before the faults of the nearest of `count` branches."""
     return f"fits none of its {count} forms; only the nearest is explained"

@@ -102,7 +102,7 @@ class Budget:
 
 
 @record(kw_only=True)
-class Left:
+class Remaining:
     """What one call may use.
 
     Attributes:
@@ -115,7 +115,7 @@ class Left:
     budget: Budget | None = None
 
 
-UNLIMITED: Final = Left()
+UNLIMITED: Final = Remaining()
 
 
 class Accounts(Protocol):
@@ -163,7 +163,7 @@ class Meter:
         self._now = (clock or SystemClock()).now
         self._eased: set[str] = set()
 
-    def near(self, tool: str, context: Context) -> str:
+    def soft_limit_warning(self, tool: str, context: Context) -> str:
         """Which budget is near its end, with its figures; empty where none is.
 
         Raises:
@@ -180,10 +180,10 @@ class Meter:
                     and account not in self._eased
                     and not asks
                 ):
-                    asks = f"budget {budget.name!r} has used {_told(measure, used, limit)}"
+                    asks = f"budget {budget.name!r} has used {_format_measure(measure, used, limit)}"
         return asks
 
-    def begin(self, tool: str, context: Context) -> None:
+    def reserve(self, tool: str, context: Context) -> None:
         """Book the call itself, before it runs.
 
         Raises:
@@ -198,7 +198,7 @@ class Meter:
                     self._accounts.add(one, Spent(calls=-1))
                 _refuse_over(budget, total + Spent(calls=-1), tool)
 
-    def left(self, tool: str, context: Context) -> Left:
+    def remaining(self, tool: str, context: Context) -> Remaining:
         """What a call that begins now may use."""
         out = UNLIMITED
         for budget, account in self._mine(tool, context):
@@ -215,22 +215,22 @@ class Meter:
                     out = replace(out, bytes_out=size)
         return out
 
-    def unpaid(self, context: Context) -> str:
+    def exhausted_reason(self, context: Context) -> str:
         """Why no further turn of a model may be paid for; empty where one may."""
         for budget, account in self._mine("", context):
             if budget.money is not None and (used := self._accounts.sum(account).money) >= budget.money:
                 return (
-                    f"budget {budget.name!r} (per {budget.per}) is used up, {_told('money', used, budget.money)}; "
+                    f"budget {budget.name!r} (per {budget.per}) is used up, {_format_measure('money', used, budget.money)}; "
                     + _raise_it(budget, "money")
                 )
         return ""
 
-    def end(self, tool: str, context: Context, spent: Spent) -> None:
+    def charge(self, tool: str, context: Context, spent: Spent) -> None:
         """Book what a call, or a model's turn (`tool` is then empty), has used."""
         for _, account in self._mine(tool, context):
             self._accounts.add(account, spent)
 
-    def ease(self, tool: str, context: Context) -> None:
+    def lift_soft_limit(self, tool: str, context: Context) -> None:
         """A person said yes for longer than once: these accounts ask no more; their hard stop stands."""
         self._eased.update(account for _, account in self._mine(tool, context))
 
@@ -243,7 +243,7 @@ def _refuse_over(budget: Budget, spent: Spent, tool: str) -> None:
     for measure, used, limit in _measures(budget, spent):
         if used >= limit:
             raise BudgetExceeded(
-                f"{tool} did not run: budget {budget.name!r} (per {budget.per}) is used up, {_told(measure, used, limit)}",
+                f"{tool} did not run: budget {budget.name!r} (per {budget.per}) is used up, {_format_measure(measure, used, limit)}",
                 hint="Do not try it another way; answer with what you have and say what is missing. "
                 + _raise_it(budget, measure),
                 details={"budget": budget.name, "measure": measure, "used": used, "limit": limit},
@@ -271,7 +271,7 @@ def _measures(budget: Budget, spent: Spent) -> list[tuple[str, float, float]]:
     return [(m, used, float(limit)) for m, used, limit in rows if limit is not None]
 
 
-def _told(measure: str, used: float, limit: float) -> str:
+def _format_measure(measure: str, used: float, limit: float) -> str:
     if measure == "money":
         return f"${used:.4f} of ${limit:.4f}"
     return f"{used:.10g} of {limit:.10g} {measure.replace('_', ' ')}"

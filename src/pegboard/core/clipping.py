@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 
-class Knower(Protocol):
+class SecretFinder(Protocol):
     """Who knows secrets by their values."""
 
-    def known(self, text: str) -> Iterable[tuple[int, int]]:
+    def find(self, text: str) -> Iterable[tuple[int, int]]:
         """Where they stand in a text."""
         ...
 
 
-_knowers: list[weakref.ref[Knower]] = []
+_knowers: list[weakref.ref[SecretFinder]] = []
 
 
-def ask_also(knower: Knower) -> None:
+def with_finder(knower: SecretFinder) -> None:
     """Look for what `knower` knows too, as long as it is there: whoever cuts a text knows no values itself."""
     _knowers[:] = [one for one in _knowers if one() is not None]
     _knowers.append(weakref.ref(knower))
@@ -33,7 +33,7 @@ _AROUND: Final = 1024
 """Characters on both sides of an edge that are read for a secret that goes over it."""
 
 
-def clipped(text: str, start: int = 0, end: int | None = None) -> str:
+def clip(text: str, start: int = 0, end: int | None = None) -> str:
     """`text[start:end]`, with a mark in the place of each secret that is told by what lies beyond an edge.
 
     Args:
@@ -43,7 +43,7 @@ def clipped(text: str, start: int = 0, end: int | None = None) -> str:
     start, end, _ = slice(start, end).indices(len(text))
     if start >= end or (start == 0 and end == len(text)):
         return text[start:end]
-    from pegboard.core.redact import mark, secrets_in
+    from pegboard.core.redact import redaction_mark, secrets_in
 
     out, done = "", start
     for first, last in _edges(start, end, len(text)):
@@ -51,10 +51,10 @@ def clipped(text: str, start: int = 0, end: int | None = None) -> str:
         spans = [(one.start, one.stop) for one in secrets_in(part)]
         for one in tuple(_knowers):
             if (knower := one()) is not None:
-                spans += knower.known(part)
+                spans += knower.find(part)
         for begin, stop in sorted((begin + first, stop + first) for begin, stop in spans):
             if done < stop and begin < end:
-                out += text[done : max(done, begin)] + mark(text[begin:stop])
+                out += text[done : max(done, begin)] + redaction_mark(text[begin:stop])
                 done = min(stop, end)
     return out + text[done:end]
 

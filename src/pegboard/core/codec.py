@@ -24,7 +24,7 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
-from pegboard.core.shaping import to_data
+from pegboard.core.shaping import to_jsonable
 from pegboard.core.transcript import Usage, UserMessage
 from pegboard.core.transcript_codec import (
     assistant_from_dict,
@@ -50,10 +50,10 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "agent": event.agent,
                 "model": event.model,
                 "task": event.task,
-                "detail": to_data(event.detail),
+                "detail": to_jsonable(event.detail),
             }
         case RunResumed():
-            out |= {"run": event.run, "model": event.model, "detail": to_data(event.detail)}
+            out |= {"run": event.run, "model": event.model, "detail": to_jsonable(event.detail)}
         case UserSaid(message):
             out["message"] = message_to_dict(message)
             if event.by != "user":
@@ -66,7 +66,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out |= {
                 "call_id": event.call_id,
                 "tool": event.tool,
-                "arguments": to_data(dict(event.arguments)),
+                "arguments": to_jsonable(dict(event.arguments)),
                 "effects": [_effect_to_dict(e) for e in event.effects],
                 "changes": [_change_to_dict(c) for c in event.changes],
                 "decision": event.decision,
@@ -88,7 +88,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 **({"novel": list(event.novel)} if event.novel else {}),
             }
         case CallUpdate():
-            out |= {"call_id": event.call_id, "tool": event.tool, "update": to_data(event.update)}
+            out |= {"call_id": event.call_id, "tool": event.tool, "update": to_jsonable(event.update)}
         case DestinationTried():
             out |= {
                 "call_id": event.call_id,
@@ -102,7 +102,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         case CallFinished(result):
             out["result"] = result_to_dict(result)
         case Notice():
-            out |= {"text": event.text, "detail": to_data(event.detail)}
+            out |= {"text": event.text, "detail": to_jsonable(event.detail)}
         case ContextCompacted():
             out |= {
                 "budget_tokens": event.budget_tokens,
@@ -115,13 +115,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "run": event.run,
                 "status": event.status,
                 "answer": event.answer,
-                "pending": [to_data(p) for p in event.pending],
+                "pending": [to_jsonable(p) for p in event.pending],
                 "usage": event.usage.to_dict(),
             }
             if event.error:
                 out["error"] = event.error
             if event.output is not None:
-                out["output"] = to_data(event.output)
+                out["output"] = to_jsonable(event.output)
         case _:
             assert_never(event)
     return out

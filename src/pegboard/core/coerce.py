@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.core.decode import by_words, fold
+from pegboard.core.decode import by_folded_name, fold
 from pegboard.core.jsontext import NotFinite, loads
 from pegboard.core.numerals import Numeral, exact
-from pegboard.core.problems import Problem, shown
+from pegboard.core.problems import Problem, format_json
 from pegboard.core.schema import Schema, matches_enum, pointer, same, type_name, types_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+(?:\.0+)?\Z")
@@ -40,7 +40,7 @@ class Coercion:
     floats: bool = False
     budget: list[int] = field(default_factory=lambda: [_MAX_BRANCHES])
 
-    def value(self, value: Any, schema: Schema, path: str, depth: int = 0) -> Any:
+    def coerce(self, value: Any, schema: Schema, path: str, depth: int = 0) -> Any:
         """The value in the type that the schema asks for, or as it is where that cannot be done."""
         if depth > _MAX_DEPTH:
             return value
@@ -53,7 +53,7 @@ class Coercion:
         if self.floats and type(value) is int and schema.get("type") == "number" and not _in_a_float(value):
             self.notes.append(_nearest(path, value))
         for branch in cast("list[Schema]", schema.get("allOf", ())):
-            value = self.value(value, branch, path, depth + 1)
+            value = self.coerce(value, branch, path, depth + 1)
         for word in ("anyOf", "oneOf"):
             branches = cast("list[Schema]", schema.get(word, ()))
             if branches:
@@ -72,7 +72,7 @@ class Coercion:
         if isinstance(value, bool):
             listed = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
             if listed and not any(same(value, v) for v in cast("list[Any]", listed)):
-                return [Problem(path, f"must be one of {shown(listed, 120)}, got {shown(value)}")]
+                return [Problem(path, f"must be one of {format_json(listed, 120)}, got {format_json(value)}")]
         out: list[Problem] = []
         for word in ("anyOf", "oneOf"):
             branches = cast("list[Schema]", schema.get(word, ()))
@@ -104,8 +104,8 @@ class Coercion:
         chosen: tuple[Any, list[str]] = (value, [])
         for branch in fitting:
             trial = Coercion(self.root, floats=self.floats, budget=self.budget)
-            result = trial.value(value, branch, path, depth + 1)
-            score = (misfit(result, branch, self.root), len(trial.notes))
+            result = trial.coerce(value, branch, path, depth + 1)
+            score = (count_mismatches(result, branch, self.root), len(trial.notes))
             if best is None or score < best:
                 best, chosen = score, (result, trial.notes)
         self.notes += chosen[1]
@@ -119,7 +119,7 @@ class Coercion:
         patterned = "patternProperties" in schema
         rest = cast("Schema", schema.get("additionalProperties", True))
         closed = rest is False and not patterned and not value.keys() <= properties.keys()
-        words = by_words(properties) if closed else {}
+        words = by_folded_name(properties) if closed else {}
         out: dict[str, Any] = {}
         for key, item in value.items():
             where = f"{path}.{key}"
@@ -127,15 +127,15 @@ class Coercion:
                 if item is None and key not in required and not _admits(None, properties[key], self.root):
                     self.notes.append(f"{where}: null was taken as absent.")
                     continue
-                out[key] = self.value(item, properties[key], where, depth + 1)
+                out[key] = self.coerce(item, properties[key], where, depth + 1)
                 continue
             meant = words.get(fold(key))
             if meant is not None and meant not in value and meant not in out:
                 self.notes.append(f"{where}: taken as {meant!r}.")
-                out[meant] = self.value(item, properties[meant], f"{path}.{meant}", depth + 1)
+                out[meant] = self.coerce(item, properties[meant], f"{path}.{meant}", depth + 1)
                 continue
             # Patterns are left to the validator: a stranger's expression may take for ever in Python's engine.
-            out[key] = item if patterned else self.value(item, rest, where, depth + 1)
+            out[key] = item if patterned else self.coerce(item, rest, where, depth + 1)
         return out
 
     def _in_array(self, value: list[Any], schema: Mapping[str, Any], path: str, depth: int) -> list[Any]:
@@ -144,7 +144,7 @@ class Coercion:
         if isinstance(rest, list):  # before 2020-12 a list under `items` meant what prefixItems means
             first, rest = rest, cast("Schema", schema.get("additionalItems", True))
         return [
-            self.value(item, first[i] if i < len(first) else rest, f"{path}[{i}]", depth + 1)
+            self.coerce(item, first[i] if i < len(first) else rest, f"{path}[{i}]", depth + 1)
             for i, item in enumerate(value)
         ]
 
@@ -204,8 +204,8 @@ class Coercion:
         return cast("Any", value)
 
     def _note(self, path: str, before: Any, after: Any, kind: str) -> Any:
-        what = kind if after is None else f"{kind} {shown(after)}"
-        self.notes.append(f"{path}: {shown(before)} was read as {what}.")
+        what = kind if after is None else f"{kind} {format_json(after)}"
+        self.notes.append(f"{path}: {format_json(before)} was read as {what}.")
         return after
 
 
@@ -224,7 +224,9 @@ def rounded(value: Any, notes: list[str], path: str = "") -> Any:
 
 
 def _nearest(path: str, value: float) -> str:
-    return f"{path}: {shown(value)} was read as {float(value)!r}, the nearest number that a float holds."
+    return (
+        f"{path}: {format_json(value)} was read as {float(value)!r}, the nearest number that a float holds."
+    )
 
 
 def _in_a_float(value: int) -> bool:
@@ -242,7 +244,7 @@ def _is_decimal(schema: Schema, root: Mapping[str, Any]) -> bool:
     )
 
 
-def misfit(value: Any, schema: Schema, root: Mapping[str, Any], depth: int = 0) -> int:
+def count_mismatches(value: Any, schema: Schema, root: Mapping[str, Any], depth: int = 0) -> int:
     """How many things of a value visibly break a schema: types, enum, required, unknown keys."""
     schema = pointer(schema, root)
     if isinstance(schema, bool) or depth > _MAX_DEPTH:
@@ -256,14 +258,14 @@ def misfit(value: Any, schema: Schema, root: Mapping[str, Any], depth: int = 0) 
         count += sum(key not in given for key in cast("list[str]", schema.get("required", ())))
         for key, item in given.items():
             if key in properties:
-                count += misfit(item, properties[key], root, depth + 1)
+                count += count_mismatches(item, properties[key], root, depth + 1)
             elif "patternProperties" not in schema:
-                count += misfit(
+                count += count_mismatches(
                     item, cast("Schema", schema.get("additionalProperties", True)), root, depth + 1
                 )
     elif isinstance(value, list) and not isinstance(schema.get("items", True), list):
         items = cast("Schema", schema.get("items", True))
-        count += sum(misfit(item, items, root, depth + 1) for item in cast("list[Any]", value))
+        count += sum(count_mismatches(item, items, root, depth + 1) for item in cast("list[Any]", value))
     return count
 
 

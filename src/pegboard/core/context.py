@@ -76,15 +76,15 @@ class Context:
         return cast(T, found)
 
 
-class Inside(Protocol):
+class HasContext(Protocol):
     """A call on its way: it makes its context when somebody asks for it, and most tools never do."""
 
-    def inside(self) -> Context:
+    def context(self) -> Context:
         """The context of the call's own code, always the same one."""
         ...
 
 
-Entered: TypeAlias = Context | Inside | None
+Entered: TypeAlias = Context | HasContext | None
 
 _current: Final[ContextVar[Entered]] = ContextVar("pegboard_context", default=None)
 # Bound once: binding a variable's methods anew costs more than they do.
@@ -101,17 +101,17 @@ def current_context() -> Context:
     here = get_current()
     if here is None:
         raise LookupError("no tool call is running here; current_context() works inside a tool only")
-    return here if isinstance(here, Context) else here.inside()
+    return here if isinstance(here, Context) else here.context()
 
 
-def enter(context: Context | Inside) -> Entered:
+def attach(context: Context | HasContext) -> Entered:
     """Make `context` the current one; give back to `leave` what was before it."""
     before = get_current()
     set_current(context)
     return before
 
 
-def leave(before: Entered) -> None:
+def detach(before: Entered) -> None:
     """Undo one `enter`."""
     # Not a token: it would be one more object to collect for each of a thousand calls under way.
     set_current(before)

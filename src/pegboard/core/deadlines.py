@@ -17,7 +17,7 @@ NEAR_S: Final = 10.0
 SWEEP_S: Final = 1.0
 
 
-class Watch:
+class Deadline:
     """Something under a deadline: a call on its way is its own watch, so that none is made beside it.
 
     Attributes:
@@ -31,12 +31,12 @@ class Watch:
     task: asyncio.Task[Any]
     limit: float
     at: float
-    fired: bool = False
+    expired: bool = False
     timer: asyncio.TimerHandle | None = None
 
-    def fire(self) -> None:
+    def expire(self) -> None:
         """The time has come."""
-        self.fired = True
+        self.expired = True
         self.task.cancel()
 
 
@@ -47,10 +47,10 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._far: set[Watch] = set()
+        self._far: set[Deadline] = set()
         self._sweeping = False
 
-    def start(self, watch: Watch, task: asyncio.Task[Any] | None, limit_s: float | None) -> None:
+    def start(self, watch: Deadline, task: asyncio.Task[Any] | None, limit_s: float | None) -> None:
         """Watch a task of the running loop; give the watch to `end` whatever happens.
 
         No task, no limit and one of 0 or less all mean that there is no deadline.
@@ -61,7 +61,7 @@ class Deadlines:
         watch.task, watch.limit = task, limit_s
         if limit_s < NEAR_S:
             # In an empty context, as below: a cancelled timer stays in the loop's heap until its time.
-            watch.timer = loop.call_later(limit_s, watch.fire, context=contextvars.Context())
+            watch.timer = loop.call_later(limit_s, watch.expire, context=contextvars.Context())
             return
         watch.at = loop.time() + limit_s
         if loop is not self._loop:
@@ -73,14 +73,14 @@ class Deadlines:
             # In an empty context: the timer would else keep the call's context, and all ports, alive.
             loop.call_later(SWEEP_S, self._sweep, loop, context=contextvars.Context())
 
-    def end(self, watch: Watch) -> bool:
+    def end(self, watch: Deadline) -> bool:
         """The call has ended; whether that was its deadline."""
         if watch in self._far:
             self._far.remove(watch)
             return False
         if watch.timer is not None:
             watch.timer.cancel()
-        return watch.fired
+        return watch.expired
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop is not self._loop:
@@ -89,7 +89,7 @@ class Deadlines:
         late = [w for w in self._far if w.at <= now]
         for watch in late:
             self._far.discard(watch)
-            watch.fire()
+            watch.expire()
         self._sweeping = bool(self._far)
         if self._sweeping:
             # In an empty context: the timer would else keep the call's context, and all ports, alive.

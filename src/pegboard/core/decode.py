@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from pegboard.core.clipping import clipped
-from pegboard.core.jsontext import SURROGATE, NotFinite, Repeated, loads
+from pegboard.core.clipping import clip
+from pegboard.core.jsontext import SURROGATE, DuplicateKeyError, NotFinite, loads
 from pegboard.core.numerals import exact
-from pegboard.core.problems import Problem, refuse, shown
+from pegboard.core.problems import Problem, format_json, raise_invalid
 
 HALVES_REPLACED: Final = "A half of a surrogate pair is no character and was replaced by U+FFFD."
 HALF: Final = (
@@ -62,7 +62,9 @@ class Decoded(Mapping[str, Any]):
         return f"Decoded(arguments={self.arguments!r}, repairs={self.repairs!r})"
 
 
-def decoded(arguments: dict[str, Any], repairs: tuple[str, ...], sent: str | Mapping[str, Any]) -> Decoded:
+def make_decoded(
+    arguments: dict[str, Any], repairs: tuple[str, ...], sent: str | Mapping[str, Any]
+) -> Decoded:
     """Arguments that fit; see Decoded. A function, as an `__init__` would cost as much again, for every call."""
     made = Decoded()
     made.arguments, made.repairs, made.plain = arguments, repairs, sent
@@ -96,14 +98,16 @@ def read_object(
             given = cast("dict[str, Any]", value)
             return (given if halves else _without_surrogates(given, notes)), notes
     except NotFinite as error:
-        refuse(error.problems, name=name)
-    except Repeated as error:
-        key = shown(error.args[0])
-        refuse([Problem("", f"the key {key} is given twice with different values; give it once")], name=name)
+        raise_invalid(error.problems, name=name)
+    except DuplicateKeyError as error:
+        key = format_json(error.args[0])
+        raise_invalid(
+            [Problem("", f"the key {key} is given twice with different values; give it once")], name=name
+        )
     except RecursionError:
-        refuse([Problem("", "they are nested too deeply")], name=name)
-    refuse(
-        [Problem("", f"they must be one JSON object with the parameters by name, got {shown(value)}")],
+        raise_invalid([Problem("", "they are nested too deeply")], name=name)
+    raise_invalid(
+        [Problem("", f"they must be one JSON object with the parameters by name, got {format_json(value)}")],
         name=name,
     )
 
@@ -139,12 +143,12 @@ def _read_text(text: str, notes: list[str], name: str, read: _Reading) -> Any:
     """One decoding of JSON text, repaired where its meaning is plain."""
     try:
         return read(text)
-    except Repeated:
+    except DuplicateKeyError:
         raise
     except json.JSONDecodeError as error:
         problem = error
     except ValueError:  # Python reads whole numbers up to a limit
-        refuse([Problem("", f"a whole number in them has more than {_DIGITS} digits")], name=name)
+        raise_invalid([Problem("", f"a whole number in them has more than {_DIGITS} digits")], name=name)
     from pegboard.core.repair import Unrepairable, repair_json
 
     try:
@@ -152,16 +156,20 @@ def _read_text(text: str, notes: list[str], name: str, read: _Reading) -> Any:
     except Unrepairable:
         repaired = None
     if repaired is not None and repaired.truncated and not _seems_whole(text):
-        refuse(
-            [Problem("", f"they were cut off after {len(text)} characters, at {shown(clipped(text, -24))}")],
+        raise_invalid(
+            [
+                Problem(
+                    "", f"they were cut off after {len(text)} characters, at {format_json(clip(text, -24))}"
+                )
+            ],
             name=name,
             hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
         )
     if repaired is None or repaired.guessed or repaired.truncated:
         where = f"line {problem.lineno} column {problem.colno}"
-        near = shown(clipped(text, max(0, problem.pos - 12), problem.pos + 12))
+        near = format_json(clip(text, max(0, problem.pos - 12), problem.pos + 12))
         escape = "escape" in problem.msg
-        refuse(
+        raise_invalid(
             [Problem("", f"they are not valid JSON ({where}, near {near})")],
             name=name,
             hint=r"Nothing was run. In JSON a backslash is written \\. Correct this and call again."
@@ -183,7 +191,7 @@ def _as_json(arguments: Mapping[str, Any], name: str, read: _Reading) -> Any:
     try:
         return _through_json(arguments, read)
     except (TypeError, ValueError) as error:
-        refuse([Problem("", f"they cannot be said in JSON: {error}")], name=name)
+        raise_invalid([Problem("", f"they cannot be said in JSON: {error}")], name=name)
 
 
 def _through_json(arguments: Mapping[str, Any], read: _Reading) -> Any:
@@ -240,7 +248,7 @@ def name_arguments(
     problems: list[Problem] = []
     barred = frozenset(forbidden)
     # Once, as there may be very many unknown names.
-    words = {} if open_ or len(out) == len(given) else by_words(known, aliases)
+    words = {} if open_ or len(out) == len(given) else by_folded_name(known, aliases)
     for key, value in given.items():
         if key in out:
             continue
@@ -297,7 +305,7 @@ def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
     return f"unknown argument; the parameters are {', '.join(known[:12])}"
 
 
-def by_words(known: Iterable[str], aliases: Mapping[str, str] | None = None) -> dict[str, str]:
+def by_folded_name(known: Iterable[str], aliases: Mapping[str, str] | None = None) -> dict[str, str]:
     """The known name for each folded spelling of one, or of an alias; without those that several share."""
     meant: dict[str, set[str]] = {}
     for name in known:

@@ -7,25 +7,25 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from pegboard.core.decode import HALF, HALVES_REPLACED, Decoded, decoded, name_arguments, read_object
+from pegboard.core.decode import HALF, HALVES_REPLACED, Decoded, make_decoded, name_arguments, read_object
 from pegboard.core.foreign import ForeignSchema
 from pegboard.core.jsontext import (
     LONG,
     POINT,
     NotFinite,
-    has_half,
-    has_huge,
+    has_duplicate_keys,
+    has_lone_surrogate,
+    has_overflow,
     has_surrogate,
-    is_repeated,
     loads,
 )
 from pegboard.core.parameters import Parameter
 from pegboard.core.pathtext import control_characters, holds_paths
-from pegboard.core.problems import Problem, refuse
+from pegboard.core.problems import Problem, raise_invalid
 from pegboard.core.schema import holds_numbers, is_open_ended, lists_bits, names_in
 
 if TYPE_CHECKING:
-    from pegboard.core.typed import Built
+    from pegboard.core.typed import TypedSchema
 
 
 class TypedDecoder:
@@ -41,7 +41,7 @@ class TypedDecoder:
         self,
         name: str,
         parameters: tuple[Parameter, ...],
-        built: Built,
+        built: TypedSchema,
         *,
         aliases: Mapping[str, str],
         inject: Collection[str],
@@ -90,27 +90,27 @@ class TypedDecoder:
         """See Signature."""
         text = arguments if type(arguments) is str else _as_text(arguments)
         if text is None:
-            return self.slowly(arguments)
+            return self.decode_with_repair(arguments)
         if self._numbers:
             for word in self._slow_only:
                 if word in text:
-                    return self.slowly(arguments)
-            if self._open_ended and has_huge(text):
-                return self.slowly(arguments)
+                    return self.decode_with_repair(arguments)
+            if self._open_ended and has_overflow(text):
+                return self.decode_with_repair(arguments)
             if self._numerals is not None and self._numerals(text):
-                return self.slowly(arguments)
+                return self.decode_with_repair(arguments)
         # With as many colons as there must be members, none can stand twice.
-        if text.count(":") != self._fewest and self._may_repeat(text) and is_repeated(text):
-            return self.slowly(arguments)
+        if text.count(":") != self._fewest and self._may_repeat(text) and has_duplicate_keys(text):
+            return self.decode_with_repair(arguments)
         try:
             validate = self._validate
             values = validate(text, strict=True)
         except ValueError:
-            return self.slowly(arguments)
+            return self.decode_with_repair(arguments)
         if self._reserved and not self._reserved.isdisjoint(values):
-            return self.slowly(arguments)
+            return self.decode_with_repair(arguments)
         if self._paths and (problems := control_characters(values, self._doubtful(arguments))):
-            refuse(problems, name=self._name)
+            raise_invalid(problems, name=self._name)
         # What `decoded` does, without its frame.
         made = Decoded()
         made.arguments, made.repairs, made.plain = values, (), text
@@ -131,7 +131,7 @@ class TypedDecoder:
         and of a caller's own values those that are changed. What is only read may have any name."""
         return [name for name, read in self._paths.items() if not read or isinstance(arguments, str)]
 
-    def slowly(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
+    def decode_with_repair(self, arguments: str | Mapping[str, Any] | None) -> Decoded:
         """Aliases, unknown names, repair and coercion; then the same strict validation."""
         from pydantic import ValidationError
 
@@ -145,9 +145,9 @@ class TypedDecoder:
             given, names, self._aliases, notes, open_=self._open, forbidden=self._inject
         )
         if HALVES_REPLACED in notes:
-            problems += self._halves(arguments)
+            problems += self._reject_surrogates(arguments)
         coercion = Coercion(schema, notes, floats=True)
-        sent = cast("dict[str, Any]", coercion.value(named, schema, ""))
+        sent = cast("dict[str, Any]", coercion.coerce(named, schema, ""))
         problems += coercion.bits(sent, schema, "")
         try:
             values = cast("dict[str, Any]", self._validate(json.dumps(sent), strict=True))
@@ -157,17 +157,17 @@ class TypedDecoder:
             problems += [p for p in problems_of(error, sent, schema) if p.path not in taken]
             values = {}
         if problems:
-            refuse(problems, name=self._name)
+            raise_invalid(problems, name=self._name)
         sent = cast("dict[str, Any]", rounded(sent, notes))
-        return decoded(values, tuple(notes), sent)
+        return make_decoded(values, tuple(notes), sent)
 
-    def _halves(self, arguments: str | Mapping[str, Any] | None) -> list[Problem]:
+    def _reject_surrogates(self, arguments: str | Mapping[str, Any] | None) -> list[Problem]:
         """Half a surrogate pair in a text that is kept as it stands would change silently."""
         given, _ = read_object(arguments, name=self._name, infinite=self._infinite, halves=True)
         names = [p.name for p in self._parameters]
         named, _ = name_arguments(given, names, self._aliases, [], open_=self._open)
         kept = [p.name for p in self._parameters if p.verbatim]
-        return [Problem(f".{name}", HALF) for name in kept if has_half(named.get(name))]
+        return [Problem(f".{name}", HALF) for name in kept if has_lone_surrogate(named.get(name))]
 
 
 class ForeignDecoder:
@@ -192,7 +192,7 @@ class ForeignDecoder:
             except (ValueError, RecursionError, NotFinite):
                 whole = None
             if isinstance(whole, dict) and self._fits(cast("dict[str, Any]", whole)):
-                return decoded(foreign.filled(cast("dict[str, Any]", whole)), (), text)
+                return make_decoded(foreign.with_defaults(cast("dict[str, Any]", whole)), (), text)
         given, notes = read_object(arguments, name=self._name)
         named, problems = name_arguments(given, foreign.names, self._aliases, notes, open_=not foreign.closed)
         sent = named
@@ -201,23 +201,23 @@ class ForeignDecoder:
 
             foreign.check()
             said = cast("Mapping[str, Any]", foreign.said)
-            sent = named = rounded(Coercion(said, notes).value(named, said, ""), notes)
-        if problems or not foreign.accepts(foreign.completed(named)):
+            sent = named = rounded(Coercion(said, notes).coerce(named, said, ""), notes)
+        if problems or not foreign.accepts(foreign.with_required_defaults(named)):
             from pegboard.core.coerce import Coercion
 
             said = cast("Mapping[str, Any]", foreign.said)
-            sent = cast("dict[str, Any]", Coercion(said, notes).value(named, said, ""))
-            problems += foreign.errors(foreign.completed(sent))
+            sent = cast("dict[str, Any]", Coercion(said, notes).coerce(named, said, ""))
+            problems += foreign.errors(foreign.with_required_defaults(sent))
         if problems:
-            refuse(problems, name=self._name)
-        return decoded(copy.deepcopy(foreign.filled(sent)), tuple(notes), sent)
+            raise_invalid(problems, name=self._name)
+        return make_decoded(copy.deepcopy(foreign.with_defaults(sent)), tuple(notes), sent)
 
     def _fits(self, given: dict[str, Any]) -> bool:
         foreign = self._foreign
         return (
             self._aliases.keys().isdisjoint(given)
             and not (foreign.closed and any(key not in foreign.names for key in given))
-            and foreign.accepts(foreign.completed(given))
+            and foreign.accepts(foreign.with_required_defaults(given))
         )
 
 

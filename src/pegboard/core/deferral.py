@@ -16,10 +16,10 @@ from pegboard.core.call import ToolCall
 from pegboard.core.decode import read_object
 from pegboard.core.effects import PURE
 from pegboard.core.errors import Unsupported
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.numerals import as_sent
-from pegboard.core.problems import Problem, refuse
-from pegboard.core.ranking import Index
+from pegboard.core.problems import Problem, raise_invalid
+from pegboard.core.ranking import TextIndex
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -82,7 +82,7 @@ class ToolIndex:
     def __init__(self, kit: Iterable[Tool]) -> None:
         self._tools = [t for t in kit if t.name not in (SEARCH, CALL)]
         self._kit = Toolkit(self._tools)
-        self._index: Index | None = None
+        self._index: TextIndex | None = None
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -90,7 +90,7 @@ class ToolIndex:
     def search(self, query: str, *, limit: int = 5) -> list[Any]:
         """See ports.catalogue."""
         if self._index is None:
-            self._index = Index([fields_of(t) for t in self._tools], WEIGHTS, prose=PROSE)
+            self._index = TextIndex([fields_of(t) for t in self._tools], WEIGHTS, prose=PROSE)
         return [_found(self._tools[i], score) for i, score in self._index.search(query, limit=limit)]
 
     def select(self, names: Iterable[str]) -> list[Any]:
@@ -104,7 +104,7 @@ class ToolIndex:
 
 
 def _found(tool: Tool, score: float) -> Any:
-    made = load("pegboard.ports.catalogue:FoundTool")
+    made = import_object("pegboard.ports.tool_search:FoundTool")
     return made(name=tool.name, description=tool.description, parameters=tool.schema, score=round(score, 3))
 
 
@@ -135,7 +135,7 @@ def _call_tool() -> Tool:
     )
 
 
-class Deferred(Toolkit):
+class SearchableToolkit(Toolkit):
     """A kit whose models see only some of it.
 
     Args:
@@ -149,7 +149,7 @@ class Deferred(Toolkit):
         kit = Toolkit(tools)
         patterns = tuple(keep)
         extra = [
-            *([] if SEARCH in kit else [load("pegboard.tools.search_tools:search_tools")]),
+            *([] if SEARCH in kit else [import_object("pegboard.tools.search_tools:search_tools")]),
             *([] if CALL in kit else [_call_tool()]),
         ]
         super().__init__([*kit, *extra])
@@ -161,7 +161,7 @@ class Deferred(Toolkit):
         """The kept tools, `search_tools` and `call_tool`."""
         return self._shown
 
-    def route(self, call: ToolCall) -> ToolCall:
+    def unwrap_call(self, call: ToolCall) -> ToolCall:
         """The call inside a `call_tool`.
 
         Raises:
@@ -172,9 +172,9 @@ class Deferred(Toolkit):
         given, _ = read_object(call.arguments, name=CALL)
         name = given.get("name")
         if not isinstance(name, str) or not name.strip():
-            refuse([Problem(".name", "is required but missing")], name=CALL)
+            raise_invalid([Problem(".name", "is required but missing")], name=CALL)
         if name == CALL:
-            refuse([Problem(".name", "call_tool cannot call itself")], name=CALL)
+            raise_invalid([Problem(".name", "call_tool cannot call itself")], name=CALL)
         # Some models put the arguments beside the name and not below it.
         inner = (
             given["arguments"] if "arguments" in given else {k: v for k, v in given.items() if k != "name"}
@@ -182,7 +182,7 @@ class Deferred(Toolkit):
         return ToolCall(call.id, name, as_sent(cast("Any", inner)), call.raw)
 
 
-def deferred(kit: Toolkit, *, beyond: int = BEYOND, keep: Iterable[str] = ()) -> Toolkit:
+def with_tool_search(toolkit: Toolkit, *, beyond: int = BEYOND, keep: Iterable[str] = ()) -> Toolkit:
     """The kit with its schemas deferred if it has more than `beyond` tools, else the kit itself.
 
     Args:
@@ -190,7 +190,9 @@ def deferred(kit: Toolkit, *, beyond: int = BEYOND, keep: Iterable[str] = ()) ->
         beyond: how many tools are shown whole.
         keep: names or patterns of tools that stay advertised; empty = the built-in ones among them.
     """
-    if len(kit) <= beyond or isinstance(kit, Deferred):
-        return kit
-    kept = tuple(keep) or tuple(n for n in cast("Iterable[str]", load("pegboard.tools:DEFAULT")) if n in kit)
-    return Deferred(kit, keep=kept)
+    if len(toolkit) <= beyond or isinstance(toolkit, SearchableToolkit):
+        return toolkit
+    kept = tuple(keep) or tuple(
+        n for n in cast("Iterable[str]", import_object("pegboard.tools:DEFAULT")) if n in toolkit
+    )
+    return SearchableToolkit(toolkit, keep=kept)

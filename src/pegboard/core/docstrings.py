@@ -11,7 +11,7 @@ from pegboard.core.values import record
 
 
 @record(kw_only=True)
-class Documented:
+class ParsedDocstring:
     """A parsed docstring.
 
     Attributes:
@@ -25,17 +25,17 @@ class Documented:
     returns: str = ""
 
 
-NOTHING: Final = Documented()
+NOTHING: Final = ParsedDocstring()
 
 
-def read_docstring(text: str | None) -> Documented:
+def read_docstring(text: str | None) -> ParsedDocstring:
     """Parse one docstring, as it stands in the source (indentation is removed here)."""
     if not text or not text.strip():
         return NOTHING
     clean = inspect.cleandoc(text)
     if ":" not in clean and "---" not in clean:
         # No style has a section without one of these, and loading the parser costs as much as pydantic's half.
-        return Documented(description=clean.strip())
+        return ParsedDocstring(description=clean.strip())
     from griffe import Docstring, parse
 
     sections = cast("list[Any]", parse(Docstring(clean), cast("Any", _style_of(clean)), warnings=False))
@@ -53,7 +53,7 @@ def read_docstring(text: str | None) -> Documented:
                     parameters[name.strip().lstrip("*")] = words
         elif kind == "returns":
             returns = " ".join(_one_line(item.description) for item in section.value).strip()
-    return Documented(description="\n\n".join(description), parameters=parameters, returns=returns)
+    return ParsedDocstring(description="\n\n".join(description), parameters=parameters, returns=returns)
 
 
 def _style_of(text: str) -> str:

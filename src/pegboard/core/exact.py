@@ -25,7 +25,7 @@ _RECORDS: Final = frozenset({"model", "dataclass", "typed-dict"})
 
 
 @dataclass(slots=True)
-class Exact:
+class ForbidExtra:
     """One pass over a core schema.
 
     Attributes:

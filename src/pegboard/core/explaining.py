@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from pegboard.core.branches import Fault, nearest, told
+from pegboard.core.branches import BranchError, closest_branch, closest_branch_note
 from pegboard.core.decode import unknown_name
-from pegboard.core.problems import Problem, chosen_from, shown
+from pegboard.core.problems import Problem, chosen_from, format_json
 from pegboard.core.schema import fields_at
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def problems_of(error: ValidationError, value: Any, schema: Mapping[str, Any]) -
             words.append(item.text)
         received[path] = item.received
     return [
-        *(Problem(_path(steps), told(count)) for steps, count in counts.items()),
+        *(Problem(_path(steps), closest_branch_note(count)) for steps, count in counts.items()),
         *(Problem(path, _message(words, received[path])) for path, words in by_path.items()),
         *(Problem(path, text) for path, text in unknown.items()),
     ]
@@ -107,7 +107,9 @@ def _of_nearest_branches(items: Iterable[_Item], counts: dict[_Steps, int], leve
         unions.setdefault(item.steps[:length], {}).setdefault(label, []).append(item)
     for base, branches in unions.items():
         groups = list(branches.values())
-        index = nearest(base, [[Fault(i.steps, i.kind in _CHOICES) for i in group] for group in groups])
+        index = closest_branch(
+            base, [[BranchError(i.steps, i.kind in _CHOICES) for i in group] for group in groups]
+        )
         kept = [i for group in groups for i in group] if index is None else groups[index]
         if index is not None and len(groups) > 1:
             counts[base] = len(groups)
@@ -164,7 +166,7 @@ def _message(words: list[str], value: Any) -> str:
     text = words[0] + "".join(f" or {w.removeprefix('must be ')}" for w in words[1:])
     if value is None:
         return f"is required and may not be null; it {text}"
-    return f"{text}, got {shown(value)}"
+    return f"{text}, got {format_json(value)}"
 
 
 def _steps(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from pegboard.core.approval import Waiting
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import (
     BuildError,
     InternalError,
@@ -41,7 +41,7 @@ def log_failure(tool: str, error: BaseException, redacted: Callable[[str], str])
     package.getChild("tools").error("tool %s failed\n%s", tool, text.rstrip())
 
 
-def suspended(waiting: Waiting) -> SuspendedCall:
+def suspended_error(waiting: Waiting) -> SuspendedCall:
     return SuspendedCall(
         f"the call waits for {waiting.kind} {waiting.key}",
         hint=str(waiting.detail.get("how") or "It goes on when the answer comes."),
@@ -72,6 +72,6 @@ def as_tool_error(error: BaseException) -> ToolError:
             text = str(error).strip()
             name = type(error).__name__
             return InternalError(
-                f"{name}: {clipped(text, 0, 500)}" if text else f"{name} (it carries no message)",
+                f"{name}: {clip(text, 0, 500)}" if text else f"{name} (it carries no message)",
                 details={"type": name},
             )

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def load(path: str) -> Any:
+def import_object(path: str) -> Any:
     """The object behind `package.module:name`."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)

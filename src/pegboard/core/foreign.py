@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.core.branches import Fault, nearest, told
-from pegboard.core.clipping import clipped
+from pegboard.core.branches import BranchError, closest_branch, closest_branch_note
+from pegboard.core.clipping import clip
 from pegboard.core.decode import MAX_NEAREST, unknown_name
 from pegboard.core.drafts import modern, readable
 from pegboard.core.errors import BuildError
-from pegboard.core.problems import Problem, chosen_from, shown
+from pegboard.core.problems import Problem, chosen_from, format_json
 from pegboard.core.schema import Schema, fields_at, pointer, types_of
 from pegboard.core.values import record
 
@@ -146,14 +146,14 @@ class ForeignSchema:
             return _problems(error)
         base = tuple(error.instance_path)
         path = "".join(map(_step, base))
-        index = nearest(base, [[f for e in errors for f in _faults(e)] for errors in branches])
+        index = closest_branch(base, [[f for e in errors for f in _faults(e)] for errors in branches])
         if index is None:
             kinds = [cast("Any", e.kind) for errors in branches for e in errors]
             if any(kind.name != "type" for kind in kinds):
                 return _problems(error)
             wanted = dict.fromkeys(t for kind in kinds for t in kind.types)
-            return [Problem(path, f"must be {_kinds(wanted)}, got {shown(error.instance)}")]
-        out = [Problem(path, told(len(branches)))] if len(branches) > 1 else []
+            return [Problem(path, f"must be {_kinds(wanted)}, got {format_json(error.instance)}")]
+        out = [Problem(path, closest_branch_note(len(branches)))] if len(branches) > 1 else []
         everywhere = [e for errors in branches for e in errors]
         for one in branches[index]:
             same = [e for e in everywhere if e.instance_path == one.instance_path and e.kind.name == "const"]
@@ -161,17 +161,17 @@ class ForeignSchema:
                 # The discriminator names no form at all: which there are is what helps.
                 allowed = list(dict.fromkeys(json.dumps(cast("Any", e.kind).expected_value) for e in same))
                 where = "".join(map(_step, one.instance_path))
-                out.append(Problem(where, f"must be {' or '.join(allowed)}, got {shown(one.instance)}"))
+                out.append(Problem(where, f"must be {' or '.join(allowed)}, got {format_json(one.instance)}"))
             else:
                 out += self._problems(one)
         return out
 
-    def completed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def with_required_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
         absent = [k for k in self._needed if k not in arguments]
         return self._with(arguments, absent) if absent else arguments
 
-    def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with every absent property's default, copied.
 
         Defaults that break their own schema (`null` for a string) are common, so they come after
@@ -206,16 +206,16 @@ def _step(step: str | int) -> str:
     return f"[{step}]" if isinstance(step, int) else f".{step}"
 
 
-def _faults(error: ValidationError) -> list[Fault]:
+def _faults(error: ValidationError) -> list[BranchError]:
     kind: Any = error.kind
     steps = tuple(error.instance_path)
     match kind.name:
         case "required":
-            return [Fault((*steps, kind.property))]
+            return [BranchError((*steps, kind.property))]
         case "additionalProperties" | "unevaluatedProperties":
-            return [Fault((*steps, key)) for key in kind.unexpected]
+            return [BranchError((*steps, key)) for key in kind.unexpected]
         case name:
-            return [Fault(steps, choice=name in ("const", "enum"))]
+            return [BranchError(steps, choice=name in ("const", "enum"))]
 
 
 def _problems(error: ValidationError) -> list[Problem]:
@@ -228,13 +228,13 @@ def _problems(error: ValidationError) -> list[Problem]:
         case "type":
             if value is None:
                 return [Problem(path, f"may not be null; it must be {_kinds(kind.types)}")]
-            return [Problem(path, f"must be {_kinds(kind.types)}, got {shown(value)}")]
+            return [Problem(path, f"must be {_kinds(kind.types)}, got {format_json(value)}")]
         case "enum":
             listed = cast("list[Any]", kind.options)
             chosen = chosen_from(listed, value, f"one of {json.dumps(listed, ensure_ascii=False)}")
-            return [Problem(path, f"must be {chosen}, got {shown(value)}")]
+            return [Problem(path, f"must be {chosen}, got {format_json(value)}")]
         case "const":
-            return [Problem(path, f"must be {shown(kind.expected_value)}, got {shown(value)}")]
+            return [Problem(path, f"must be {format_json(kind.expected_value)}, got {format_json(value)}")]
         case _:
             return [Problem(path, _shortened(error.message, value))]
 
@@ -245,8 +245,8 @@ def _kinds(types: Iterable[str]) -> str:
 
 
 def _shortened(message: str, value: Any) -> str:
-    short = message.replace(json.dumps(value, ensure_ascii=False), shown(value))
-    return short if len(short) <= 200 else f"{clipped(short, 0, 197)}…"
+    short = message.replace(json.dumps(value, ensure_ascii=False), format_json(value))
+    return short if len(short) <= 200 else f"{clip(short, 0, 197)}…"
 
 
 @record

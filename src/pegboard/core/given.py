@@ -12,23 +12,23 @@ from typing import Any, TypeGuard, cast
 from pegboard.core.errors import BuildError
 
 
-def told(value: object) -> str:
+def format_value(value: object) -> str:
     """A value for an error text: short, and with its type where that is not plain."""
     return "None" if value is None else f"{value!r:.60} ({type(value).__name__})"
 
 
-def text(value: object, what: str, *, meant: str = "text") -> str:
+def check_text(value: object, what: str, *, meant: str = "text") -> str:
     """The value where it is text.
 
     Raises:
         BuildError: it is not; `what` takes `meant`.
     """
     if not isinstance(value, str):
-        raise BuildError(f"{what} takes {meant}, got {told(value)}")
+        raise BuildError(f"{what} takes {meant}, got {format_value(value)}")
     return value
 
 
-def several(value: object, what: str, things: str) -> tuple[Any, ...]:
+def check_sequence(value: object, what: str, things: str) -> tuple[Any, ...]:
     """The things of a list; None = none.
 
     Raises:
@@ -37,20 +37,20 @@ def several(value: object, what: str, things: str) -> tuple[Any, ...]:
     if value is None:
         return ()
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise BuildError(f"{what} takes a list of {things}, got {told(cast(object, value))}")
+        raise BuildError(f"{what} takes a list of {things}, got {format_value(cast(object, value))}")
     return tuple(cast("Iterable[Any]", value))
 
 
-def functions(value: object, what: str, things: str) -> tuple[Any, ...]:
+def check_callables(value: object, what: str, things: str) -> tuple[Any, ...]:
     """The functions of a list; None = none.
 
     Raises:
         BuildError: it is no list, or one of them cannot be called.
     """
-    found = several(value, what, things)
+    found = check_sequence(value, what, things)
     for one in found:
         if not callable(one) or isinstance(one, type):
-            raise BuildError(f"{what} takes a list of {things}, and {told(one)} is not one")
+            raise BuildError(f"{what} takes a list of {things}, and {format_value(one)} is not one")
     return found
 
 

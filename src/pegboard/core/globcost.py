@@ -32,10 +32,10 @@ def bounded(pieces: Sequence[str], star: str) -> str:
             begins with `(?:` otherwise is anything, and nothing is assumed of it.
         star: the expression of `*`.
     """
-    return "".join(_spans(_stars(pieces, star)))
+    return "".join(_spans(_merge_stars(pieces, star)))
 
 
-def _stars(pieces: Sequence[str], star: str) -> list[str]:
+def _merge_stars(pieces: Sequence[str], star: str) -> list[str]:
     """`*x` before another `*` of the same component, as one atomic piece."""
     within = star.startswith("[^/]")
     out: list[str] = []

@@ -89,7 +89,7 @@ class Grant:
         )
 
 
-class GrantBook:
+class MemoryGrants:
     """The grants of one process, kept in memory; a subclass may persist them by overriding `save`."""
 
     def __init__(self, grants: Iterable[Grant] = (), *, clock: Clock | None = None) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-def within(
-    line: Pipeline, context: Context, call_id: str, tool: Tool, effects: tuple[Effect, ...] | None = None
+def call_context(
+    pipeline: Pipeline, context: Context, call_id: str, tool: Tool, effects: tuple[Effect, ...] | None = None
 ) -> Context:
     """The context that the function sees; `effects` once it runs, None while it plans."""
     # Field by field: a class packs thirteen keywords into a dict and unpacks them, at twice the price.
@@ -33,21 +33,21 @@ def within(
     inner.depth = context.depth
     inner.deadline = context.deadline
     inner.cancelled = context.cancelled if tool.is_async else context.cancelled or asyncio.Event()
-    inner.emit = Updates(line, context.emit, call_id, tool.name)
+    inner.emit = UpdateEmitter(pipeline, context.emit, call_id, tool.name)
     inner.labels = context.labels
-    inner.ports = line.provide
+    inner.ports = pipeline.provide
     inner.tool = tool.name
     inner.effects = effects
     return inner
 
 
-class Updates:
+class UpdateEmitter:
     """`emit` of one call's context: redacted, recorded under the call, and passed on."""
 
     __slots__ = ("_call_id", "_emit", "_line", "_tool")
 
-    def __init__(self, line: Pipeline, emit: Callable[[Any], None], call_id: str, tool: str) -> None:
-        self._line = line
+    def __init__(self, pipeline: Pipeline, emit: Callable[[Any], None], call_id: str, tool: str) -> None:
+        self._line = pipeline
         self._emit = emit
         self._call_id = call_id
         self._tool = tool

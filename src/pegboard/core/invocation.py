@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pegboard.core.approval import ApprovalRequest, Approved, Refused
-from pegboard.core.budgets import UNLIMITED, Left
+from pegboard.core.budgets import UNLIMITED, Remaining
 from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
-from pegboard.core.deadlines import Watch
+from pegboard.core.deadlines import Deadline
 from pegboard.core.decode import Decoded
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import (
     ToolError,
 )
-from pegboard.core.inside import within
+from pegboard.core.inside import call_context
 from pegboard.core.policy import ALLOWED, Decision
 from pegboard.core.rules import Situation
 from pegboard.core.tool import Tool
 from pegboard.core.values import record
 
 if TYPE_CHECKING:
-    from pegboard.core.lanes import Lane
+    from pegboard.core.lanes import ToolBinding
     from pegboard.core.pipeline import Pipeline
 
 _CALL: Final = f"call_{os.urandom(6).hex()}"
@@ -76,7 +76,7 @@ class Resolver(Protocol):
         ...
 
 
-class GrantBook(Protocol):
+class GrantStore(Protocol):
     """Where yeses are remembered."""
 
     def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
@@ -117,7 +117,7 @@ class Preview:
     detail: Decision | None = None
 
 
-class Planned(Watch):
+class Call(Deadline):
     """A call on its way: what the stages have found so far, and its own watch for the deadline.
 
     Not a dataclass: most calls end with most of these as they are here. Setting them would be a cost that every
@@ -130,11 +130,11 @@ class Planned(Watch):
         line, outer: where it runs, and the context around it; set when it does.
     """
 
-    lane: Lane
+    lane: ToolBinding
     tool: Tool
     call_id: str
     decoded: Decoded
-    line: Pipeline
+    pipeline: Pipeline
     outer: Context
 
     plan: Plan = EMPTY_PLAN
@@ -143,13 +143,13 @@ class Planned(Watch):
     digest: str = ""
     recorded: bool = False
     secrets: frozenset[str] = frozenset()
-    near: str = ""
+    budget_warning: str = ""
     """Which budget asks for this call; empty where none does."""
     booked: bool = False
-    left: Left = UNLIMITED
+    remaining: Remaining = UNLIMITED
     """What budgets leave to this call."""
-    here: Situation | None = None
-    own: dict[str, str] | None = None
+    situation: Situation | None = None
+    own_labels: dict[str, str] | None = None
     """Labels of what the call itself brought in, and their sources; None before it has run."""
 
     _call: ValidCall | None = None
@@ -163,17 +163,17 @@ class Planned(Watch):
             self._call = ValidCall(self.call_id, self.tool.name, decoded.arguments, decoded.repairs, decoded)
         return self._call
 
-    def inside(self) -> Context:
+    def context(self) -> Context:
         """The context that the function sees, made when it first looks; see `core.context.Inside`."""
         if self._inside is None:
-            made = within(self.line, self.outer, self.call_id, self.tool, self.plan.effects)
+            made = call_context(self.pipeline, self.outer, self.call_id, self.tool, self.plan.effects)
             # In one step: threads that the function started may look at the same moment.
             return self.__dict__.setdefault("_inside", made)
         return self._inside
 
 
-def planned(lane: Lane, call_id: str, decoded: Decoded) -> Planned:
+def planned(lane: ToolBinding, call_id: str, decoded: Decoded) -> Call:
     """A call whose arguments are read."""
-    made = Planned()
+    made = Call()
     made.lane, made.tool, made.call_id, made.decoded = lane, lane.tool, call_id, decoded
     return made

@@ -32,7 +32,7 @@ class NotFinite(Exception):
         self.problems = problems
 
 
-class Repeated(ValueError):
+class DuplicateKeyError(ValueError):
     """A key stands twice in one object, with different values."""
 
 
@@ -41,21 +41,21 @@ def has_surrogate(text: str) -> bool:
     return _MAYBE_SURROGATE.search(text) is not None
 
 
-def has_half(value: Any) -> bool:
+def has_lone_surrogate(value: Any) -> bool:
     """Whether a JSON value holds half a surrogate pair."""
     return SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
 
 
-def has_huge(text: str) -> bool:
+def has_overflow(text: str) -> bool:
     """Whether some JSON text may hold a number beyond the range, which Python takes for infinity."""
     return _HUGE.search(text) is not None
 
 
-def is_repeated(text: str) -> bool:
+def has_duplicate_keys(text: str) -> bool:
     """Whether an object in some JSON text has a key twice, with different values."""
     try:
-        json.loads(text, object_pairs_hook=object_of)
-    except Repeated:
+        json.loads(text, object_pairs_hook=object_from_pairs)
+    except DuplicateKeyError:
         return True
     except (ValueError, RecursionError):  # not to be read at all, which is for others to say
         return False
@@ -84,7 +84,7 @@ def _numeral(text: str) -> float:
     return Numeral(text) if type(number) is float else number
 
 
-def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these members.
 
     Raises:
@@ -94,7 +94,7 @@ def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) < len(pairs):
         for key, value in pairs:
             if not _same(value, out[key]):
-                raise Repeated(key)
+                raise DuplicateKeyError(key)
     return out
 
 
@@ -114,8 +114,8 @@ def loads(text: str, *, infinite: bool = False, numerals: bool = False) -> Any:
         NotFinite, Repeated, ValueError, RecursionError.
     """
     read = _numeral if numerals else _float if _HUGE.search(text) or LONG.search(text) else None
-    value = json.loads(text, object_pairs_hook=object_of, parse_constant=_beyond, parse_float=read)
-    if not infinite and (has_huge(text) or "NaN" in text or "Infinity" in text):
+    value = json.loads(text, object_pairs_hook=object_from_pairs, parse_constant=_beyond, parse_float=read)
+    if not infinite and (has_overflow(text) or "NaN" in text or "Infinity" in text):
         problems = list(_not_finite(value, ""))
         if problems:
             raise NotFinite(problems)

@@ -11,14 +11,14 @@ from pegboard.core.decode import Decoded
 from pegboard.core.effects import Plan
 from pegboard.core.errors import BuildError, UnknownTool
 from pegboard.core.invocation import PATH_RESOLVER
-from pegboard.core.problems import short_name, shown
+from pegboard.core.problems import format_json, short_name
 from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-class Lane:
+class ToolBinding:
     """A tool in its pipeline.
 
     Attributes:
@@ -46,9 +46,9 @@ class Lane:
         self.bare = not (ports or opens)
 
 
-def lane_of(
-    line: Pipeline, name: object, arguments: str | Mapping[str, Any] | None
-) -> tuple[Lane, str | Mapping[str, Any] | None]:
+def bind_tool(
+    pipeline: Pipeline, name: object, arguments: str | Mapping[str, Any] | None
+) -> tuple[ToolBinding, str | Mapping[str, Any] | None]:
     """The lane of the tool that a call means, and the arguments that are meant for it.
 
     Raises:
@@ -56,24 +56,24 @@ def lane_of(
         InvalidArguments: a `call_tool` that names none.
     """
     called = ToolCall(None, cast(str, name), arguments)
-    meant = line.toolkit.route(called)
+    meant = pipeline.toolkit.unwrap_call(called)
     name = cast(object, meant.name)
-    tool = (line.toolkit.get(name) if isinstance(name, str) else None) or _resolve(line, name)
-    ports = line.injected[tool.name]
-    lane = Lane(tool, tool.signature.reader(), ports, opens=_opens(line, tool, ports))
+    tool = (pipeline.toolkit.get(name) if isinstance(name, str) else None) or _resolve(pipeline, name)
+    ports = pipeline.injected[tool.name]
+    lane = ToolBinding(tool, tool.signature.reader(), ports, opens=_opens(pipeline, tool, ports))
     if meant is called and name == tool.name:
-        line.lanes[tool.name] = lane
+        pipeline.lanes[tool.name] = lane
     return lane, meant.arguments
 
 
-def _opens(line: Pipeline, tool: Tool, ports: tuple[tuple[str, Any], ...]) -> bool:
-    resolver = line.provide.get(PATH_RESOLVER)
+def _opens(pipeline: Pipeline, tool: Tool, ports: tuple[tuple[str, Any], ...]) -> bool:
+    resolver = pipeline.provide.get(PATH_RESOLVER)
     if resolver is None or tool.plan is not None or not tool.markers:
         return False
     return not any(port is resolver for _, port in ports)
 
 
-def ports_of(line: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
+def ports_of(pipeline: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
     """What fills each injected parameter; found once, when the kit is built.
 
     Raises:
@@ -83,7 +83,7 @@ def ports_of(line: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
     for name, port in tool.signature.inject.items():
         if port in (Plan, Context):
             out.append((name, port))
-        elif (given := line.provide.find(port)) is not None:
+        elif (given := pipeline.provide.find(port)) is not None:
             out.append((name, given))
         elif name not in tool.signature.optional_inject:
             wanted = getattr(port, "__name__", str(port))
@@ -95,18 +95,18 @@ def ports_of(line: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
     return tuple(out)
 
 
-def _resolve(line: Pipeline, name: object) -> Tool:
+def _resolve(pipeline: Pipeline, name: object) -> Tool:
     if not isinstance(name, str):
         # What a model can send instead is JSON; a Python object here is its sender's mistake, told as well.
-        name = shown(name)
-    tool = line.toolkit.resolve(name)
+        name = format_json(name)
+    tool = pipeline.toolkit.resolve(name)
     if tool is not None:
         return tool
-    near = line.toolkit.nearest(name)
-    names = ", ".join(line.toolkit.names) or "none"
+    near = pipeline.toolkit.nearest(name)
+    names = ", ".join(pipeline.toolkit.names) or "none"
     meant = f" Did you mean '{near[0]}'?" if near else ""
     raise UnknownTool(
         f"Tool {short_name(name)} not found. Available: {names}",
         hint=f"Call one of the available tools by its exact name.{meant}",
-        details={"available": list(line.toolkit.names), "nearest": near},
+        details={"available": list(pipeline.toolkit.names), "nearest": near},
     )

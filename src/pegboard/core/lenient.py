@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.cursor import Cursor
 from pegboard.core.numerals import LEADING_ZERO, NO_NUMBERS, NUMBER, NUMBER_END, number_of
-from pegboard.core.quoted import AT_THE_END, CLOSERS, Ending, ending, is_ambiguous, unescape
+from pegboard.core.quoted import AT_THE_END, CLOSERS, QuoteEnd, find_quote_end, is_ambiguous, unescape
 
 
 class Unrepairable(ValueError):
@@ -41,7 +41,7 @@ class Reader(Cursor):
         self._open: list[str] = []
         self._rescans = 0
 
-    def from_(self, start: int) -> tuple[Any]:
+    def read_at(self, start: int) -> tuple[Any]:
         """The value that starts at a position."""
         self.at = start
         return (self.value(),)
@@ -110,12 +110,12 @@ class Reader(Cursor):
         elif after in _QUOTES or after in ("{", "["):
             self.guess("A missing colon was put in.")
         else:
-            self.guess(f"The stray text {clipped(key, 0, 20)!r} was left out.")
+            self.guess(f"The stray text {clip(key, 0, 20)!r} was left out.")
             return key
         here = self.peek()
         if here in (",", "}", "]", ""):
             self.truncated = self.truncated or not here
-            self.guess(f"The missing value of {clipped(key, 0, 20)!r} was taken as empty.")
+            self.guess(f"The missing value of {clip(key, 0, 20)!r} was taken as empty.")
             out[key] = ""
         else:
             out[key] = self.value()
@@ -160,7 +160,7 @@ class Reader(Cursor):
                 return word
         if stop in (",", "}"):
             return word
-        self.guess(f"The stray text {clipped(word, 0, 20)!r} was left out.")
+        self.guess(f"The stray text {clip(word, 0, 20)!r} was left out.")
         return None
 
     def _set(self, first: str) -> list[Any]:
@@ -243,7 +243,7 @@ class Reader(Cursor):
 
     def _string(self, *, key: bool) -> str:
         inside = "key" if key else ("array" if self._open and self._open[-1] in "[(" else "object")
-        found: Ending = ending(self.text, self.at, inside)
+        found: QuoteEnd = find_quote_end(self.text, self.at, inside)
         content = self.text[found.start : found.end]
         quote = self.text[self.at]
         if quote != '"':
@@ -270,7 +270,7 @@ class Reader(Cursor):
         self.at = start + len(name)
         return name.strip()
 
-    def _finished(self, content: str, found: Ending, *, key: bool) -> str:
+    def _finished(self, content: str, found: QuoteEnd, *, key: bool) -> str:
         if "\n" in content or "\t" in content:
             self.note("Line breaks inside a text were kept.")
         if content.endswith("\n") and (key or found.guesses):

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.given import is_number, told
+from pegboard.core.given import format_value, is_number
 from pegboard.core.values import record
 
 MAX_CHARS: Final = 10_000
@@ -42,7 +42,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.tool_calls), Mapping):
-            raise BuildError(f"Limits(tool_calls=…) takes {{tool name: calls}}, got {told(self.tool_calls)}")
+            raise BuildError(
+                f"Limits(tool_calls=…) takes {{tool name: calls}}, got {format_value(self.tool_calls)}"
+            )
         most = {
             "turns": self.turns, "tokens": self.tokens, "money": self.money, "wall_s": self.wall_s,
             "calls": self.calls, "calls_per_turn": self.calls_per_turn, "context_tokens": self.context_tokens,

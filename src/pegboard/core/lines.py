@@ -6,7 +6,7 @@ from pegboard.core.values import record
 
 
 @record
-class Lines:
+class LineRange:
     """Some lines of a text.
 
     Attributes:
@@ -41,7 +41,7 @@ class Page:
     more: bool
 
 
-def slice_text(text: str, offset: int, limit: int | None) -> Lines:
+def slice_text(text: str, offset: int, limit: int | None) -> LineRange:
     """Lines of a text that is held in memory; line ends become `\\n`.
 
     Args:
@@ -52,8 +52,8 @@ def slice_text(text: str, offset: int, limit: int | None) -> Lines:
     first = offset if offset > 0 else max(1, len(lines) + offset + 1)
     chosen = lines[first - 1 : None if limit is None else first - 1 + limit]
     if not chosen:
-        return Lines("", 0, 0, len(lines))
-    return Lines("".join(chosen), first, first + len(chosen) - 1, len(lines))
+        return LineRange("", 0, 0, len(lines))
+    return LineRange("".join(chosen), first, first + len(chosen) - 1, len(lines))
 
 
 def _split(text: str) -> list[str]:
@@ -63,7 +63,7 @@ def _split(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def page(lines: Lines, *, numbered: bool, most: int) -> Page:
+def page(lines: LineRange, *, numbered: bool, most: int) -> Page:
     """The first of the lines that fit in `most` characters, at least one.
 
     Numbered, a line is `%6d→text` (ledger M-03, X-13).

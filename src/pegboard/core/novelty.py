@@ -17,10 +17,10 @@ _WORDS: Final = {
 }  # fmt: skip
 
 
-class Novelty(Protocol):
+class FirstUses(Protocol):
     """What was done before, by workspace."""
 
-    def first(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
+    def unseen(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
         """Those of `things` that were never done there."""
         ...
 
@@ -29,7 +29,7 @@ class Novelty(Protocol):
         ...
 
 
-def things_of(tool: str, effects: Iterable[Effect]) -> tuple[str, ...]:
+def use_keys(tool: str, effects: Iterable[Effect]) -> tuple[str, ...]:
     """What is looked for: the tool, the hosts, programs, recipients, and folders that are written; each once.
 
     Folders and not files: nearly every write is the first of its file.

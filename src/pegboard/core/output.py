@@ -6,7 +6,7 @@ import collections.abc as abc
 import types
 from typing import Any, Final, Union, get_args, get_origin
 
-from pegboard.core.annotations import MISSING, Raw, resolve, resolve_nested, unwrap
+from pegboard.core.annotations import MISSING, FunctionParameters, resolve, resolve_nested, unwrap
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.errors import BuildError
 from pegboard.core.result import ToolResult
@@ -17,7 +17,7 @@ _LATER: Final = (abc.Awaitable, abc.Coroutine)
 _STREAMS: Final = (abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator, abc.Iterator, abc.Generator)
 
 
-class Output:
+class ToolOutput:
     """What a tool gives.
 
     Attributes:
@@ -31,7 +31,7 @@ class Output:
         self._adapter = adapter
 
     @classmethod
-    def of(cls, raw: Raw | None, *, label: str) -> Output:
+    def of(cls, raw: FunctionParameters | None, *, label: str) -> ToolOutput:
         """The output of a function's return annotation.
 
         A return annotation that only a type checker can resolve declares nothing: unlike a parameter's,
@@ -54,7 +54,7 @@ class Output:
         return cls._build(annotation, label)
 
     @classmethod
-    def _build(cls, annotation: Any, label: str) -> Output:
+    def _build(cls, annotation: Any, label: str) -> ToolOutput:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
@@ -81,7 +81,7 @@ class Output:
         return self._adapter.dump_python(checked, mode="json")
 
 
-NOTHING: Final = Output(None)
+NOTHING: Final = ToolOutput(None)
 
 
 def _typed(annotation: Any) -> bool:

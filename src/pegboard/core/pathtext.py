@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 from pegboard.core.annotations import unwrap
 from pegboard.core.parameters import Parameter
 from pegboard.core.placing import PATH_KINDS
-from pegboard.core.problems import Problem, shown
+from pegboard.core.problems import Problem, format_json
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_PATH_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -52,11 +52,11 @@ def _in(value: Any, path: str) -> list[Problem]:
 
 
 def _in_text(text: str, path: str) -> list[Problem]:
-    found = _CONTROL.search(text)
+    found = _PATH_CONTROL.search(text)
     if found is None:
         return []
-    meant = _CONTROL.sub(lambda m: _ESCAPES.get(m[0], m[0]), text)
+    meant = _PATH_CONTROL.sub(lambda m: _ESCAPES.get(m[0], m[0]), text)
     words = f"holds the control character U+{ord(found[0]):04X}"
-    if not _CONTROL.search(meant):
-        words += f"; a backslash is written twice in JSON: {shown(meant, 200)}"
-    return [Problem(path, f"{words}, got {shown(text)}")]
+    if not _PATH_CONTROL.search(meant):
+        words += f"; a backslash is written twice in JSON: {format_json(meant, 200)}"
+    return [Problem(path, f"{words}, got {format_json(text)}")]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pegboard.core.approval import Approver, DenyAll, Waiting
 from pegboard.core.artifact import NewArtifact
-from pegboard.core.authorising import check_secrets, decide, weigh
+from pegboard.core.authorising import authorise, check_secrets, evaluate
 from pegboard.core.call import ToolCall
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import Context, get_current, set_current
@@ -25,29 +25,43 @@ from pegboard.core.events import (
     MemoryRecorder,
     Recorder,
 )
-from pegboard.core.failing import as_tool_error, suspended
-from pegboard.core.given import functions
+from pegboard.core.failing import as_tool_error, suspended_error
+from pegboard.core.given import check_callables
 from pegboard.core.invocation import (
     PATH_RESOLVER,
-    GrantBook,
+    Call,
+    GrantStore,
     Invocation,
     Middleware,
     Next,
-    Planned,
     Preview,
     Turn,
     new_call_id,
     new_id,
 )
-from pegboard.core.lanes import Lane, lane_of, ports_of
+from pegboard.core.lanes import ToolBinding, bind_tool, ports_of
 from pegboard.core.planning import decode, plan, situation
 from pegboard.core.policy import Policy
 from pegboard.core.provide import Provided
-from pegboard.core.recording import accounted, ended, finish, keep_intent, record_start, shaped
+from pegboard.core.recording import (
+    error_result,
+    flush_intent,
+    record_result,
+    record_start,
+    settle_result,
+    shape_result,
+)
 from pegboard.core.result import ToolResult
 from pegboard.core.rules import Situation
-from pegboard.core.running import Threads, given, late, layered, limit_of, threaded
-from pegboard.core.safeguards import NO_SAFEGUARDS, Safeguards
+from pegboard.core.running import (
+    ThreadPool,
+    build_arguments,
+    raise_timeout,
+    run_in_thread,
+    run_with_middleware,
+    timeout_of,
+)
+from pegboard.core.safeguards import NO_SAFEGUARDS, Guards
 from pegboard.core.shaping import Shaper
 from pegboard.core.tool import NO_LIMITS, Tool
 from pegboard.core.toolkit import Toolkit
@@ -89,11 +103,11 @@ class Pipeline:
         shaper: Shaper | None = None,
         provide: Mapping[Any, Any] | None = None,
         middleware: Sequence[Middleware] = (),
-        grants: GrantBook | None = None,
+        grants: GrantStore | None = None,
         clock: Clock | None = None,
         threads: int = 64,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        safeguards: Safeguards = NO_SAFEGUARDS,
+        safeguards: Guards = NO_SAFEGUARDS,
     ) -> None:
         self.safeguards = safeguards
         self.toolkit = toolkit
@@ -102,15 +116,17 @@ class Pipeline:
         self.recorder: Recorder = recorder or MemoryRecorder()
         self.shaper = shaper or Shaper()
         self.provide = provide if isinstance(provide, Provided) else Provided(provide)
-        self.middleware = functions(middleware, "middleware=…", "functions of an invocation and proceed")
+        self.middleware = check_callables(
+            middleware, "middleware=…", "functions of an invocation and proceed"
+        )
         self.grants = grants
         self.clock = clock or SystemClock()
         self.now = self.clock.monotonic
-        self.threads = Threads(threads)
+        self.threads = ThreadPool(threads)
         self.deadlines = Deadlines()
         self.timeout_s = timeout_s
         self.injected = {one.name: ports_of(self, one) for one in toolkit}
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, ToolBinding] = {}
 
     def call(
         self, call: ToolCall, context: Context, turn: Turn | None = None
@@ -133,16 +149,16 @@ class Pipeline:
         now = self.now
         started = now()
         id = id or new_call_id()
-        ready: Planned | None = None
+        ready: Call | None = None
         weighed = False
         try:
             lane = self.lanes.get(name) if type(name) is str else None
             if lane is None:
-                lane, arguments = lane_of(self, name, arguments)
+                lane, arguments = bind_tool(self, name, arguments)
             read, tool = lane.decode, lane.tool
             decoded = read(arguments)
             # What `planned` does, without its frame.
-            ready = Planned()
+            ready = Call()
             ready.lane, ready.tool, ready.call_id, ready.decoded = lane, tool, id, decoded
             if (
                 tool.effects
@@ -154,46 +170,48 @@ class Pipeline:
                 or self.safeguards.meter is not None
             ):
                 weighed = True
-                await weigh(self, ready, context, turn)
+                await authorise(self, ready, context, turn)
             record_start(self, ready, weighed=weighed)
             if weighed and ready.plan.effects:
-                await keep_intent(self, ready)
+                await flush_intent(self, ready)
             if self.middleware:
-                value = await layered(self, ready, context)
+                value = await run_with_middleware(self, ready, context)
             else:
                 # The function's own coroutine: one more around it would stand on the path of every call.
-                ready.line, ready.outer = self, context
-                inputs = given(self, ready) if weighed or not lane.bare else decoded.arguments
+                ready.pipeline, ready.outer = self, context
+                inputs = build_arguments(self, ready) if weighed or not lane.bare else decoded.arguments
                 before = get_current()
                 set_current(ready)
                 try:
                     self.deadlines.start(
                         ready,
                         asyncio.current_task(),
-                        limit_of(self, ready) if weighed or tool.limits is not NO_LIMITS else self.timeout_s,
+                        timeout_of(self, ready)
+                        if weighed or tool.limits is not NO_LIMITS
+                        else self.timeout_s,
                     )
                     value = await (
-                        tool.function(**inputs) if tool.is_async else threaded(self, ready, inputs)
+                        tool.function(**inputs) if tool.is_async else run_in_thread(self, ready, inputs)
                     )
                 finally:
                     set_current(before)
                     if self.deadlines.end(ready):
-                        late(ready, ready)
+                        raise_timeout(ready, ready)
             if isinstance(value, Waiting):
-                raise suspended(value)
+                raise suspended_error(value)
             if type(value) is NewArtifact or (type(value) is ToolResult and value.artifacts):
                 # Loaded with the first of them: most tools never declare one.
-                from pegboard.core.keeping import keep
+                from pegboard.core.keeping import save_artifacts
 
-                value = await keep(self, value, ready, context)
-            value = shaped(self, ready, value, context, started, weighed=weighed)
+                value = await save_artifacts(self, value, ready, context)
+            value = shape_result(self, ready, value, context, started, weighed=weighed)
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt | GeneratorExit):
                 raise
-            value = ended(self, raised, name, id, ready, context, started)
+            value = error_result(self, raised, name, id, ready, context, started)
         if weighed and ready is not None:
-            value = accounted(self, ready, value, context, started)
-        return finish(self, value)
+            value = settle_result(self, ready, value, context, started)
+        return record_result(self, value)
 
     async def preview(self, call: ToolCall, context: Context) -> Preview:
         """What `call` would do with these arguments; changes nothing and asks nobody."""
@@ -202,7 +220,7 @@ class Pipeline:
             ready.plan = await plan(self, ready, context)
             if self.safeguards.secrets is not None:
                 check_secrets(self, ready, self.safeguards.secrets)
-            ready.decision = decide(self, ready, context)
+            ready.decision = evaluate(self, ready, context)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  The boundary of a preview: a failed plan is its answer.
@@ -225,7 +243,7 @@ class Pipeline:
         except Exception:  # noqa: BLE001  What a plan raises is told by the call itself; here it is unknown.
             return None
 
-    def offer(self, toolkit: Toolkit) -> None:
+    def set_toolkit(self, toolkit: Toolkit) -> None:
         """Offer another set of tools from now on; calls under way keep theirs.
 
         Raises:
@@ -241,7 +259,7 @@ class Pipeline:
             tool, context, None if taints is None else taints.labels(context.session, context.labels)
         )
 
-    def recording(
+    def with_recorder(
         self,
         recorder: Recorder,
         *,
@@ -262,7 +280,7 @@ class Pipeline:
 
 __all__ = [
     "PATH_RESOLVER",
-    "GrantBook",
+    "GrantStore",
     "InvalidArguments",
     "Invocation",
     "Middleware",

@@ -16,7 +16,7 @@ _ALPHABET: Final = string.ascii_letters + string.digits
 
 
 @record(kw_only=True)
-class Swap:
+class Substitution:
     """One secret of one command.
 
     Attributes:
@@ -40,9 +40,9 @@ class Placeholders:
     """The place holders of one process; random, and the same for a secret as long as its value stays."""
 
     def __init__(self) -> None:
-        self._swaps: dict[str, Swap] = {}
+        self._swaps: dict[str, Substitution] = {}
 
-    def of(self, name: str, value: str, hosts: tuple[str, ...]) -> str:
+    def for_secret(self, name: str, value: str, hosts: tuple[str, ...]) -> str:
         """The place holder of a secret.
 
         Raises:
@@ -60,10 +60,10 @@ class Placeholders:
         import secrets
 
         made = "".join(secrets.choice(_ALPHABET) for _ in range(size))
-        self._swaps[name] = Swap(name=name, placeholder=made, value=value, hosts=hosts)
+        self._swaps[name] = Substitution(name=name, placeholder=made, value=value, hosts=hosts)
         return made
 
-    def within(self, texts: Iterable[str]) -> tuple[Swap, ...]:
+    def find_in(self, texts: Iterable[str]) -> tuple[Substitution, ...]:
         """The secrets whose place holders stand in a command's text, variables or input."""
         if not self._swaps:
             return ()

@@ -20,7 +20,7 @@ MANY: Final = (list, tuple, set, frozenset)
 """What a marked parameter with several targets holds."""
 
 
-def placed(
+def resolve_path_arguments(
     arguments: dict[str, Any], markers: Sequence[Parameter], effects: Sequence[Effect], workspace: Path
 ) -> dict[str, Any]:
     """The arguments with each marked path as the absolute one that its effect names.

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.call import ToolCall
-from pegboard.core.context import Context, enter, leave
+from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import BuildError
-from pegboard.core.inside import within
+from pegboard.core.inside import call_context
 from pegboard.core.invocation import (
     PATH_RESOLVER,
-    Planned,
+    Call,
     Resolver,
     planned,
 )
-from pegboard.core.lanes import lane_of
+from pegboard.core.lanes import bind_tool
 from pegboard.core.placing import MANY, PATH_KINDS
 from pegboard.core.rules import Situation
 from pegboard.core.signature import Parameter
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 _KINDS: Final = frozenset(EFFECT_KINDS)
 
 
-def decode(line: Pipeline, call: ToolCall, call_id: str) -> Planned:
+def decode(pipeline: Pipeline, call: ToolCall, call_id: str) -> Call:
     """Resolve and validate: raw input ends here."""
-    lane, arguments = lane_of(line, call.name, call.arguments)
+    lane, arguments = bind_tool(pipeline, call.name, call.arguments)
     return planned(lane, call_id, lane.decode(arguments))
 
 
-async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
-    tool = ready.tool
+async def plan(pipeline: Pipeline, call: Call, context: Context) -> Plan:
+    tool = call.tool
     if tool.plan is not None:
-        inner = within(line, context, ready.call_id, tool)
+        inner = call_context(pipeline, context, call.call_id, tool)
         # Planning looks through the ports, and they know a session's state by the current context.
-        before = enter(inner)
+        before = attach(inner)
         try:
-            made = tool.plan(ready.call, inner)
+            made = tool.plan(call.call, inner)
             if isinstance(made, Awaitable):
                 made = await made
         finally:
-            leave(before)
+            detach(before)
         if not isinstance(made, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(f"the plan of tool {tool.name!r} gave {made!r:.80}, which is no Plan")
         _check(tool, made.effects)
@@ -54,10 +54,10 @@ async def plan(line: Pipeline, ready: Planned, context: Context) -> Plan:
     declared = tool.effects
     effects: tuple[Effect, ...] = ()
     if callable(declared):
-        effects = _effects_of(tool, declared(ready.decoded.arguments))
+        effects = _effects_of(tool, declared(call.decoded.arguments))
     elif declared:
         effects = tuple(declared)
-    marked = await _marked(line, tool, ready.decoded.arguments, context)
+    marked = await _marked(pipeline, tool, call.decoded.arguments, context)
     return Plan(effects + marked) if effects or marked else EMPTY_PLAN
 
 
@@ -83,13 +83,13 @@ def _check(tool: Tool, effects: Iterable[Effect]) -> None:
 
 
 async def _marked(
-    line: Pipeline, tool: Tool, arguments: Mapping[str, Any], context: Context
+    pipeline: Pipeline, tool: Tool, arguments: Mapping[str, Any], context: Context
 ) -> tuple[Effect, ...]:
     """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
     out: list[Effect] = []
     markers: Sequence[Parameter] = tool.markers
-    taints = line.safeguards.taints
-    resolver = cast("Resolver | None", line.provide.get(PATH_RESOLVER))
+    taints = pipeline.safeguards.taints
+    resolver = cast("Resolver | None", pipeline.provide.get(PATH_RESOLVER))
     for parameter in markers:
         marker = parameter.marker
         value = arguments.get(parameter.name)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError
-from pegboard.core.given import several
+from pegboard.core.given import check_sequence
 from pegboard.core.ruleindex import Found, RuleIndex
 from pegboard.core.rules import Rule, Situation
 from pegboard.core.tool import Level
@@ -304,7 +304,9 @@ def _does_nothing_itself(effect: Effect) -> bool:
 
 def _rules(given: object) -> tuple[Rule, ...]:
     """Rules, and rule lines read as such."""
-    return tuple(r if isinstance(r, Rule) else Rule.parse(r) for r in several(given, "a policy", "rules"))
+    return tuple(
+        r if isinstance(r, Rule) else Rule.parse(r) for r in check_sequence(given, "a policy", "rules")
+    )
 
 
 def _despite(rule: Rule) -> bool:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.numerals import Numeral
 
@@ -34,7 +34,7 @@ class Problem(NamedTuple):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoReturn:
+def raise_invalid(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoReturn:
     """Raise the InvalidArguments that tells every problem, one line each."""
     unique = [Problem(short_path(p.path), p.message) for p in dict.fromkeys(problems)]
     lines = [str(p) for p in unique[:_MAX_LINES]]
@@ -52,10 +52,10 @@ def refuse(problems: Sequence[Problem], *, name: str, hint: str = "") -> NoRetur
 
 def short_path(path: str, limit: int = 200) -> str:
     """The path; of one that is too long to be read its beginning and its length: names are a model's too."""
-    return path if len(path) <= limit else f"{clipped(path, 0, limit)}… ({len(path)} characters)"
+    return path if len(path) <= limit else f"{clip(path, 0, limit)}… ({len(path)} characters)"
 
 
-def shown(value: Any, limit: int = 40) -> str:
+def format_json(value: Any, limit: int = 40) -> str:
     """A value as JSON, shortened in its middle to about `limit` characters."""
     try:
         text = (
@@ -68,24 +68,20 @@ def shown(value: Any, limit: int = 40) -> str:
     cut = isinstance(value, str) and len(value) > limit * 3
     if len(text) <= limit and not cut:
         return text
-    return (
-        f"{clipped(text, 0, limit - 12)}…{clipped(text, -9)}"
-        if not cut
-        else f"{clipped(text, 0, limit - 3)}…"
-    )
+    return f"{clip(text, 0, limit - 12)}…{clip(text, -9)}" if not cut else f"{clip(text, 0, limit - 3)}…"
 
 
 def short_name(name: str, limit: int = 80) -> str:
     """A name between quotes; of one that is too long to be one its beginning and its length."""
-    return f"'{name}'" if len(name) <= limit else f"'{clipped(name, 0, limit)}…' ({len(name)} characters)"
+    return f"'{name}'" if len(name) <= limit else f"'{clip(name, 0, limit)}…' ({len(name)} characters)"
 
 
 def chosen_from(listed: Sequence[Any], received: Any, whole: str) -> str:
     """What may be chosen: the `whole` where it is short, else how many there are and the nearest of them."""
     if len(whole) <= _MAX_CHOICES:
         return whole
-    words = {one if isinstance(one, str) else shown(one): one for one in listed}
-    word = received if isinstance(received, str) else shown(received)
+    words = {one if isinstance(one, str) else format_json(one): one for one in listed}
+    word = received if isinstance(received, str) else format_json(received)
     near = difflib.get_close_matches(word[:_MAX_CHOICES], list(words), n=_NEAREST, cutoff=0.3)
-    told = ", ".join(shown(words[one]) for one in near or list(words)[:_NEAREST])
+    told = ", ".join(format_json(words[one]) for one in near or list(words)[:_NEAREST])
     return f"one of {len(listed)} values, among them {told}"

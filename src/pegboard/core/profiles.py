@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, cast
 
-from pegboard.core.decode import Decoded, decoded, read_object
+from pegboard.core.decode import Decoded, make_decoded, read_object
 from pegboard.core.errors import BuildError, InvalidArguments
-from pegboard.core.families import load
-from pegboard.core.given import text
+from pegboard.core.families import import_object
+from pegboard.core.given import check_text
 from pegboard.core.numerals import as_sent
-from pegboard.core.problems import Problem, refuse
+from pegboard.core.problems import Problem, raise_invalid
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Signature
 from pegboard.core.tool import RenderFunction, Tool, ToolLimits
@@ -35,7 +35,7 @@ LOCALES: Final = ("en", "zh")
 
 
 @record(kw_only=True)
-class Given:
+class ProfileParameter:
     """One parameter as a profile advertises it.
 
     Attributes:
@@ -47,17 +47,17 @@ class Given:
 
     name: str
     schema: Mapping[str, Any]
-    to: str | None = ""
+    canonical: str | None = ""
     required: bool = False
 
     @property
     def target(self) -> str | None:
         """The canonical parameter, None where it is dropped."""
-        return self.name if self.to == "" else self.to
+        return self.name if self.canonical == "" else self.canonical
 
 
 @record(kw_only=True)
-class Row:
+class ToolProfile:
     """One tool as a profile advertises it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Row:
     tool: str
     description: str = ""
     zh: str = ""
-    parameters: tuple[Given, ...] | None = None
+    parameters: tuple[ProfileParameter, ...] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     render: RenderFunction | None = None
@@ -94,11 +94,11 @@ class Profile:
     """
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[ToolProfile, ...]
     words: RenderFunction | None = None
 
 
-def profiled(kit: Any, name: str, *, locale: str = "en") -> list[Tool]:
+def with_profile(kit: Any, name: str, *, locale: str = "en") -> list[Tool]:
     """The tools of a kit under a profile; a tool that the profile does not know stays as it is.
 
     Raises:
@@ -107,7 +107,7 @@ def profiled(kit: Any, name: str, *, locale: str = "en") -> list[Tool]:
     profile = find(name)
     if locale not in LOCALES:
         raise BuildError(f"unknown locale {locale!r}; use {' or '.join(LOCALES)}")
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[ToolProfile]] = {}
     for row in profile.rows:
         rows.setdefault(row.tool, []).append(row)
     return list(_tools(kit, profile, rows, locale))
@@ -119,30 +119,38 @@ def find(name: str) -> Profile:
     Raises:
         BuildError: there is none.
     """
-    known = cast("Mapping[str, Profile]", load("pegboard.compat.profiles:PROFILES"))
-    profile = known.get(text(name, "a profile", meant="a name").lower().replace("_", "-"))
+    known = cast("Mapping[str, Profile]", import_object("pegboard.compat.profiles:PROFILES"))
+    profile = known.get(check_text(name, "a profile", meant="a name").lower().replace("_", "-"))
     if profile is None:
         raise BuildError(f"unknown profile {name!r}; known are {', '.join(known)}")
     return profile
 
 
-def _tools(kit: Any, profile: Profile, rows: Mapping[str, list[Row]], locale: str) -> Iterator[Tool]:
+def _tools(kit: Any, profile: Profile, rows: Mapping[str, list[ToolProfile]], locale: str) -> Iterator[Tool]:
     chinese: Mapping[str, str] = {}
     voice: RenderFunction | None = None
     if locale == "zh":
-        chinese, voice = load("pegboard.compat.locale:DESCRIPTIONS"), load("pegboard.compat.locale:render_zh")
+        chinese, voice = (
+            import_object("pegboard.compat.locale:DESCRIPTIONS"),
+            import_object("pegboard.compat.locale:render_zh"),
+        )
     for tool in cast("list[Tool]", list(kit)):
         found = rows.get(tool.name)
-        for row in found or (Row(name=tool.name, tool=tool.name),):
+        for row in found or (ToolProfile(name=tool.name, tool=tool.name),):
             text = row.description
             if locale == "zh":
                 text = row.zh or chinese.get(tool.name, "") or text
             render = _both(row.render or profile.words if found else None, voice)
-            yield dress(tool, row, description=text, render=render, alone=len(found or ()) == 1)
+            yield apply_profile(tool, row, description=text, render=render, alone=len(found or ()) == 1)
 
 
-def dress(
-    tool: Tool, row: Row, *, description: str = "", render: RenderFunction | None = None, alone: bool = True
+def apply_profile(
+    tool: Tool,
+    row: ToolProfile,
+    *,
+    description: str = "",
+    render: RenderFunction | None = None,
+    alone: bool = True,
 ) -> Tool:
     """One tool as a row advertises it. Plan, effects, injection and function stay the tool's own."""
     changes: dict[str, Any] = {"name": row.name, "canonical": tool.canonical or tool.name}
@@ -177,12 +185,12 @@ class ProfileSignature(Signature):
     __slots__ = ("_base", "_row", "_shown", "_spellings")
 
     _base: Signature
-    _row: Row
+    _row: ToolProfile
     _shown: Mapping[str, Any]
     _spellings: dict[str, str]
 
     @classmethod
-    def of_row(cls, base: Signature, row: Row) -> ProfileSignature:
+    def of_row(cls, base: Signature, row: ToolProfile) -> ProfileSignature:
         """The signature of a canonical tool as a row advertises it."""
         self = cls.__new__(cls)
         for slot in Signature.__slots__:
@@ -225,16 +233,16 @@ class ProfileSignature(Signature):
             if p.required and p.target is None and p.name not in given
         ]
         if missing:
-            refuse(missing, name=self.name)
+            raise_invalid(missing, name=self.name)
         canonical = self._canonical(given)
         try:
             inner = self._base.decode(as_sent(canonical))
         except InvalidArguments as error:
-            refuse(
+            raise_invalid(
                 [Problem(self._spelled(e["path"]), e["message"]) for e in error.details["errors"]],
                 name=self.name,
             )
-        return decoded(inner.arguments, (*notes, *inner.repairs), inner.sent)
+        return make_decoded(inner.arguments, (*notes, *inner.repairs), inner.sent)
 
     def _canonical(self, given: Mapping[str, Any]) -> dict[str, Any]:
         targets = {p.name: p.target for p in self._row.parameters or ()}
@@ -258,11 +266,11 @@ class ProfileSignature(Signature):
 __all__ = [
     "LOCALES",
     "TOOL_ALIASES",
-    "Given",
     "Profile",
+    "ProfileParameter",
     "ProfileSignature",
-    "Row",
-    "dress",
+    "ToolProfile",
+    "apply_profile",
     "find",
-    "profiled",
+    "with_profile",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.given import several
+from pegboard.core.given import check_sequence
 
 _MISSING: Final = object()
 
@@ -21,7 +21,7 @@ class Provided(dict[Any, Any]):
 
     def __init__(self, ports: Mapping[Any, Any] | None = None, objects: Iterable[Any] = ()) -> None:
         super().__init__(ports or {})
-        self.objects = several(objects, "provide=…", "objects; each is found by its type")
+        self.objects = check_sequence(objects, "provide=…", "objects; each is found by its type")
         for one in self.objects:
             for kind in type(one).__mro__[:-1]:
                 self[kind] = one

@@ -14,11 +14,11 @@ AT_THE_END: Final = " \t\r\n}]`"
 """Closers and spaces that stand at the end of a text whose closing quote is missing."""
 
 _KEY: Final = r"""(?:""?[^"\n]{0,200}""?|'[^'\n]{0,200}'|“[^”\n]{0,200}”)\s*:"""
-_BARE_KEY: Final = r"""[\w$.-]{1,100}\s*:"""
+_UNQUOTED_KEY: Final = r"""[\w$.-]{1,100}\s*:"""
 _END: Final = r"""(?:\s*\Z|\s*//|\s*/\*|\s*\#|\s*`{3})"""
 _STRONG: Final[dict[str, re.Pattern[str]]] = {
     "object": re.compile(
-        rf"""\s*(?:,\s*(?:\w+\s+)?{_KEY}|,\s*{_BARE_KEY}|{_KEY}|,\s*["'][^"'\n]{{0,200}}\Z)|{_END}"""
+        rf"""\s*(?:,\s*(?:\w+\s+)?{_KEY}|,\s*{_UNQUOTED_KEY}|{_KEY}|,\s*["'][^"'\n]{{0,200}}\Z)|{_END}"""
     ),
     "array": re.compile(rf"""\s*(?:,\s*["'“{{\[]|:)|{_END}"""),
     "key": re.compile(r"\s*[:=]"),
@@ -44,7 +44,7 @@ _QUOTE_MARKS: Final = frozenset("'`“”„‘’")
 
 
 @dataclass(slots=True)
-class Ending:
+class QuoteEnd:
     """Where a quoted text ends.
 
     Attributes:
@@ -63,7 +63,7 @@ class Ending:
     guesses: tuple[str, ...]
 
 
-def ending(text: str, at: int, inside: str) -> Ending:
+def find_quote_end(text: str, at: int, inside: str) -> QuoteEnd:
     """Find the end of the quoted text that opens at `at`.
 
     A closing quote ends it where a delimiter follows that fits its place. A quote before a word opens a
@@ -86,13 +86,13 @@ def ending(text: str, at: int, inside: str) -> Ending:
     position = start
     strong, weak = _STRONG[inside], _WEAK[inside]
 
-    def closed(end: int, following: int, *sentences: str) -> Ending:
-        return Ending(start, end, following, True, overescaped, (*guesses, *sentences))
+    def closed(end: int, following: int, *sentences: str) -> QuoteEnd:
+        return QuoteEnd(start, end, following, True, overescaped, (*guesses, *sentences))
 
     while True:
         found = scan.search(text, position)
         if found is None:
-            return Ending(start, len(text), len(text), False, overescaped, tuple(guesses))
+            return QuoteEnd(start, len(text), len(text), False, overescaped, tuple(guesses))
         position = found.start()
         here = text[position]
         if here == "\\":

@@ -87,7 +87,7 @@ _EMPTY_WORDS: Final = frozenset(_EMPTY.split())
 """English words that say nothing about a tool, and the tails of contractions, in the form that `words` gives them."""
 
 
-class Index:
+class TextIndex:
     """Documents of several weighted fields, prepared once, so that a search costs only what it finds.
 
     Field-weighted BM25 (Robertson, Zaragoza and Taylor 2004): each field's length counts for itself. Pairs of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from pegboard.core.coerce import Coercion
-from pegboard.core.problems import Problem, refuse, shown
+from pegboard.core.problems import Problem, format_json, raise_invalid
 
 
 def read_string_param(params: Mapping[str, Any], name: str, *, required: bool = False) -> str | None:
@@ -21,7 +21,7 @@ def read_string_param(params: Mapping[str, Any], name: str, *, required: bool = 
     if value is None:
         return _absent(name, required)
     if not isinstance(value, str):
-        refuse([Problem(f".{name}", f"must be a string, got {shown(value)}")], name="")
+        raise_invalid([Problem(f".{name}", f"must be a string, got {format_json(value)}")], name="")
     return value
 
 
@@ -37,12 +37,13 @@ def read_number_param(
         InvalidArguments: it is required and absent, or no such number.
     """
     kind = "integer" if integer else "number"
-    value = Coercion({}).value(params.get(name), {"type": kind}, f".{name}")
+    value = Coercion({}).coerce(params.get(name), {"type": kind}, f".{name}")
     if value is None or value == "":
         return _absent(name, required)
     if isinstance(value, bool) or not isinstance(value, int if integer else (int, float)):
-        refuse(
-            [Problem(f".{name}", f"must be {'an' if integer else 'a'} {kind}, got {shown(value)}")], name=""
+        raise_invalid(
+            [Problem(f".{name}", f"must be {'an' if integer else 'a'} {kind}, got {format_json(value)}")],
+            name="",
         )
     return value
 
@@ -57,17 +58,19 @@ def read_string_array_param(
     """
     value: Any = params.get(name)
     if isinstance(value, str):
-        value = Coercion({}).value(value, {"type": "array"}, f".{name}")
+        value = Coercion({}).coerce(value, {"type": "array"}, f".{name}")
     if isinstance(value, str):
         value = [value]
     if value is None or value == []:
         return _absent(name, required)
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not all(isinstance(item, str) for item in items):
-        refuse([Problem(f".{name}", f"must be an array of strings, got {shown(value)}")], name="")
+        raise_invalid(
+            [Problem(f".{name}", f"must be an array of strings, got {format_json(value)}")], name=""
+        )
     return [item.strip() for item in items if item.strip()]
 
 
 def _absent(name: str, required: bool) -> None:
     if required:
-        refuse([Problem(f".{name}", "is required but missing")], name="")
+        raise_invalid([Problem(f".{name}", "is required but missing")], name="")

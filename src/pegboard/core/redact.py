@@ -15,7 +15,7 @@ from typing import Final, cast
 from urllib.parse import quote
 
 from pegboard.core import secretforms
-from pegboard.core.clipping import ask_also
+from pegboard.core.clipping import with_finder
 
 _MIN_KNOWN: Final = 6
 _MIN_PART: Final = 12
@@ -33,19 +33,19 @@ _FORMS: Final = (
 )  # fmt: skip
 
 
-def mark(value: str) -> str:
+def redaction_mark(value: str) -> str:
     """The mark that stands for a value: `[redacted:` and eight hex digits of its SHA-256."""
     return f"[redacted:{hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
 
 
-def holds_mark(value: object) -> bool:
+def has_redaction_mark(value: object) -> bool:
     """Whether a mark stands anywhere in a JSON-able value, or in a JSON text."""
     if isinstance(value, str):
         return MARK.search(value) is not None
     if isinstance(value, Mapping):
         rows = cast("Mapping[object, object]", value)
-        return any(holds_mark(k) or holds_mark(v) for k, v in rows.items())
-    return isinstance(value, list | tuple) and any(map(holds_mark, cast("list[object]", value)))
+        return any(has_redaction_mark(k) or has_redaction_mark(v) for k, v in rows.items())
+    return isinstance(value, list | tuple) and any(map(has_redaction_mark, cast("list[object]", value)))
 
 
 def secrets_in(text: str) -> list[slice]:
@@ -65,7 +65,7 @@ class Redactor:
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values: dict[str, str] = {}
         self._learn(values or {})
-        ask_also(self)
+        with_finder(self)
 
     def learn(self, values: Mapping[str, str]) -> None:
         """Know further secrets from now on, for example one that was just looked up in a keyring."""
@@ -82,11 +82,11 @@ class Redactor:
             if len(value) < _MIN_KNOWN:
                 continue
             for spelling in _spellings(value):
-                self._marks.setdefault(spelling, mark(value))
+                self._marks.setdefault(spelling, redaction_mark(value))
             if len(value) >= _MIN_PART:
                 # Broken over lines by a terminal or a mail program, at any one place or more.
                 wrapped.append(f"({f'(?:{_WRAP})?'.join(map(re.escape, value))})")
-                whole.append(mark(value))
+                whole.append(redaction_mark(value))
                 self._ends.append((value[:6], value[-6:]))
         ordered = sorted(self._marks, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
@@ -114,11 +114,11 @@ class Redactor:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets stand, for a stream that must not part one."""
-        yield from self.known(text)
+        yield from self.find(text)
         for find in _FORMS:
             yield from (match.span() for match in find(text))
 
-    def known(self, text: str) -> Iterator[tuple[int, int]]:
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Where the known values stand, in any spelling."""
         for pattern in (self._known, self._wrapped):
             if pattern is not None:
@@ -188,7 +188,7 @@ def _without(text: str, matches: Iterable[re.Match[str]]) -> str:
     for match in matches:
         start, end = _value(match)
         if start < end:
-            pieces += [text[done:start], mark(text[start:end])]
+            pieces += [text[done:start], redaction_mark(text[start:end])]
             done = end
     return "".join((*pieces, text[done:])) if pieces else text
 

@@ -83,13 +83,13 @@ class Registry:
         """The tools (ledger A-26)."""
         return list(self)
 
-    def add(self, kit: Toolkit) -> None:
+    def add(self, toolkit: Toolkit) -> None:
         """Register every tool of a kit.
 
         Raises:
             BuildError: a name is taken.
         """
-        for one in kit:
+        for one in toolkit:
             if one.name in self._tools:
                 raise BuildError(f"a tool called {one.name!r} is registered already")
             self._tools[one.name] = one

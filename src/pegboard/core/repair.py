@@ -87,7 +87,7 @@ def _values(reader: Reader) -> list[tuple[Any, bool]]:
         if found is None:
             break
         start = found.end() if fence is not None else found.start()
-        value = _exact(reader, start, len(values)) or reader.from_(start)
+        value = _exact(reader, start, len(values)) or reader.read_at(start)
         between = text[previous:start]
         if between.strip(" \t\r\n`,"):
             reader.note("The text around the JSON was left out.")

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.execpattern import exec_pattern_matches, pattern_words
-from pegboard.core.given import text as given_text
+from pegboard.core.given import check_text as given_text
 from pegboard.core.globs import glob, path_glob
 from pegboard.core.values import record, value
 from pegboard.core.wildmatch import NEVER, wildmatch

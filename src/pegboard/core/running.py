@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core import secrets as secret_references
 from pegboard.core.budgets import out_of_time
-from pegboard.core.context import Context, enter, leave
-from pegboard.core.deadlines import Watch
+from pegboard.core.context import Context, attach, detach
+from pegboard.core.deadlines import Deadline
 from pegboard.core.effects import Plan
 from pegboard.core.errors import (
     InternalError,
@@ -22,12 +22,12 @@ from pegboard.core.errors import (
 )
 from pegboard.core.failing import as_tool_error
 from pegboard.core.invocation import (
+    Call,
     Invocation,
     Middleware,
     Next,
-    Planned,
 )
-from pegboard.core.placing import placed
+from pegboard.core.placing import resolve_path_arguments
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -35,62 +35,66 @@ if TYPE_CHECKING:
     from pegboard.core.pipeline import Pipeline
 
 
-async def layered(line: Pipeline, ready: Planned, context: Context) -> Any:
+async def run_with_middleware(pipeline: Pipeline, call: Call, context: Context) -> Any:
     """Run the function with the middleware around it, under its deadline."""
-    ready.line, ready.outer = line, context
-    before = enter(ready.inside())
+    call.pipeline, call.outer = pipeline, context
+    before = attach(call.context())
     try:
         # A watch each time: a layer may call `next` again, or twice at once.
-        step: Next = lambda: _function(line, ready, Watch())  # noqa: E731
-        for layer in reversed(line.middleware):
-            step = _around(layer, ready, ready.inside(), step)
+        step: Next = lambda: _function(pipeline, call, Deadline())  # noqa: E731
+        for layer in reversed(pipeline.middleware):
+            step = _wrap(layer, call, call.context(), step)
         return await step()
     finally:
-        leave(before)
+        detach(before)
 
 
-async def _function(line: Pipeline, ready: Planned, watch: Watch) -> Any:
+async def _function(pipeline: Pipeline, call: Call, watch: Deadline) -> Any:
     """The function itself, as `Pipeline.call` runs it where no middleware is."""
-    arguments = given(line, ready)
-    before = enter(ready)
+    arguments = build_arguments(pipeline, call)
+    before = attach(call)
     try:
-        line.deadlines.start(watch, asyncio.current_task(), limit_of(line, ready))
+        pipeline.deadlines.start(watch, asyncio.current_task(), timeout_of(pipeline, call))
         return await (
-            ready.tool.function(**arguments) if ready.tool.is_async else threaded(line, ready, arguments)
+            call.tool.function(**arguments)
+            if call.tool.is_async
+            else run_in_thread(pipeline, call, arguments)
         )
     finally:
-        ended = line.deadlines.end(watch)
-        leave(before)
+        ended = pipeline.deadlines.end(watch)
+        detach(before)
         if ended:
-            late(ready, watch)
+            raise_timeout(call, watch)
 
 
-def given(line: Pipeline, ready: Planned) -> dict[str, Any]:
+def build_arguments(pipeline: Pipeline, call: Call) -> dict[str, Any]:
     """What the function is called with: its arguments, ports, open files and secrets."""
-    lane = ready.lane
-    arguments = ready.decoded.arguments
+    lane = call.lane
+    arguments = call.decoded.arguments
     if lane.ports:
         arguments = dict(arguments)
         for name, port in lane.ports:
-            arguments[name] = ready.plan if port is Plan else ready.inside() if port is Context else port
-    if lane.opens and ready.outer.workspace is not None:
-        arguments = placed(arguments, ready.tool.markers, ready.plan.effects, ready.outer.workspace)
-    if ready.secrets:
-        arguments = _with_secrets(line, arguments, ready)
+            arguments[name] = call.plan if port is Plan else call.context() if port is Context else port
+    if lane.opens and call.outer.workspace is not None:
+        arguments = resolve_path_arguments(
+            arguments, call.tool.markers, call.plan.effects, call.outer.workspace
+        )
+    if call.secrets:
+        arguments = _with_secrets(pipeline, arguments, call)
     return arguments
 
 
-def limit_of(line: Pipeline, ready: Planned) -> float | None:
+def timeout_of(pipeline: Pipeline, call: Call) -> float | None:
     """Seconds that a call may take, None where nothing limits it."""
-    limit = ready.tool.limits.timeout_s
-    limit = line.timeout_s if limit is None else limit
-    if ready.left.seconds is not None:
+    limit = call.tool.limits.timeout_s
+    limit = pipeline.timeout_s if limit is None else limit
+    if call.remaining.seconds is not None:
         # An account that is empty to the last moment has refused before.
-        limit = min(limit or ready.left.seconds, max(ready.left.seconds, 0.001))
+        limit = min(limit or call.remaining.seconds, max(call.remaining.seconds, 0.001))
     return limit
 
 
-def late(ready: Planned, watch: Watch) -> None:
+def raise_timeout(call: Call, watch: Deadline) -> None:
     """The deadline has come; called in a `finally`, so that the function's own error goes on.
 
     Raises:
@@ -100,16 +104,16 @@ def late(ready: Planned, watch: Watch) -> None:
     others = watch.task.uncancel()
     raised = sys.exception()
     if raised is None or (isinstance(raised, asyncio.CancelledError) and others == 0):
-        raise _timed_out(ready, watch.limit) from None
+        raise _timed_out(call, watch.limit) from None
 
 
-async def threaded(line: Pipeline, ready: Planned, arguments: Mapping[str, Any]) -> Any:
+async def run_in_thread(pipeline: Pipeline, call: Call, arguments: Mapping[str, Any]) -> Any:
     """A blocking function, in a thread of our own pool, with the caller's context variables."""
-    context, function = ready.inside(), ready.tool.function
+    context, function = call.context(), call.tool.function
     run = contextvars.copy_context().run
     try:
         value = await asyncio.get_running_loop().run_in_executor(
-            line.threads.open(), lambda: run(_to_its_end, function, arguments)
+            pipeline.threads.open(), lambda: run(_call_blocking, function, arguments)
         )
     except asyncio.CancelledError:
         # A thread cannot be ended from outside; it can look at its context (ledger K-15).
@@ -118,7 +122,7 @@ async def threaded(line: Pipeline, ready: Planned, arguments: Mapping[str, Any])
     return await value if inspect.isawaitable(value) else value
 
 
-def _to_its_end(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def _call_blocking(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a function in its thread, where sys.exit can only be its own (a command line's parser does that)."""
     try:
         return function(**arguments)
@@ -132,39 +136,41 @@ def _to_its_end(function: Callable[..., Any], arguments: Mapping[str, Any]) -> A
         ) from error
 
 
-def _with_secrets(line: Pipeline, arguments: dict[str, Any], ready: Planned) -> dict[str, Any]:
+def _with_secrets(pipeline: Pipeline, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
     """The arguments with the values of their secrets, or with place holders; seen by the function alone."""
-    handles = line.safeguards.secrets
+    handles = pipeline.safeguards.secrets
     assert handles is not None
     values: dict[str, str] = {}
-    for name in ready.secrets:
+    for name in call.secrets:
         binding, value = handles.binding(name), handles.value(name)
         assert binding is not None
-        if line.safeguards.placeholders is not None and not secret_references.outright(binding, ready.plan):
-            value = line.safeguards.placeholders.of(name, value, binding.hosts)
+        if pipeline.safeguards.placeholders is not None and not secret_references.may_reveal(
+            binding, call.plan
+        ):
+            value = pipeline.safeguards.placeholders.for_secret(name, value, binding.hosts)
         values[name] = value
-    return {key: secret_references.fill(value, values) for key, value in arguments.items()}
+    return {key: secret_references.fill_references(value, values) for key, value in arguments.items()}
 
 
-def _timed_out(ready: Planned, limit: float) -> ToolError:
-    if ready.left.budget is not None and limit == max(ready.left.seconds or 0.0, 0.001):
-        return out_of_time(ready.left.budget, limit, ready.tool.name)
-    ended = "was ended" if ready.tool.is_async else "was asked to stop; it may still be running"
+def _timed_out(call: Call, limit: float) -> ToolError:
+    if call.remaining.budget is not None and limit == max(call.remaining.seconds or 0.0, 0.001):
+        return out_of_time(call.remaining.budget, limit, call.tool.name)
+    ended = "was ended" if call.tool.is_async else "was asked to stop; it may still be running"
     return TimedOut(
-        f"{ready.tool.name} did not finish within {limit:g} s and {ended}",
+        f"{call.tool.name} did not finish within {limit:g} s and {ended}",
         hint="Ask for less at a time, or allow more time.",
         details={"timeout_s": limit},
     )
 
 
-def _around(layer: Middleware, ready: Planned, context: Context, step: Next) -> Next:
+def _wrap(layer: Middleware, call: Call, context: Context, step: Next) -> Next:
     # A copy of the arguments: a middleware sees what runs and cannot change it.
-    shown = replace(ready.call, arguments=dict(ready.call.arguments))
-    invocation = Invocation(tool=ready.tool, call=shown, plan=ready.plan, context=context)
+    shown = replace(call.call, arguments=dict(call.call.arguments))
+    invocation = Invocation(tool=call.tool, call=shown, plan=call.plan, context=context)
     return lambda: layer(invocation, step)
 
 
-class Threads:
+class ThreadPool:
     """The threads of blocking functions, started with the first of them; every run's pipeline shares them.
 
     Args:

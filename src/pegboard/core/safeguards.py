@@ -8,14 +8,14 @@ from pegboard.core.values import record
 
 if TYPE_CHECKING:
     from pegboard.core.budgets import Meter
-    from pegboard.core.novelty import Novelty
+    from pegboard.core.novelty import FirstUses
     from pegboard.core.placeholders import Placeholders
     from pegboard.core.secrets import SecretHandles
-    from pegboard.core.taint import Taints
+    from pegboard.core.taint import TaintTracker
 
 
 @record(kw_only=True)
-class Safeguards:
+class Guards:
     """The parts; each may be missing.
 
     Attributes:
@@ -29,12 +29,12 @@ class Safeguards:
             what an approval is bound to (decisions 5).
     """
 
-    taints: Taints | None = None
+    taints: TaintTracker | None = None
     secrets: SecretHandles | None = None
     placeholders: Placeholders | None = None
     meter: Meter | None = None
-    novelty: Novelty | None = None
+    novelty: FirstUses | None = None
     environment: tuple[str, ...] = ()
 
 
-NO_SAFEGUARDS: Final = Safeguards()
+NO_SAFEGUARDS: Final = Guards()

@@ -38,7 +38,7 @@ _BLACK_FLAG: Final = "\U0001f3f4"
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
-def clean(text: str) -> str:
+def sanitise(text: str) -> str:
     """The text as a person would have seen it, without what acts on a terminal or cannot be seen.
 
     Removed: terminal control sequences, control characters except newline and tab, tag characters, bidirectional
@@ -67,19 +67,19 @@ def clean(text: str) -> str:
     return _JOINERS.sub(_joiner, text)
 
 
-def visible(name: str) -> str:
+def escape_invisible(name: str) -> str:
     """A name in one line, as a listing may show it: what `clean` would take out is written as an escape.
 
     `\\x0a` for ASCII, else `\\u202e`; file tools take these back, so that a name which pretends to be
     another, or to be two lines, can still be read and deleted.
     """
-    if "\n" not in name and "\t" not in name and clean(name) == name:
+    if "\n" not in name and "\t" not in name and sanitise(name) == name:
         return name
     return "".join(escaped(char) if _hidden(char) else char for char in name)
 
 
 def _hidden(char: str) -> bool:
-    return char in "\n\t" or unicodedata.category(char) in _UNSEEN or clean(char) != char
+    return char in "\n\t" or unicodedata.category(char) in _UNSEEN or sanitise(char) != char
 
 
 def escaped(char: str) -> str:

@@ -38,7 +38,7 @@ class SecretBinding:
     servers: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
 
-    def admits(self, effect: Effect) -> bool:
+    def allows(self, effect: Effect) -> bool:
         """Whether the value may be where this effect is done."""
         match effect.kind:
             case "connect":
@@ -86,20 +86,20 @@ def references(value: Any) -> frozenset[str]:
     return _NONE
 
 
-def outright(binding: SecretBinding, plan: Plan) -> bool:
+def may_reveal(binding: SecretBinding, plan: Plan) -> bool:
     """Whether the value itself may be given to the call: everything that it does is bound."""
     # Reading takes nothing anywhere; every other effect could carry the value along.
     going = [e for e in plan.effects if e.kind != "read"]
-    return bool(going) and all(map(binding.admits, going))
+    return bool(going) and all(map(binding.allows, going))
 
 
-def at_arm_length(binding: SecretBinding, plan: Plan) -> bool:
+def may_substitute(binding: SecretBinding, plan: Plan) -> bool:
     """Whether a place holder may be given to the call: a command that reaches a bound host, whatever else it does."""
     kinds = {e.kind for e in plan.effects}
-    return "exec" in kinds and any(e.kind == "connect" and binding.admits(e) for e in plan.effects)
+    return "exec" in kinds and any(e.kind == "connect" and binding.allows(e) for e in plan.effects)
 
 
-def check(
+def check_references(
     sent: Mapping[str, Any],
     decoded: Mapping[str, Any],
     plan: Plan,
@@ -125,8 +125,8 @@ def check(
                 f"there is no secret called {name!r}; known: {known}",
                 hint="Name one of these, or leave the reference out.",
             )
-        if not outright(binding, plan) and not (placeholders and at_arm_length(binding, plan)):
-            astray = [e for e in plan.effects if e.kind != "read" and not binding.admits(e)]
+        if not may_reveal(binding, plan) and not (placeholders and may_substitute(binding, plan)):
+            astray = [e for e in plan.effects if e.kind != "read" and not binding.allows(e)]
             where = ", ".join(map(str, astray)) or "nowhere that can be named"
             raise PermissionDenied(
                 f"secret://{name} may not be used here: the call goes to {where}, which is not among the "
@@ -142,16 +142,19 @@ def check(
     return names
 
 
-def fill(value: Any, values: Mapping[str, str]) -> Any:
+def fill_references(value: Any, values: Mapping[str, str]) -> Any:
     """The value with every reference to a named secret replaced; a new object where there was one."""
     if isinstance(value, str):
         return _REFERENCE.sub(lambda m: values.get(m[1], m[0]), value) if "secret://" in value else value
     if isinstance(value, dict):
-        return {fill(k, values): fill(v, values) for k, v in cast("dict[Any, Any]", value).items()}
+        return {
+            fill_references(k, values): fill_references(v, values)
+            for k, v in cast("dict[Any, Any]", value).items()
+        }
     if isinstance(value, list):
-        return [fill(v, values) for v in cast("list[Any]", value)]
+        return [fill_references(v, values) for v in cast("list[Any]", value)]
     if type(value) is tuple:
-        return tuple(fill(v, values) for v in cast("tuple[Any, ...]", value))
+        return tuple(fill_references(v, values) for v in cast("tuple[Any, ...]", value))
     return value
 
 

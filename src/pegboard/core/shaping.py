@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast
 
 from pegboard.core.content import Block, File, Text
 from pegboard.core.errors import BuildError, ToolError
-from pegboard.core.given import told
+from pegboard.core.given import format_value
 from pegboard.core.limits import MAX_CHARS
 from pegboard.core.result import NO_NOTES, Notes, ToolResult
 from pegboard.core.values import blank, record, setter
@@ -22,7 +22,7 @@ EMPTY: Final = "(no output)"
 """What a model reads where a tool returned nothing, so that it does not wait for more."""
 
 
-class Redactor(Protocol):
+class SupportsRedact(Protocol):
     """Takes secrets out of text."""
 
     def redact(self, text: str) -> tuple[str, bool]:
@@ -61,7 +61,7 @@ class Shaper:
         max_chars: characters of text for the model.
     """
 
-    redactor: Redactor | None = None
+    redactor: SupportsRedact | None = None
     clean: Callable[[str], str] | None = None
     spills: Spills | None = None
     max_chars: int = MAX_CHARS
@@ -83,7 +83,7 @@ class Shaper:
             text = self._safe(value)
             if len(text) <= (self.max_chars if max_chars is None else max_chars):
                 return _short(text, call_id, tool, repairs, duration_s)
-        result = wrap(value)
+        result = to_result(value)
         limit = self.max_chars if max_chars is None else max_chars
         content, truncated, spill = self._text(result.content, limit, call_id, labels)
         given = result.notes
@@ -129,7 +129,7 @@ class Shaper:
                 truncated = True
                 if self.spills is not None:
                     spill = self.spills.save(text, call_id=call_id, labels=labels)
-                text = cut(text, left, spill)
+                text = truncate(text, left, spill)
             left = max(0, left - len(text))
             out.append(block if text is block.text else Text(text))
         return tuple(out), truncated, spill
@@ -151,7 +151,7 @@ class Shaper:
         """Redact every string inside a JSON-able value; other values stay as they are."""
         match value:
             case str():
-                return cast(Redactor, self.redactor).redact(value)[0]
+                return cast(SupportsRedact, self.redactor).redact(value)[0]
             case dict():
                 return {self._data(k): self._data(v) for k, v in cast(dict[Any, Any], value).items()}
             case list():
@@ -171,7 +171,7 @@ def _short(text: str, call_id: str, tool: str, repairs: tuple[str, ...], duratio
     return result
 
 
-def cut(text: str, limit: int, spill: str | None) -> str:
+def truncate(text: str, limit: int, spill: str | None) -> str:
     """Half head and half tail of `text`, with a line between that says what is missing (ledger X-19)."""
     head, tail = 0, len(text)
     if limit > 0:
@@ -227,7 +227,7 @@ def _joins(char: str) -> bool:
     )
 
 
-def wrap(value: Any) -> ToolResult:
+def to_result(value: Any) -> ToolResult:
     """The result that a tool's return value means (ledger X-04).
 
     str -> text; None -> a mark that there was no output; a ToolResult as it is; content blocks
@@ -258,7 +258,7 @@ def wrap(value: Any) -> ToolResult:
         case _ if isinstance(value, Block):
             return ToolResult(content=(value,))
         case _:
-            return ToolResult(content=(Text(_text_of(value) or EMPTY),), data=to_data(value))
+            return ToolResult(content=(Text(_text_of(value) or EMPTY),), data=to_jsonable(value))
 
 
 def _with_blocks(result: ToolResult) -> ToolResult:
@@ -272,54 +272,54 @@ def _with_blocks(result: ToolResult) -> ToolResult:
     for one in (given,) if isinstance(given, str) else given:
         if not isinstance(one, Block | str):
             raise BuildError(
-                f"ToolResult(content=…) takes Text, Image, Audio and File blocks, got {told(one)}"
+                f"ToolResult(content=…) takes Text, Image, Audio and File blocks, got {format_value(one)}"
             )
         blocks.append(Text(one) if isinstance(one, str) else one)
     return dataclasses.replace(result, content=tuple(blocks))
 
 
 def _text_of(value: Any) -> str:
-    data = to_data(value)
+    data = to_jsonable(value)
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
 
 
-def to_data(value: Any) -> Any:
+def to_jsonable(value: Any) -> Any:
     """The JSON-able form of a Python value; strings stand for what JSON has no word for."""
     # Nearly all that comes is JSON already, and a look at its exact type is a tenth of the questions below.
     kind = cast("type[Any]", type(value))
     if kind in _PLAIN:
         return value
     if kind is dict:
-        return {k if type(k) is str else str(k): to_data(v) for k, v in value.items()}
+        return {k if type(k) is str else str(k): to_jsonable(v) for k, v in value.items()}
     if kind is list or kind is tuple:
-        return [to_data(v) for v in value]
+        return [to_jsonable(v) for v in value]
     match value:
         case None | bool() | int() | float() | str():
             return value.value if isinstance(value, Enum) else value
         case Enum():
-            return to_data(value.value)
+            return to_jsonable(value.value)
         case bytes():
             return value.decode("utf-8", "replace")
         case Mapping():
-            return {str(k): to_data(v) for k, v in cast(Mapping[Any, Any], value).items()}
+            return {str(k): to_jsonable(v) for k, v in cast(Mapping[Any, Any], value).items()}
         case set() | frozenset():
             # In an order that is the same in every process, so that a replay sees the same text.
-            return sorted((to_data(v) for v in cast(set[Any], value)), key=repr)
+            return sorted((to_jsonable(v) for v in cast(set[Any], value)), key=repr)
         case list() | tuple():
-            return [to_data(v) for v in cast(list[Any], value)]
+            return [to_jsonable(v) for v in cast(list[Any], value)]
         case _:
             dump = getattr(value, "model_dump", None)
             if dump is not None and not isinstance(value, type):
                 return dump(mode="json")
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
-                return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
+                return {f.name: to_jsonable(getattr(value, f.name)) for f in dataclasses.fields(value)}
             if isinstance(value, Iterator | AsyncIterator | FunctionType):
                 raise BuildError(
-                    f"the tool returned {told(cast(object, value))}, which has no JSON; return a list, text or numbers"
+                    f"the tool returned {format_value(cast(object, value))}, which has no JSON; return a list, text or numbers"
                 )
             # Dates and times, told by what they can do: most processes never load the module.
             iso = getattr(cast("Any", value), "isoformat", None)
             return iso() if iso is not None and not isinstance(value, type) else str(cast(object, value))
 
 
-__all__ = ["EMPTY", "NO_NOTES", "Redactor", "Shaper", "Spills", "cut", "to_data", "wrap"]
+__all__ = ["EMPTY", "NO_NOTES", "Shaper", "Spills", "SupportsRedact", "to_jsonable", "truncate", "to_result"]

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core import annotations as reading
-from pegboard.core.annotations import MISSING, Raw
+from pegboard.core.annotations import MISSING, FunctionParameters
 from pegboard.core.decode import Decoded
 from pegboard.core.decoders import ForeignDecoder, TypedDecoder
-from pegboard.core.docstrings import Documented, read_docstring
+from pegboard.core.docstrings import ParsedDocstring, read_docstring
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.foreign import ForeignSchema
 from pegboard.core.parameters import Parameter, aliases_of
 from pegboard.core.problems import Problem
 
 if TYPE_CHECKING:
-    from pegboard.core.output import Output
-    from pegboard.core.typed import Built
+    from pegboard.core.output import ToolOutput
+    from pegboard.core.typed import TypedSchema
 
 _NO_NAMES: Final[Mapping[str, Any]] = {}
 
@@ -49,13 +49,13 @@ class Signature:
     var_keyword: bool
     aliases: Mapping[str, str]
     _function: Callable[..., Any] | None
-    _raw: Raw | None
+    _raw: FunctionParameters | None
     _rest: Any
     _foreign: ForeignSchema | None
-    _documented: Documented | None
+    _documented: ParsedDocstring | None
     _schema: Mapping[str, Any] | None
-    _built: Built | None
-    _output: Output | None
+    _built: TypedSchema | None
+    _output: ToolOutput | None
     _decoder: TypedDecoder | ForeignDecoder | None
 
     @classmethod
@@ -72,7 +72,7 @@ class Signature:
                 or two parameters that claim one alias.
         """
         label = name or cast("str", getattr(function, "__name__", "")) or type(function).__name__
-        raw = reading.raw_of(function, bound=bound, label=label)
+        raw = reading.read_parameters(function, bound=bound, label=label)
         self = cls._blank(label)
         parameters: list[Parameter] = []
         inject: dict[str, Any] = {}
@@ -80,7 +80,7 @@ class Signature:
         with_aliases = False
         for parameter, annotation, default in raw.parameters:
             resolved = reading.resolve(annotation, default, raw.owner, label=label, name=parameter)
-            facts = reading.facts_of(resolved)
+            facts = reading.read_metadata(resolved)
             if facts.inject is not MISSING:
                 inject[parameter] = facts.inject
                 if facts.optional or default is not MISSING:
@@ -146,13 +146,13 @@ class Signature:
         self = cls._blank(name)
         self._schema = schema or {"type": "object", "properties": {}}
         self._foreign = ForeignSchema(self._schema, name=name, closed=closed, fill_defaults=fill_defaults)
-        self._documented = Documented(description=description)
+        self._documented = ParsedDocstring(description=description)
         self.var_keyword = not self._foreign.closed
         self.aliases = dict(aliases or {})
         if output is not None:
-            from pegboard.core.output import Output
+            from pegboard.core.output import ToolOutput
 
-            self._output = Output(dict(output))
+            self._output = ToolOutput(dict(output))
         return self
 
     @classmethod
@@ -169,7 +169,7 @@ class Signature:
         return self
 
     @property
-    def documented(self) -> Documented:
+    def documented(self) -> ParsedDocstring:
         """The parsed docstring."""
         if self._documented is None:
             function = cast("Any", self._function)
@@ -210,12 +210,12 @@ class Signature:
         return self._build().schema
 
     @property
-    def output(self) -> Output:
+    def output(self) -> ToolOutput:
         """The declared result (ledger G-13)."""
         if self._output is None:
-            from pegboard.core.output import Output
+            from pegboard.core.output import ToolOutput
 
-            self._output = Output.of(self._raw, label=self.name)
+            self._output = ToolOutput.of(self._raw, label=self.name)
         return self._output
 
     @property
@@ -234,7 +234,7 @@ class Signature:
         else:
             _ = self.schema, self.output.schema
 
-    def _build(self) -> Built:
+    def _build(self) -> TypedSchema:
         from pegboard.core.typed import build
 
         if self._built is None:
@@ -242,7 +242,7 @@ class Signature:
                 self.parameters,
                 open_=self.var_keyword,
                 rest=self._rest,
-                owner=cast("Raw", self._raw).owner,
+                owner=cast("FunctionParameters", self._raw).owner,
                 label=self.name,
             )
         return self._built

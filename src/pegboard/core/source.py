@@ -35,10 +35,10 @@ class ToolSource(Protocol):
 
 
 @runtime_checkable
-class LateSource(Protocol):
+class PendingSource(Protocol):
     """A ToolSource that has no tools while it is still starting: a call of one of them waits for it."""
 
-    async def arrived(self, name: str) -> None:
+    async def wait_ready(self, name: str) -> None:
         """Wait until the start that is under way has ended, if a tool of this name could come of it."""
         ...
 
@@ -52,7 +52,7 @@ def is_source(thing: object) -> TypeGuard[ToolSource]:
     )
 
 
-def split(things: Any) -> tuple[list[Any], list[ToolSource]]:
+def split_sources(things: Any) -> tuple[list[Any], list[ToolSource]]:
     """Tools and the like apart from sources, both in order; lists are looked through."""
     if isinstance(things, Toolkit):
         return [things], []
@@ -62,7 +62,7 @@ def split(things: Any) -> tuple[list[Any], list[ToolSource]]:
         if is_source(one):
             sources.append(one)
         elif isinstance(one, list | tuple):
-            inner, found = split(one)
+            inner, found = split_sources(one)
             plain += inner
             sources += found
         else:
@@ -70,15 +70,15 @@ def split(things: Any) -> tuple[list[Any], list[ToolSource]]:
     return plain, sources
 
 
-def joined(
-    kit: Toolkit, found: Sequence[Sequence[Tool]], sources: Sequence[ToolSource | None] = ()
+def add_sources(
+    toolkit: Toolkit, found: Sequence[Sequence[Tool]], sources: Sequence[ToolSource | None] = ()
 ) -> Toolkit:
     """The kit with the sources' tools behind it; a name that is taken gets a digest of what it is.
 
     The kit's own tools and those of earlier sources keep their names, so adding a source renames nothing.
     A source with a method `collided(name) -> bool` may have such a tool left out instead (ledger X-39, raw).
     """
-    taken = {t.name for t in kit}
+    taken = {t.name for t in toolkit}
     out: list[Tool] = []
     for number, tools in enumerate(found):
         for tool in tools:
@@ -93,4 +93,4 @@ def joined(
                 name = f"{name[: _LONGEST - 9]}_{digest}"
             taken.add(name)
             out.append(tool if name == tool.name else tool.copy(name=name))
-    return Toolkit([*kit, *out])
+    return Toolkit([*toolkit, *out])

@@ -79,7 +79,7 @@ class Provenance(Protocol):
         """The labels of a path and of everything below it."""
         ...
 
-    def keep(self, workspace: str, path: str, labels: Labels) -> None:
+    def add_labels(self, workspace: str, path: str, labels: Labels) -> None:
         """Give a path these labels beside those it has."""
         ...
 
@@ -102,7 +102,7 @@ class MemoryProvenance:
                 out.update(labels)
         return out
 
-    def keep(self, workspace: str, path: str, labels: Labels) -> None:
+    def add_labels(self, workspace: str, path: str, labels: Labels) -> None:
         """See Provenance."""
         self._kept.setdefault((workspace, path), {}).update(labels)
 
@@ -117,7 +117,7 @@ def below(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/") or (folder == "." and path[:1] != "/")
 
 
-class Taints:
+class TaintTracker:
     """What each session holds, and what its calls bring in.
 
     Args:
@@ -141,7 +141,7 @@ class Taints:
 
     # -- what a session holds -----------------------------------------------------------------
 
-    def held(self, session: str) -> Mapping[str, list[str]]:
+    def sources(self, session: str) -> Mapping[str, list[str]]:
         """Label -> sources, the first ones."""
         return self._held.get(session, _NOTHING)
 
@@ -156,7 +156,7 @@ class Taints:
         held = self._held.get(session)
         return inherited if not held else inherited.union(held)
 
-    def heard(self, session: str, text: str) -> None:
+    def endorse_text(self, session: str, text: str) -> None:
         """A user's text, a search result or a page's links: the addresses in it are endorsed as they stand."""
         known = self._urls.setdefault(session, {})
         for match in _URL.finditer(text):
@@ -173,7 +173,7 @@ class Taints:
 
     # -- what a call brings in ----------------------------------------------------------------
 
-    def brought(self, plan: Plan, situation: Situation) -> dict[str, str]:
+    def labels_of_reads(self, plan: Plan, situation: Situation) -> dict[str, str]:
         """The labels of what the call's effects read; what it reaches is not counted yet."""
         out: dict[str, str] = {}
         for effect in plan.effects:
@@ -186,9 +186,9 @@ class Taints:
                         self._of_path(word.removeprefix("./"), situation, out)
         return out
 
-    def reached(self, plan: Plan, situation: Situation) -> dict[str, str]:
+    def labels_of_result(self, plan: Plan, situation: Situation) -> dict[str, str]:
         """The labels of a call's result: what it read, and what it reached."""
-        out = self.brought(plan, situation)
+        out = self.labels_of_reads(plan, situation)
         for effect in plan.effects:
             if effect.kind in ("connect", "call"):
                 # Code of the embedding program itself is no foreign tool, whatever it may do.
@@ -199,7 +199,7 @@ class Taints:
                     out.setdefault(PRIVATE, str(effect))
         return out
 
-    def found(self, plan: Plan, situation: Situation, text: str) -> str | None:
+    def private_match(self, plan: Plan, situation: Situation, text: str) -> str | None:
         """A private file in which a search over a tree found something; its result names it."""
         if not any(e.kind == "read" for e in plan.effects):
             return None
@@ -245,7 +245,7 @@ class Taints:
 
     # -- what follows -------------------------------------------------------------------------
 
-    def finished(
+    def propagate(
         self, plan: Plan, session: str, inherited: frozenset[str], own: Labels, data: Any, workspace: str
     ) -> None:
         """A call has run: its session holds what it brought, and what it wrote carries what its session holds."""
@@ -254,17 +254,17 @@ class Taints:
         wrote, gone, moved = _written(plan, data)
         for path in gone:
             self._provenance.drop(workspace, path)
-        held = self.held(session)
+        held = self.sources(session)
         carried = {label: ", ".join(held.get(label, ["an earlier step"])) for label in {*inherited, *held}}
         for path in wrote:
             if carried:
-                self._provenance.keep(workspace, path, carried)
+                self._provenance.add_labels(workspace, path, carried)
         for old, new in moved:
             if labels := self._provenance.labels(workspace, old):
-                self._provenance.keep(workspace, new, labels)
+                self._provenance.add_labels(workspace, new, labels)
             self._provenance.drop(workspace, old)
 
-    def judge(
+    def tighten(
         self, decision: Decision, plan: Plan, situation: Situation, session: str, labels: frozenset[str],
         *, confined: bool = True,
     ) -> Decision:  # fmt: skip
@@ -273,19 +273,20 @@ class Taints:
         Args:
             confined: commands run without network unless it is granted; where not, each goes outward.
         """
-        brings = self.brought(plan, situation)
+        brings = self.labels_of_reads(plan, situation)
         if not {PRIVATE, UNTRUSTED} <= labels.union(brings) or decision.verdict == "deny":
             return decision
         outward = [e for e in decision.effects if _goes_out(e, confined) and not e.despite_taint]
         if not outward:
             return decision
-        held = self.held(session)
+        held = self.sources(session)
         named = [
             f"{label} content from {', '.join(held.get(label) or [brings.get(label, 'an earlier step')])}"
             for label in (UNTRUSTED, PRIVATE)
         ]
-        reason = f"this session has read {' and '.join(named)}; approval is needed to send data out:  " + ", ".join(
-            str(e.effect) for e in outward
+        reason = (
+            f"this session has read {' and '.join(named)}; approval is needed to send data out:  "
+            + ", ".join(str(e.effect) for e in outward)
         )
         effects = tuple(
             EffectDecision(e.effect, "ask", "taint", reason) if e in outward else e for e in decision.effects

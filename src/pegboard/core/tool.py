@@ -12,7 +12,7 @@ from pegboard.core.context import Context
 from pegboard.core.drafts import modern
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
 from pegboard.core.errors import BuildError
-from pegboard.core.given import is_number, several, text, told
+from pegboard.core.given import check_sequence, check_text, format_value, is_number
 from pegboard.core.result import ToolResult
 from pegboard.core.signature import Parameter, Signature
 from pegboard.core.values import record
@@ -136,11 +136,13 @@ class Tool:
             return
         if not callable(cast(object, function)):
             raise BuildError(
-                f"@tool expects a function, got {told(function)}; write @tool(name=…, effects=…)"
+                f"@tool expects a function, got {format_value(function)}; write @tool(name=…, effects=…)"
             )
-        self.name = text(name or getattr(function, "__name__", "") or "", "name=…", meant="a tool's name")
+        self.name = check_text(
+            name or getattr(function, "__name__", "") or "", "name=…", meant="a tool's name"
+        )
         if description is not None:
-            self._description = text(description, "description=…")
+            self._description = check_text(description, "description=…")
         if effects is not None:
             self.effects = effects
         if plan is not None:
@@ -157,19 +159,19 @@ class Tool:
         if idempotent:
             self.idempotent = True
         if hints:
-            self.hints = several(hints, f"tool {self.name!r}, hints=…", "phrases")
+            self.hints = check_sequence(hints, f"tool {self.name!r}, hints=…", "phrases")
         if aliases:
-            self.aliases = several(aliases, f"tool {self.name!r}, aliases=…", "names")
+            self.aliases = check_sequence(aliases, f"tool {self.name!r}, aliases=…", "names")
         if parameters is not None:
             self.parameters = parameters
         if example is not None:
             if not isinstance(cast(object, example), Mapping):
                 raise BuildError(
-                    f"tool {self.name!r}, example=… takes {{parameter: value}}, got {told(example)}"
+                    f"tool {self.name!r}, example=… takes {{parameter: value}}, got {format_value(example)}"
                 )
             self.example = example
         if touches:
-            self.touches = several(touches, f"tool {self.name!r}, touches=…", "kinds of effect")
+            self.touches = check_sequence(touches, f"tool {self.name!r}, touches=…", "kinds of effect")
         self._build(function, bound=False)
 
     def _build(self, function: Callable[..., Any], *, bound: bool) -> None:
@@ -207,7 +209,7 @@ class Tool:
         given: object = self.parameters
         if not isinstance(given, Mapping):
             raise BuildError(
-                f"tool {self.name!r}, parameters=… takes a JSON Schema as a dict, got {told(given)}; "
+                f"tool {self.name!r}, parameters=… takes a JSON Schema as a dict, got {format_value(given)}; "
                 "without it the schema is made from the function's types"
             )
         schema = dict(given)
@@ -226,11 +228,11 @@ class Tool:
         declared: object = self.effects
         if self.plan is not None and not callable(cast(object, self.plan)):
             raise BuildError(
-                f"tool {self.name!r}, plan=… takes a function that returns a Plan, got {told(self.plan)}"
+                f"tool {self.name!r}, plan=… takes a function that returns a Plan, got {format_value(self.plan)}"
             )
         if unknown := [kind for kind in self.touches if kind not in EFFECT_KINDS]:
             raise BuildError(
-                f"tool {self.name!r}, touches=…: {told(unknown[0])} is no kind of effect; use {', '.join(EFFECT_KINDS)}"
+                f"tool {self.name!r}, touches=…: {format_value(unknown[0])} is no kind of effect; use {', '.join(EFFECT_KINDS)}"
             )
         if declared is None:
             if self.plan is None and not self.markers:
@@ -240,7 +242,7 @@ class Tool:
                     f"Command or Recipient, or says effects=[Effect(kind, target)]"
                 )
         elif not callable(declared):
-            effects = several(declared, f"tool {self.name!r}, effects=…", "Effect(kind, target)")
+            effects = check_sequence(declared, f"tool {self.name!r}, effects=…", "Effect(kind, target)")
             for effect in effects:
                 if not isinstance(effect, Effect) or effect.kind not in EFFECT_KINDS:  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise BuildError(

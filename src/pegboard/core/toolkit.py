@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 from pegboard.core.call import ToolCall
 from pegboard.core.decode import LONGEST_NAME
 from pegboard.core.errors import BuildError, ToolNotFoundError
-from pegboard.core.families import load
-from pegboard.core.given import text, told
+from pegboard.core.families import import_object
+from pegboard.core.given import check_text, format_value
 from pegboard.core.problems import short_name
 from pegboard.core.tool import Tool
 
@@ -53,7 +53,7 @@ class Toolkit:
         return isinstance(name, str) and name in self._tools
 
     def __getitem__(self, name: str) -> Tool:
-        text(name, "toolkit[…]", meant="one tool's name")
+        check_text(name, "toolkit[…]", meant="one tool's name")
         try:
             return self._tools[name]
         except KeyError:
@@ -89,13 +89,13 @@ class Toolkit:
 
     def prefixed(self, prefix: str) -> Toolkit:
         """The same tools with `prefix` before each name."""
-        before = text(prefix, "prefixed(…)")
+        before = check_text(prefix, "prefixed(…)")
         return Toolkit(t.copy(name=before + t.name) for t in self)
 
     def renamed(self, names: Mapping[str, str]) -> Toolkit:
         """The same tools, some under new names (`{old: new}`)."""
         if not isinstance(cast(object, names), Mapping):
-            raise BuildError(f"renamed(…) takes {{old name: new name}}, got {told(names)}")
+            raise BuildError(f"renamed(…) takes {{old name: new name}}, got {format_value(names)}")
         self._require(names)
         return Toolkit(t.copy(name=names[t.name]) if t.name in names else t for t in self)
 
@@ -109,7 +109,7 @@ class Toolkit:
         Raises:
             BuildError: no such profile or locale, or two tools would share a name.
         """
-        return Toolkit(load("pegboard.core.profiles:profiled")(self, name, locale=locale))
+        return Toolkit(import_object("pegboard.core.profiles:profiled")(self, name, locale=locale))
 
     def check(self) -> Toolkit:
         """Build every schema now, so that a wrong one is found at start and not at the first call.
@@ -133,9 +133,9 @@ class Toolkit:
         Raises:
             BuildError: an unknown dialect, or a schema that cannot be built.
         """
-        rendered = self._rendered.get(text(dialect, "schemas(…)", meant="a dialect's name"))
+        rendered = self._rendered.get(check_text(dialect, "schemas(…)", meant="a dialect's name"))
         if rendered is None:
-            find = cast(Callable[[str], Any], load("pegboard.dialects:dialect"))
+            find = cast(Callable[[str], Any], import_object("pegboard.dialects:dialect"))
             rendered = self._rendered[dialect] = find(dialect).render_tools(self.advertised())
         return list(cast(list[Any], rendered)) if isinstance(rendered, list) else rendered
 
@@ -143,7 +143,7 @@ class Toolkit:
         """What a model is shown of it: all of it, or what `deferred` leaves (ledger K-84)."""
         return self
 
-    def route(self, call: ToolCall) -> ToolCall:
+    def unwrap_call(self, call: ToolCall) -> ToolCall:
         """The call that a call means: itself, or the one inside a `call_tool` (see `deferred`)."""
         return call
 
@@ -188,7 +188,7 @@ class Toolkit:
 
     def _require(self, names: Iterable[str]) -> None:
         for name in names:
-            text(name, "a toolkit", meant="tool names, each an argument of its own")
+            check_text(name, "a toolkit", meant="tool names, each an argument of its own")
             if not any(c in name for c in "*?[") and name not in self._tools:
                 raise ToolNotFoundError(_missing(name, self._tools))
 
@@ -264,7 +264,7 @@ def _fold(name: str) -> str:
 def _missing(name: str, known: Iterable[str]) -> str:
     import difflib
 
-    text(name, "a toolkit", meant="a tool's name")
+    check_text(name, "a toolkit", meant="a tool's name")
     near = difflib.get_close_matches(name[:LONGEST_NAME], list(known), n=1)
     meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
     return f"Tool {short_name(name)} not registered{meant}"

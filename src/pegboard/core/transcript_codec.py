@@ -9,7 +9,7 @@ from pegboard.core.call import ToolCall
 from pegboard.core.content import Text, block_from_dict
 from pegboard.core.errors import ToolError
 from pegboard.core.result import Notes, ToolResult
-from pegboard.core.shaping import to_data
+from pegboard.core.shaping import to_jsonable
 from pegboard.core.transcript import (
     AssistantMessage,
     Message,
@@ -92,7 +92,7 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
         case Thinking(text, signature):
             return {"type": "thinking", "text": text, "signature": signature}
         case Opaque(dialect, value):
-            return {"type": "opaque", "dialect": dialect, "value": to_data(value)}
+            return {"type": "opaque", "dialect": dialect, "value": to_jsonable(value)}
         case ToolCall(call_id, name, arguments, raw):
             return {
                 "type": "call",
@@ -100,7 +100,7 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
                 "name": name,
                 "arguments": arguments
                 if arguments is None or isinstance(arguments, str)
-                else to_data(dict(arguments)),
+                else to_jsonable(dict(arguments)),
                 "raw": raw,
             }
         case _:
@@ -130,9 +130,9 @@ def result_to_dict(result: ToolResult) -> dict[str, Any]:
         "call_id": result.call_id,
         "tool": result.tool,
         "content": [b.to_dict() for b in result.content],
-        "data": to_data(result.data),
-        "error": None if result.error is None else to_data(result.error.to_dict()),
-        "notes": to_data(result.notes.to_dict()),
+        "data": to_jsonable(result.data),
+        "error": None if result.error is None else to_jsonable(result.error.to_dict()),
+        "notes": to_jsonable(result.notes.to_dict()),
     }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pegboard.core.signature import Parameter
 
 
-class Built(NamedTuple):
+class TypedSchema(NamedTuple):
     """What a function's types amount to.
 
     Attributes:
@@ -59,7 +59,7 @@ class Built(NamedTuple):
 
 def build(
     parameters: tuple[Parameter, ...], *, open_: bool, owner: Any, label: str, rest: Any = MISSING
-) -> Built:
+) -> TypedSchema:
     """The JSON Schema of a function's arguments, and what their validator is made of.
 
     Args:
@@ -81,11 +81,11 @@ def build(
     ready = plain.build(parameters, open_=open_) if rest is MISSING else None
     if ready is not None:
         core, out["properties"] = ready
-        return Built(out, infinite=False, core=core, made=None)
+        return TypedSchema(out, infinite=False, core=core, made=None)
     adapter = _adapter(parameters, open_=open_, rest=rest, owner=owner, label=label)
-    from pegboard.core.exact import Exact
+    from pegboard.core.exact import ForbidExtra
 
-    exact = Exact()
+    exact = ForbidExtra()
     core = exact.of(adapter.core_schema)
     schema = _json_schema(core, label, "validation")
     out["properties"] = dict(schema.get("properties", {}))
@@ -95,7 +95,7 @@ def build(
         out["$defs"] = schema["$defs"]
     unchanged = exact.records == 1 and not (exact.ordered or exact.members)
     made = cast("SchemaValidator", adapter.validator) if unchanged else None
-    return Built(out, exact.infinite, core, made, exact.decimals)
+    return TypedSchema(out, exact.infinite, core, made, exact.decimals)
 
 
 def _fewest(core: Mapping[str, Any]) -> int:

@@ -21,7 +21,7 @@ from pegboard.core.transcript import (
 from pegboard.dialects import media, wire
 from pegboard.dialects.names import ANTHROPIC, Alphabet, wire_name
 from pegboard.dialects.protocol import ToolkitView
-from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
 
 STOP: Final[Mapping[str, StopReason]] = {
@@ -43,7 +43,7 @@ class Anthropic:
     name = "anthropic"
 
     def __init__(self) -> None:
-        self._catalogue = ToolCatalogue(self.name, ANTHROPIC, _render)
+        self._catalogue = ToolRenderer(self.name, ANTHROPIC, _render)
 
     def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
         """`[{name, description, input_schema}]`."""
@@ -93,11 +93,11 @@ class Anthropic:
         """
         body = wire.reply_dict(reply, "Messages")
         if not isinstance(body.get("content"), list):
-            error = wire.record(body.get("error"))
+            error = wire.as_dict(body.get("error"))
             said = wire.string(error.get("message")) or "it has no content"
             raise ModelError(f"the reply is no Messages response: {said}")
         content: list[Text | Thinking | Opaque | ToolCall] = []
-        for block in wire.records(body["content"]):
+        for block in wire.as_dicts(body["content"]):
             match block.get("type"):
                 case "text":
                     content += [Text(text)] if (text := wire.string(block.get("text"))) else []
@@ -124,8 +124,8 @@ class Anthropic:
         return AnthropicStream(self, toolkit)
 
 
-def _render(toolkit: ToolkitView) -> Rendered:
-    return Rendered(
+def _render(toolkit: ToolkitView) -> RenderedTools:
+    return RenderedTools(
         [
             {
                 "name": wire_name(t.name, ANTHROPIC),
@@ -176,7 +176,7 @@ def _source(data: bytes, mime_type: str) -> dict[str, Any]:
 
 
 def _usage(value: Any) -> Usage:
-    body = wire.record(value)
+    body = wire.as_dict(value)
     return Usage(
         input_tokens=wire.count(body.get("input_tokens")),
         output_tokens=wire.count(body.get("output_tokens")),

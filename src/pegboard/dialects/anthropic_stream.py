@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard.core.errors import ModelError
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects import wire
-from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta, ToolkitView
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 
 if TYPE_CHECKING:
     from pegboard.dialects.anthropic import Anthropic
@@ -48,19 +48,19 @@ class AnthropicStream:
         place = wire.count(event.get("index"))
         match event.get("type"):
             case "message_start":
-                self._message = wire.record(event.get("message"))
-                self._usage.update(wire.record(self._message.get("usage")))
+                self._message = wire.as_dict(event.get("message"))
+                self._usage.update(wire.as_dict(self._message.get("usage")))
             case "content_block_start":
-                return self._start(place, wire.record(event.get("content_block")))
+                return self._start(place, wire.as_dict(event.get("content_block")))
             case "content_block_delta":
-                return self._piece(place, wire.record(event.get("delta")))
+                return self._piece(place, wire.as_dict(event.get("delta")))
             case "message_delta":
-                delta = wire.record(event.get("delta"))
+                delta = wire.as_dict(event.get("delta"))
                 self._message.update({k: v for k, v in delta.items() if v is not None})
-                usage = wire.record(event.get("usage"))
+                usage = wire.as_dict(event.get("usage"))
                 self._usage.update({k: v for k, v in usage.items() if v is not None})
             case "error":
-                said = wire.string(wire.record(event.get("error")).get("message")) or "no message"
+                said = wire.string(wire.as_dict(event.get("error")).get("message")) or "no message"
                 raise ModelError(f"the model's stream ended in an error: {said}", retryable=True)
             case _:
                 pass
@@ -84,9 +84,9 @@ class AnthropicStream:
         match block.get("type"):
             case "tool_use":
                 index = self._calls[place] = len(self._calls)
-                return [CallStarted(index, wire.string(block.get("id")), wire.string(block.get("name")))]
+                return [CallStartChunk(index, wire.string(block.get("id")), wire.string(block.get("name")))]
             case "text" if text := wire.string(block.get("text")):
-                return [TextDelta(text)]
+                return [TextChunk(text)]
             case _:
                 return []
 
@@ -102,11 +102,11 @@ class AnthropicStream:
             self._blocks[place] = {"type": field, field: ""}
         self._pieces.setdefault((place, field), []).append(piece)
         if field == "text":
-            return [TextDelta(piece)]
+            return [TextChunk(piece)]
         if field == "thinking":
-            return [ThinkingDelta(piece)]
+            return [ThinkingChunk(piece)]
         if field == "partial_json" and place in self._calls:
-            return [CallDelta(self._calls[place], piece)]
+            return [CallChunk(self._calls[place], piece)]
         return []
 
     def _block(self, place: int, block: dict[str, Any]) -> dict[str, Any]:

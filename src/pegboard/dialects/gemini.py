@@ -21,8 +21,8 @@ from pegboard.core.transcript import (
 from pegboard.dialects import media, wire
 from pegboard.dialects.gemini_schema import gemini_schema
 from pegboard.dialects.names import GEMINI, wire_name
-from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta, ToolkitView
-from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
+from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 
 STOP: Final[Mapping[str, StopReason]] = {
     "STOP": "end",
@@ -60,7 +60,7 @@ class Gemini:
     name = "gemini"
 
     def __init__(self) -> None:
-        self._catalogue = ToolCatalogue(self.name, GEMINI, _render)
+        self._catalogue = ToolRenderer(self.name, GEMINI, _render)
 
     def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
         """The request's `tools`: `[{functionDeclarations: [{name, description, parameters}]}]`."""
@@ -107,14 +107,14 @@ class Gemini:
             ModelError: the reply is no response.
         """
         body = wire.reply_dict(reply, "Gemini")
-        candidates = wire.records(body.get("candidates"))
-        blocked = wire.record(_get(body, "promptFeedback")).get("blockReason")
-        if not candidates and not (blocked or wire.record(_get(body, "promptFeedback"))):
-            said = wire.string(wire.record(body.get("error")).get("message")) or "it has no candidates"
+        candidates = wire.as_dicts(body.get("candidates"))
+        blocked = wire.as_dict(_get(body, "promptFeedback")).get("blockReason")
+        if not candidates and not (blocked or wire.as_dict(_get(body, "promptFeedback"))):
+            said = wire.string(wire.as_dict(body.get("error")).get("message")) or "it has no candidates"
             raise ModelError(f"the reply is no Gemini response: {said}")
         candidate = candidates[0] if candidates else {}
         content: list[Text | Thinking | Opaque | ToolCall] = []
-        for part in wire.records(wire.record(candidate.get("content")).get("parts")):
+        for part in wire.as_dicts(wire.as_dict(candidate.get("content")).get("parts")):
             content += self._read(part, toolkit)
         reason = _word(_get(candidate, "finishReason")) if candidates else "SAFETY"
         stop = STOP.get(reason, "end")
@@ -140,7 +140,7 @@ class Gemini:
             signature = base64.b64encode(signature).decode("ascii")
         if isinstance(signature, str) and signature:
             out.append(Opaque("gemini", {SIGNATURE: signature}))
-        sent = wire.record(_get(part, "functionCall"))
+        sent = wire.as_dict(_get(part, "functionCall"))
         text = part.get("text")
         if sent:
             call = wire.call_of(sent.get("id"), sent.get("name"), sent.get("args") or {})
@@ -174,7 +174,7 @@ class GeminiStream:
         body = wire.reply_dict(chunk, "Gemini")
         self._body.update({k: v for k, v in body.items() if v is not None and k != "candidates"})
         out: list[Delta] = []
-        for candidate in wire.records(body.get("candidates")):
+        for candidate in wire.as_dicts(body.get("candidates")):
             index = wire.count(candidate.get("index"))
             if self._index is None:
                 self._index = index
@@ -182,7 +182,7 @@ class GeminiStream:
                 # Of several candidates the first is read.
                 continue
             self._candidate.update({k: v for k, v in candidate.items() if v is not None})
-            for part in wire.records(wire.record(candidate.get("content")).get("parts")):
+            for part in wire.as_dicts(wire.as_dict(candidate.get("content")).get("parts")):
                 out += self._part(part)
         return out
 
@@ -210,16 +210,16 @@ class GeminiStream:
         else:
             self._parts.append(part)
         if isinstance(text, str) and text:
-            return [ThinkingDelta(text) if part.get("thought") else TextDelta(text)]
-        sent = wire.record(_get(part, "functionCall"))
+            return [ThinkingChunk(text) if part.get("thought") else TextChunk(text)]
+        sent = wire.as_dict(_get(part, "functionCall"))
         if not sent:
             return []
         index, self._calls = self._calls, self._calls + 1
-        started = CallStarted(index, wire.string(sent.get("id")), wire.string(sent.get("name")))
-        return [started, CallDelta(index, wire.to_json(sent.get("args") or {}))]
+        started = CallStartChunk(index, wire.string(sent.get("id")), wire.string(sent.get("name")))
+        return [started, CallChunk(index, wire.to_json(sent.get("args") or {}))]
 
 
-def _render(toolkit: ToolkitView) -> Rendered:
+def _render(toolkit: ToolkitView) -> RenderedTools:
     declarations: list[dict[str, Any]] = []
     notes: list[str] = []
     for tool in toolkit:
@@ -228,7 +228,7 @@ def _render(toolkit: ToolkitView) -> Rendered:
         declarations.append(
             {"name": wire_name(tool.name, GEMINI), "description": tool.description, "parameters": parameters}
         )
-    return Rendered([{"functionDeclarations": declarations}] if declarations else [], tuple(notes))
+    return RenderedTools([{"functionDeclarations": declarations}] if declarations else [], tuple(notes))
 
 
 def _sent(message: AssistantMessage) -> list[dict[str, Any]]:
@@ -282,7 +282,7 @@ def _word(value: Any) -> str:
 
 
 def _usage(value: Any) -> Usage:
-    body = wire.record(value)
+    body = wire.as_dict(value)
     cached = wire.count(_get(body, "cachedContentTokenCount"))
     return Usage(
         input_tokens=max(0, wire.count(_get(body, "promptTokenCount")) - cached),

@@ -9,7 +9,7 @@ from pegboard.core.drafts import modern
 from pegboard.core.errors import BuildError
 from pegboard.core.schema import inline_refs, type_name
 from pegboard.dialects.schemas import sendable
-from pegboard.dialects.wire import record, records, to_json
+from pegboard.dialects.wire import as_dict, as_dicts, to_json
 
 RECURSION: Final = 2
 """How often a definition may stand inside itself before it becomes an open object (case schema-09)."""
@@ -92,7 +92,7 @@ def _single(node: dict[str, Any], tool: str, path: str, notes: list[str]) -> dic
 
 
 def _object(node: dict[str, Any], out: dict[str, Any], tool: str, path: str, notes: list[str]) -> None:
-    properties = record(node.get("properties"))
+    properties = as_dict(node.get("properties"))
     if properties:
         out["properties"] = {k: _node(v, tool, f"{path}.{k}", notes) for k, v in properties.items()}
         required = [k for k in cast("list[str]", node.get("required") or []) if k in properties]
@@ -150,7 +150,7 @@ def _choice(branches: list[dict[str, Any]], description: str, nullable: bool) ->
 def _branches(node: dict[str, Any]) -> list[dict[str, Any]] | None:
     for key in ("anyOf", "oneOf"):
         if isinstance(node.get(key), list):
-            return [record(b) for b in cast("list[Any]", node[key])] or None
+            return [as_dict(b) for b in cast("list[Any]", node[key])] or None
     kind = node.get("type")
     by_kind = _values_by_kind(node) if kind is None else {}
     if len(by_kind) > 1:
@@ -167,9 +167,9 @@ def _branches(node: dict[str, Any]) -> list[dict[str, Any]] | None:
 def _merged(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with the branches of `allOf` laid into it."""
     node = dict(schema)
-    for branch in records(node.pop("allOf", None)):
+    for branch in as_dicts(node.pop("allOf", None)):
         inner = _merged(branch)
-        both = {**record(inner.get("properties")), **record(node.get("properties"))}
+        both = {**as_dict(inner.get("properties")), **as_dict(node.get("properties"))}
         needed = [name for one in (node, inner) for name in cast("list[str]", one.get("required") or [])]
         node = {**inner, **node}
         if both:

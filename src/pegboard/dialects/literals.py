@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, Final, cast
 
-from pegboard.core.jsontext import Repeated, object_of
+from pegboard.core.jsontext import DuplicateKeyError, object_from_pairs
 from pegboard.core.numerals import exact
 from pegboard.dialects.wire import clean_text, to_json
 
@@ -48,7 +48,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n
 _SAME = frozenset("\"'\\/`")
 
 
-class Unreadable(ValueError):
+class LiteralError(ValueError):
     """No literal; `end` is how far the reading got."""
 
     def __init__(self, end: int) -> None:
@@ -56,11 +56,11 @@ class Unreadable(ValueError):
         self.end = end
 
 
-class CutOff(Unreadable):
+class TruncatedLiteral(LiteralError):
     """The text ended inside the literal."""
 
 
-class Doubled(dict[str, Any]):
+class DuplicateKeyDict(dict[str, Any]):
     """An object in which a key stands twice with different values: it has no one meaning.
 
     Read all the same, so that the executor can refuse it with the words that it has for providers' JSON.
@@ -75,26 +75,26 @@ class Doubled(dict[str, Any]):
 def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these members, `Doubled` where they disagree."""
     try:
-        return object_of(pairs)
-    except Repeated:
-        out = Doubled(pairs)
+        return object_from_pairs(pairs)
+    except DuplicateKeyError:
+        out = DuplicateKeyDict(pairs)
         out.pairs = pairs
         return out
 
 
-def is_doubled(value: Any) -> bool:
+def holds_duplicate_keys(value: Any) -> bool:
     """Whether an object somewhere in a value has a key twice."""
-    if isinstance(value, Doubled):
+    if isinstance(value, DuplicateKeyDict):
         return True
     if isinstance(value, dict):
-        return any(map(is_doubled, cast("dict[str, Any]", value).values()))
-    return isinstance(value, list) and any(map(is_doubled, cast("list[Any]", value)))
+        return any(map(holds_duplicate_keys, cast("dict[str, Any]", value).values()))
+    return isinstance(value, list) and any(map(holds_duplicate_keys, cast("list[Any]", value)))
 
 
 def as_written(value: Any) -> str:
     """JSON text of a value, doubled keys and all."""
     if isinstance(value, dict):
-        items = value.pairs if isinstance(value, Doubled) else cast("dict[str, Any]", value).items()
+        items = value.pairs if isinstance(value, DuplicateKeyDict) else cast("dict[str, Any]", value).items()
         return "{" + ",".join(f"{to_json(key)}:{as_written(item)}" for key, item in items) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(as_written, cast("list[Any]", value))) + "]"
@@ -146,7 +146,7 @@ def read_call(text: str, pos: int) -> tuple[dict[str, Any], int]:
     # `f({"x": 1})`, as in JavaScript: the one object holds the arguments by name.
     value, at = reader.pairs(at + 1, "}", 1)
     if not text.startswith(")", at := skip_space(text, at)):
-        raise CutOff(at) if at >= len(text) else Unreadable(at)
+        raise TruncatedLiteral(at) if at >= len(text) else LiteralError(at)
     return value, at + 1
 
 
@@ -167,9 +167,9 @@ class _Reader:
         text = self._text
         pos = skip_space(text, pos)
         if pos >= len(text):
-            raise CutOff(pos)
+            raise TruncatedLiteral(pos)
         if depth > MAX_DEPTH:
-            raise Unreadable(pos)
+            raise LiteralError(pos)
         char = text[pos]
         if char == "{":
             return self.pairs(pos + 1, "}", depth + 1)
@@ -184,8 +184,8 @@ class _Reader:
         if word and word[0] in WORDS:
             return WORDS[word[0]], word.end()
         if word and word.end() == len(text) and any(w.startswith(word[0]) for w in WORDS):
-            raise CutOff(len(text))
-        raise Unreadable(pos)
+            raise TruncatedLiteral(len(text))
+        raise LiteralError(pos)
 
     def pairs(self, pos: int, close: str, depth: int) -> tuple[dict[str, Any], int]:
         members: list[tuple[str, Any]] = []
@@ -196,7 +196,7 @@ class _Reader:
             key, pos = self._key(pos)
             pos = self._at(pos)
             if self._text[pos] not in ":=":
-                raise Unreadable(pos)
+                raise LiteralError(pos)
             value, pos = self.value(pos + 1, depth)
             members.append((key, value))
             pos = self._behind_item(pos, close)
@@ -216,7 +216,7 @@ class _Reader:
         if self._text[pos] == ",":
             return pos + 1
         if self._text[pos] != close:
-            raise Unreadable(pos)
+            raise LiteralError(pos)
         return pos
 
     def _key(self, pos: int) -> tuple[str, int]:
@@ -225,7 +225,7 @@ class _Reader:
             return string
         word = _WORD.match(self._text, pos)
         if word is None:
-            raise Unreadable(pos)
+            raise LiteralError(pos)
         return word[0], word.end()
 
     def _string(self, pos: int) -> tuple[str, int] | None:
@@ -234,32 +234,32 @@ class _Reader:
             if text.startswith(fence, pos):
                 end = text.find(fence, pos + len(fence))
                 if end < 0:
-                    raise CutOff(len(text))
+                    raise TruncatedLiteral(len(text))
                 return text[pos + len(fence) : end], end + len(fence)
             if text[pos] == "<" and fence.startswith(text[pos : pos + len(fence)]):
-                raise CutOff(len(text))
+                raise TruncatedLiteral(len(text))
         for quote, form in _STRINGS.items():
             if text.startswith(quote, pos):
                 match = form.match(text, pos)
                 if match is None:
-                    raise CutOff(len(text))
+                    raise TruncatedLiteral(len(text))
                 return clean_text(_ESCAPE.sub(_unescaped, match[1])), match.end()
         return None
 
     def _number(self, match: re.Match[str]) -> tuple[Any, int]:
         if match.end() == len(self._text):
             # Further digits may have been cut off.
-            raise CutOff(match.end())
+            raise TruncatedLiteral(match.end())
         word = match[0]
         try:
             return (exact(word) if re.search(r"[.eE]", word) else int(word)), match.end()
         except ValueError as error:
-            raise Unreadable(match.end()) from error
+            raise LiteralError(match.end()) from error
 
     def _at(self, pos: int) -> int:
         pos = skip_space(self._text, pos)
         if pos >= len(self._text):
-            raise CutOff(pos)
+            raise TruncatedLiteral(pos)
         return pos
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.content import Audio, Block, File, Image
 from pegboard.core.drafts import modern
 from pegboard.core.errors import ModelError
@@ -18,8 +18,8 @@ from pegboard.core.transcript import AssistantMessage, Message, UserMessage
 from pegboard.dialects import media, wire
 from pegboard.dialects.names import MCP as NAMES
 from pegboard.dialects.names import wire_name
-from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, ToolkitView
-from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, ToolkitView
+from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
 
 
@@ -29,7 +29,7 @@ class MCP:
     name = "mcp"
 
     def __init__(self) -> None:
-        self._catalogue = ToolCatalogue(self.name, NAMES, _render)
+        self._catalogue = ToolRenderer(self.name, NAMES, _render)
 
     def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
         """`[{name, description, inputSchema, outputSchema?}]`."""
@@ -80,10 +80,10 @@ class MCP:
         return MCPStream(self, toolkit)
 
     def _call(self, body: dict[str, Any], toolkit: ToolkitView | None) -> ToolCall:
-        params = wire.record(body.get("params")) or body
+        params = wire.as_dict(body.get("params")) or body
         name = wire.string(params.get("name"))
         if not name or body.get("method", "tools/call") != "tools/call":
-            raise ModelError(f"not a tools/call request: {clipped(wire.to_json(body), 0, 200)}")
+            raise ModelError(f"not a tools/call request: {clip(wire.to_json(body), 0, 200)}")
         id = body.get("id")
         call = wire.call_of(str(id) if isinstance(id, int) else id, name, params.get("arguments"))
         return ToolCall(call.id, self._catalogue.own_name(name, toolkit), call.arguments)
@@ -107,8 +107,8 @@ class MCPStream:
         for call in self._dialect.decode(chunk, self._toolkit):
             index = len(self._calls)
             out += [
-                CallStarted(index, call.id or "", call.name),
-                CallDelta(index, wire.arguments_text(call.arguments)),
+                CallStartChunk(index, call.id or "", call.name),
+                CallChunk(index, wire.arguments_text(call.arguments)),
             ]
             self._calls.append(call)
         return out
@@ -146,7 +146,7 @@ def content_block(block: Block) -> dict[str, Any]:
             return {"type": "text", "text": media.block_text(block)}
 
 
-def _render(toolkit: ToolkitView) -> Rendered:
+def _render(toolkit: ToolkitView) -> RenderedTools:
     tools: list[dict[str, Any]] = []
     for tool in toolkit:
         rendered: dict[str, Any] = {
@@ -159,4 +159,4 @@ def _render(toolkit: ToolkitView) -> Rendered:
         if isinstance(output, Mapping) and cast("Mapping[str, Any]", output).get("type") == "object":
             rendered["outputSchema"] = modern(cast("Mapping[str, Any]", output))
         tools.append(rendered)
-    return Rendered(tools)
+    return RenderedTools(tools)

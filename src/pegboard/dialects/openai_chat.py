@@ -20,7 +20,7 @@ from pegboard.core.transcript import (
 from pegboard.dialects import media, wire
 from pegboard.dialects.names import OPENAI, wire_name
 from pegboard.dialects.protocol import ToolkitView
-from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
 
 STOP: Final[Mapping[str, StopReason]] = {
@@ -46,7 +46,7 @@ class OpenAIChat:
     def __init__(self, *, strict: bool = False, thinking_field: str | None = None) -> None:
         self.name = "openai-chat-strict" if strict else "openai-chat"
         self._thinking_field = thinking_field
-        self._catalogue = ToolCatalogue(self.name, OPENAI, _render_strict if strict else _render)
+        self._catalogue = ToolRenderer(self.name, OPENAI, _render_strict if strict else _render)
 
     def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
         """`[{type: function, function: {name, description, parameters}}]`."""
@@ -92,12 +92,12 @@ class OpenAIChat:
             ModelError: the reply holds no choice with a message.
         """
         body = wire.reply_dict(reply, "Chat Completions")
-        choices = wire.records(body.get("choices"))
+        choices = wire.as_dicts(body.get("choices"))
         if not choices:
-            error = wire.record(body.get("error"))
+            error = wire.as_dict(body.get("error"))
             said = wire.string(error.get("message")) or "it has no choices"
             raise ModelError(f"the reply is no Chat Completions response: {said}")
-        return self._message(wire.record(choices[0].get("message")), choices[0], body, toolkit)
+        return self._message(wire.as_dict(choices[0].get("message")), choices[0], body, toolkit)
 
     def stream(self, toolkit: ToolkitView | None = None) -> Any:
         """A reader for `chat.completion.chunk` objects."""
@@ -117,13 +117,13 @@ class OpenAIChat:
             if thought := wire.string(message.get(field)):
                 content.append(Thinking(thought))
                 break
-        if details := wire.records(message.get("reasoning_details")):
+        if details := wire.as_dicts(message.get("reasoning_details")):
             content.append(Opaque("openai-chat", {"reasoning_details": details}))
         refusal = wire.string(message.get("refusal"))
         if text := _text_of(message.get("content")) + refusal:
             content.append(Text(text))
         for sent in wire.sent_calls(message):
-            function = wire.record(sent.get("function"))
+            function = wire.as_dict(sent.get("function"))
             call = wire.call_of(sent.get("id"), function.get("name"), function.get("arguments"))
             own = self._catalogue.own_name(call.name, toolkit)
             content.append(ToolCall(id=call.id, name=own, arguments=call.arguments))
@@ -162,10 +162,10 @@ class OpenAIChat:
 
 def usage_of(value: Any) -> Usage:
     """Tokens of one request; cached tokens are part of `prompt_tokens` on the wire, apart here."""
-    body = wire.record(value)
+    body = wire.as_dict(value)
     if not body:
         return Usage(requests=1)
-    cached = wire.count(wire.record(body.get("prompt_tokens_details")).get("cached_tokens"))
+    cached = wire.count(wire.as_dict(body.get("prompt_tokens_details")).get("cached_tokens"))
     return Usage(
         input_tokens=max(0, wire.count(body.get("prompt_tokens")) - cached),
         output_tokens=wire.count(body.get("completion_tokens")),
@@ -174,11 +174,11 @@ def usage_of(value: Any) -> Usage:
     )
 
 
-def _render(toolkit: ToolkitView) -> Rendered:
-    return Rendered([_function(t.name, t.description, sendable(t.schema)) for t in toolkit])
+def _render(toolkit: ToolkitView) -> RenderedTools:
+    return RenderedTools([_function(t.name, t.description, sendable(t.schema)) for t in toolkit])
 
 
-def _render_strict(toolkit: ToolkitView) -> Rendered:
+def _render_strict(toolkit: ToolkitView) -> RenderedTools:
     from pegboard.dialects.strict import strict_or_plain
 
     tools: list[dict[str, Any]] = []
@@ -191,7 +191,7 @@ def _render_strict(toolkit: ToolkitView) -> Rendered:
         else:
             rendered["function"]["strict"] = True
         tools.append(rendered)
-    return Rendered(tools, tuple(notes))
+    return RenderedTools(tools, tuple(notes))
 
 
 def _function(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _function(name: str, description: str, parameters: Mapping[str, Any]) -> dic
 
 def _text_of(content: Any) -> str:
     if isinstance(content, list):
-        parts = wire.records(cast("list[Any]", content))
+        parts = wire.as_dicts(cast("list[Any]", content))
         return "".join(wire.string(p.get("text")) for p in parts)
     return wire.string(content)
 

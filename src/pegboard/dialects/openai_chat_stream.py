@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects import wire
-from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta, ToolkitView
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 
 if TYPE_CHECKING:
     from pegboard.dialects.openai_chat import OpenAIChat
@@ -48,14 +48,14 @@ class OpenAIChatStream:
         self._model = self._model or body.get("model")
         self._usage = body.get("usage") or self._usage
         out: list[Delta] = []
-        for choice in wire.records(body.get("choices")):
+        for choice in wire.as_dicts(body.get("choices")):
             number = wire.count(choice.get("index"))
             if self._choice is None:
                 self._choice = number
             if number != self._choice:
                 continue
             self._reason = choice.get("finish_reason") or self._reason
-            out += self._delta(wire.record(choice.get("delta")))
+            out += self._delta(wire.as_dict(choice.get("delta")))
         return out
 
     def flush(self) -> list[Delta]:
@@ -86,22 +86,24 @@ class OpenAIChatStream:
         for field in THINKING_FIELDS:
             if thought := _piece(delta.get(field)):
                 self._thinking.append(thought)
-                out.append(ThinkingDelta(thought))
+                out.append(ThinkingChunk(thought))
                 break
-        self._details += wire.records(delta.get("reasoning_details"))
+        self._details += wire.as_dicts(delta.get("reasoning_details"))
         content = delta.get("content")
         if isinstance(content, list):
-            content = "".join([_piece(part.get("text")) for part in wire.records(cast("list[Any]", content))])
+            content = "".join(
+                [_piece(part.get("text")) for part in wire.as_dicts(cast("list[Any]", content))]
+            )
         for kept, text in ((self._text, _piece(content)), (self._refusal, _piece(delta.get("refusal")))):
             if text:
                 kept.append(text)
-                out.append(TextDelta(text))
+                out.append(TextChunk(text))
         for sent in wire.sent_calls(delta):
             out += self._call(sent)
         return out
 
     def _call(self, sent: dict[str, Any]) -> list[Delta]:
-        function = wire.record(sent.get("function"))
+        function = wire.as_dict(sent.get("function"))
         id, name = wire.string(sent.get("id")), wire.string(function.get("name"))
         piece = function.get("arguments")
         # An object where its text should stand, whole.
@@ -113,7 +115,7 @@ class OpenAIChatStream:
             self._calls.append({"id": "", "name": "", "arguments": []})
             if isinstance(index := sent.get("index"), int):
                 self._by_index[index] = place
-            out.append(CallStarted(place, id, name))
+            out.append(CallStartChunk(place, id, name))
         call = self._calls[place]
         call["id"] = call["id"] or id
         # Some servers repeat the whole name in every piece.
@@ -121,7 +123,7 @@ class OpenAIChatStream:
             call["name"] += name
         if piece:
             call["arguments"].append(piece)
-            out.append(CallDelta(place, piece))
+            out.append(CallChunk(place, piece))
         return out
 
     def _place(self, index: Any, id: str, name: str, piece: str) -> int | None:

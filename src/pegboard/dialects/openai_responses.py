@@ -20,7 +20,7 @@ from pegboard.core.transcript import (
 from pegboard.dialects import media, wire
 from pegboard.dialects.names import OPENAI, wire_name
 from pegboard.dialects.protocol import ToolkitView
-from pegboard.dialects.rendering import Rendered, ToolCatalogue
+from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
 from pegboard.dialects.strict import strict_or_plain
 
@@ -43,7 +43,7 @@ class OpenAIResponses:
 
     def __init__(self, *, strict: bool = False) -> None:
         self.name = "openai-responses-strict" if strict else "openai-responses"
-        self._catalogue = ToolCatalogue(self.name, OPENAI, _render_strict if strict else _render)
+        self._catalogue = ToolRenderer(self.name, OPENAI, _render_strict if strict else _render)
 
     def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
         """`[{type: function, name, description, parameters, strict}]`."""
@@ -84,20 +84,20 @@ class OpenAIResponses:
             ModelError: no response, or a failed one.
         """
         body = wire.reply_dict(reply, PROVIDER)
-        error = wire.record(body.get("error"))
+        error = wire.as_dict(body.get("error"))
         if error or not isinstance(body.get("output"), list):
             said = wire.string(error.get("message")) or "it has no output"
             raise ModelError(f"the reply is no {PROVIDER} response: {said}")
         content: list[Text | Thinking | Opaque | ToolCall] = []
         refused = False
-        for item in wire.records(body["output"]):
+        for item in wire.as_dicts(body["output"]):
             kind = item.get("type")
             if kind == "function_call":
                 call = wire.call_of(item.get("call_id"), item.get("name"), item.get("arguments"))
                 own = self._catalogue.own_name(call.name, toolkit)
                 content.append(ToolCall(call.id, own, call.arguments))
             elif kind == "message":
-                for part in wire.records(item.get("content")):
+                for part in wire.as_dicts(item.get("content")):
                     refused = refused or part.get("type") == "refusal"
                     if text := wire.string(part.get("text")) or wire.string(part.get("refusal")):
                         content.append(Text(text))
@@ -124,19 +124,19 @@ def strict() -> OpenAIResponses:
     return OpenAIResponses(strict=True)
 
 
-def _render(toolkit: ToolkitView) -> Rendered:
+def _render(toolkit: ToolkitView) -> RenderedTools:
     # The API takes a missing `strict` for true.
-    return Rendered([_tool(t.name, t.description, sendable(t.schema), strict=False) for t in toolkit])
+    return RenderedTools([_tool(t.name, t.description, sendable(t.schema), strict=False) for t in toolkit])
 
 
-def _render_strict(toolkit: ToolkitView) -> Rendered:
+def _render_strict(toolkit: ToolkitView) -> RenderedTools:
     tools: list[dict[str, Any]] = []
     notes: list[str] = []
     for tool in toolkit:
         parameters, note = strict_or_plain(tool)
         notes += [note] if note else []
         tools.append(_tool(tool.name, tool.description, parameters, strict=not note))
-    return Rendered(tools, tuple(notes))
+    return RenderedTools(tools, tuple(notes))
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _input_text(text: str) -> dict[str, Any]:
 
 
 def _thought(item: dict[str, Any]) -> str:
-    parts = [*wire.records(item.get("summary")), *wire.records(item.get("content"))]
+    parts = [*wire.as_dicts(item.get("summary")), *wire.as_dicts(item.get("content"))]
     return "\n".join(text for p in parts if (text := wire.string(p.get("text"))))
 
 
@@ -197,14 +197,14 @@ def _stop(body: dict[str, Any], refused: bool, content: list[Any]) -> StopReason
     if refused:
         return "refusal"
     if body.get("status") == "incomplete":
-        reason = wire.string(wire.record(body.get("incomplete_details")).get("reason"))
+        reason = wire.string(wire.as_dict(body.get("incomplete_details")).get("reason"))
         return INCOMPLETE.get(reason, "length")
     return "tools" if any(isinstance(b, ToolCall) for b in content) else "end"
 
 
 def _usage(value: Any) -> Usage:
-    body = wire.record(value)
-    cached = wire.count(wire.record(body.get("input_tokens_details")).get("cached_tokens"))
+    body = wire.as_dict(value)
+    cached = wire.count(wire.as_dict(body.get("input_tokens_details")).get("cached_tokens"))
     return Usage(
         input_tokens=max(0, wire.count(body.get("input_tokens")) - cached),
         output_tokens=wire.count(body.get("output_tokens")),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard.core.errors import ModelError
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects import wire
-from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta, ToolkitView
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 
 if TYPE_CHECKING:
     from pegboard.dialects.openai_responses import OpenAIResponses
@@ -58,20 +58,20 @@ class OpenAIResponsesStream:
                 retryable=code in PASSING,
             )
         if kind in _LAST:
-            self._whole = wire.record(event.get("response"))
+            self._whole = wire.as_dict(event.get("response"))
         elif kind in ("response.output_item.added", "response.output_item.done"):
-            return self._item(place, wire.record(event.get("item")))
+            return self._item(place, wire.as_dict(event.get("item")))
         elif isinstance(piece, str) and piece:
             if kind in _THINKING:
-                return [ThinkingDelta(piece)]
+                return [ThinkingChunk(piece)]
             if kind in _TEXT:
                 self._pieces.setdefault(place, []).append(piece)
                 if kind == _REFUSAL:
                     self._refused.add(place)
-                return [TextDelta(piece)]
+                return [TextChunk(piece)]
             if kind == "response.function_call_arguments.delta" and place in self._calls:
                 self._pieces.setdefault(place, []).append(piece)
-                return [CallDelta(self._calls[place], piece)]
+                return [CallChunk(self._calls[place], piece)]
         return []
 
     def flush(self) -> list[Delta]:
@@ -95,7 +95,7 @@ class OpenAIResponsesStream:
         if item.get("type") != "function_call" or place in self._calls:
             return []
         index = self._calls[place] = len(self._calls)
-        return [CallStarted(index, wire.string(item.get("call_id")), wire.string(item.get("name")))]
+        return [CallStartChunk(index, wire.string(item.get("call_id")), wire.string(item.get("name")))]
 
     def _put_together(self, place: int) -> list[dict[str, Any]]:
         """What came at a place: the item, with the pieces that it does not hold itself."""

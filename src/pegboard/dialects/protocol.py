@@ -38,21 +38,21 @@ class ToolkitView(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextChunk:
     """A further piece of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingChunk:
     """A further piece of reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class CallStarted:
+class CallStartChunk:
     """A call has begun; `index` counts the calls of this turn from 0. Name and id may still be empty."""
 
     index: int
@@ -61,14 +61,14 @@ class CallStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class CallDelta:
+class CallChunk:
     """A further piece of the arguments' text of call `index`."""
 
     index: int
     arguments: str
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | CallStarted | CallDelta
+Delta: TypeAlias = TextChunk | ThinkingChunk | CallStartChunk | CallChunk
 
 
 class ReplyStream(Protocol):

@@ -19,7 +19,7 @@ SHOWN = 5
 log = logging.getLogger("pegboard.dialects")
 
 
-class PerToolkit(Generic[T]):
+class ToolkitCache(Generic[T]):
     """A value made once for each toolkit; the 64 used last are kept.
 
     Keyed by identity: a toolkit is immutable, and comparing a thousand tools would cost more than
@@ -47,20 +47,22 @@ class PerToolkit(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedTools:
     """Tools for the wire, and what the provider's subset could not say."""
 
     tools: list[dict[str, Any]]
     notes: tuple[str, ...] = ()
 
 
-class ToolCatalogue:
+class ToolRenderer:
     """A dialect's rendered tools and the way back from wire names, each cached for its toolkit."""
 
-    def __init__(self, dialect: str, alphabet: Alphabet, render: Callable[[ToolkitView], Rendered]) -> None:
+    def __init__(
+        self, dialect: str, alphabet: Alphabet, render: Callable[[ToolkitView], RenderedTools]
+    ) -> None:
         self._dialect = dialect
-        self._rendered = PerToolkit(lambda kit: self._log(render(kit)))
-        self._names = PerToolkit(lambda kit: wire_names(kit, alphabet))
+        self._rendered = ToolkitCache(lambda kit: self._log(render(kit)))
+        self._names = ToolkitCache(lambda kit: wire_names(kit, alphabet))
 
     def tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
         """The tools; a new list of shared dicts."""
@@ -75,7 +77,7 @@ class ToolCatalogue:
         """The tool's own name for a name from the wire; itself where nobody knows it."""
         return sent if toolkit is None else self._names(toolkit).get(sent, sent)
 
-    def _log(self, rendered: Rendered) -> Rendered:
+    def _log(self, rendered: RenderedTools) -> RenderedTools:
         if rendered.notes:
             more = f"; and {len(rendered.notes) - SHOWN} more" if len(rendered.notes) > SHOWN else ""
             log.warning("%s: %s%s", self._dialect, "; ".join(rendered.notes[:SHOWN]), more)

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from pegboard.core.drafts import modern
 from pegboard.core.schema import pointer, rewrite, same
-from pegboard.dialects.wire import record, records
+from pegboard.dialects.wire import as_dict, as_dicts
 
 ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 """Providers answer 400 to these at the root (ledger X-07)."""
@@ -52,15 +52,15 @@ def _object_root(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[st
 
 def _merge_branches(root: dict[str, Any], key: str, value: Any, whole: Mapping[str, Any]) -> None:
     """Take over the properties of a union's branches; required is only what every branch requires."""
-    if key not in ("oneOf", "anyOf", "allOf") or not records(value):
+    if key not in ("oneOf", "anyOf", "allOf") or not as_dicts(value):
         return
-    found = [pointer(b, whole) for b in records(value)]
+    found = [pointer(b, whole) for b in as_dicts(value)]
     branches = [b for b in found if not isinstance(b, bool)]
     own = cast("dict[str, Any]", root.get("properties") or {})
     taken: dict[str, Any] = {}
     needed: list[set[str]] = []
     for branch in branches:
-        for name, sub in record(branch.get("properties")).items():
+        for name, sub in as_dict(branch.get("properties")).items():
             taken[name] = _either(taken[name], sub) if name in taken and key != "allOf" else sub
         needed.append(set(cast("list[str]", branch.get("required") or [])))
     root["properties"] = {**own, **{name: sub for name, sub in taken.items() if name not in own}}
@@ -77,15 +77,15 @@ def _either(first: Any, second: Any) -> Any:
     one, other = _listed(first), _listed(second)
     if one and other:
         shared = {
-            k: v for k, v in record(first).items() if k not in ("const", "enum") and same(second.get(k), v)
+            k: v for k, v in as_dict(first).items() if k not in ("const", "enum") and same(second.get(k), v)
         }
         return {**shared, "enum": [*one, *(v for v in other if not any(same(v, seen) for seen in one))]}
-    earlier = cast("list[Any]", first["anyOf"]) if list(record(first)) == ["anyOf"] else [first]
+    earlier = cast("list[Any]", first["anyOf"]) if list(as_dict(first)) == ["anyOf"] else [first]
     return {"anyOf": [*earlier, second]}
 
 
 def _listed(schema: Any) -> list[Any]:
-    node = record(schema)
+    node = as_dict(schema)
     return [node["const"]] if "const" in node else cast("list[Any]", node.get("enum") or [])
 
 

@@ -20,11 +20,11 @@ from pegboard.core.transcript import AssistantMessage, Message, Thinking, UserMe
 from pegboard.dialects import media, wire
 from pegboard.dialects.openai_chat import OpenAIChat
 from pegboard.dialects.protocol import ToolkitView
-from pegboard.dialects.rendering import PerToolkit
-from pegboard.dialects.text_calls import Named, Tools
+from pegboard.dialects.rendering import ToolkitCache
+from pegboard.dialects.text_calls import KnownTools, RawCall
 from pegboard.dialects.text_scan import read_text
 from pegboard.dialects.text_stream import TextStream
-from pegboard.dialects.text_turns import Call, Reading, Thought
+from pegboard.dialects.text_turns import ParsedCall, ParsedText, ThinkingPart
 from pegboard.dialects.values import guessed
 
 INTRODUCTION: Final = """\
@@ -55,8 +55,8 @@ class TextDialect:
     tags = False
 
     def __init__(self) -> None:
-        self._schemas = PerToolkit(lambda kit: {tool.name: tool.schema for tool in kit})
-        self._prompts = PerToolkit(self.prompt)
+        self._schemas = ToolkitCache(lambda kit: {tool.name: tool.schema for tool in kit})
+        self._prompts = ToolkitCache(self.prompt)
 
     def render_tools(self, toolkit: ToolkitView) -> str:
         """The instruction for the system prompt."""
@@ -108,10 +108,10 @@ class TextDialect:
             lambda text: self.read(text, toolkit), message_of, names if self.tags else (), names
         )
 
-    def read(self, reply: Any, toolkit: ToolkitView | None = None) -> Reading:
+    def read(self, reply: Any, toolkit: ToolkitView | None = None) -> ParsedText:
         """What a text says, with cut-off, repairs and refusals."""
         schemas = None if toolkit is None else self._schemas(toolkit)
-        return read_text(text_of_reply(reply), Tools(schemas, self.guess), tags=self.tags)
+        return read_text(text_of_reply(reply), KnownTools(schemas, self.guess), tags=self.tags)
 
     def prompt(self, toolkit: ToolkitView) -> str:
         """The instruction that `render_tools` caches."""
@@ -156,18 +156,18 @@ def text_of_reply(reply: Any) -> str:
     raise ModelError(f"the reply is no text: got {type(reply).__name__}")
 
 
-def message_of(reading: Reading) -> AssistantMessage:
+def message_of(reading: ParsedText) -> AssistantMessage:
     """The message that a reading amounts to; text that is nothing but white space is left out."""
     content: list[Text | Thinking | ToolCall] = []
-    before: str | Thought | Call = ""
+    before: str | ThinkingPart | ParsedCall = ""
     for part in _joined(reading.parts):
         match part:
-            case Call():
+            case ParsedCall():
                 content.append(_tool_call(part))
-            case Thought(text):
+            case ThinkingPart(text):
                 content += [Thinking(wire.clean_text(text))] if text else []
             case _:
-                text = part.lstrip() if isinstance(before, Thought) else part
+                text = part.lstrip() if isinstance(before, ThinkingPart) else part
                 content += [Text(wire.clean_text(text))] if text.strip() else []
         before = part
     if reading.cut:
@@ -178,7 +178,7 @@ def message_of(reading: Reading) -> AssistantMessage:
     )
 
 
-def feedback_of(reading: Reading) -> str:
+def feedback_of(reading: ParsedText) -> str:
     """What a model should hear about its text, empty where all was well."""
     said: list[str] = []
     if reading.cut:
@@ -201,14 +201,14 @@ def feedback_of(reading: Reading) -> str:
     return "\n".join(said)
 
 
-def _tool_call(call: Call) -> ToolCall:
-    named: Named = call.named
+def _tool_call(call: ParsedCall) -> ToolCall:
+    named: RawCall = call.named
     return ToolCall(id=None, name=named.name, arguments=as_sent(named.sent), raw=call.raw)
 
 
-def _joined(parts: Iterable[str | Thought | Call]) -> list[str | Thought | Call]:
+def _joined(parts: Iterable[str | ThinkingPart | ParsedCall]) -> list[str | ThinkingPart | ParsedCall]:
     """Neighbouring texts as one."""
-    out: list[str | Thought | Call] = []
+    out: list[str | ThinkingPart | ParsedCall] = []
     for part in parts:
         if isinstance(part, str) and out and isinstance(out[-1], str):
             out[-1] += part

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from pegboard.core.clipping import clipped
-from pegboard.dialects.literals import Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import Named, Tools, calls_of, read_python
+from pegboard.core.clipping import clip
+from pegboard.dialects.literals import LiteralError, read_literal, skip_space
+from pegboard.dialects.text_calls import KnownTools, RawCall, calls_of, read_python
 from pegboard.dialects.text_rare import is_example, read_rare
-from pegboard.dialects.text_turns import Call, Reading, Thought
+from pegboard.dialects.text_turns import ParsedCall, ParsedText, ThinkingPart
 
 _FENCE_LINE = re.compile(r"```(?:json|tool(?:_(?:calls?|code|use))?|function_calls?|python)?[ \t]*\n")
 _CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
@@ -16,7 +16,7 @@ _NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]
 _RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
 
 
-def read_bare(reading: Reading, tools: Tools) -> None:
+def read_bare(reading: ParsedText, tools: KnownTools) -> None:
     """Calls without any mark: the whole answer, or the fenced block that it ends in."""
     answer = "".join(p for p in reading.parts if isinstance(p, str))
     stripped = answer.strip()
@@ -40,7 +40,7 @@ def read_bare(reading: Reading, tools: Tools) -> None:
         _answer(reading, stripped[4:], [])
 
 
-def _ends_in_call(text: str, tools: Tools) -> str:
+def _ends_in_call(text: str, tools: KnownTools) -> str:
     """The beginning of the object of a call that a text ends in, empty where it ends in none.
 
     It may be an example that a person asked for, so it is not run; said it must be, since a model that
@@ -52,10 +52,10 @@ def _ends_in_call(text: str, tools: Tools) -> str:
         try:
             value, end = read_literal(text, found.start())
             calls = calls_of(value, tools, marked=False)
-        except Unreadable:
+        except LiteralError:
             continue
         if calls and _NOTHING_MORE.fullmatch(text, end):
-            return " ".join(clipped(text, found.start(), found.start() + 60).split())
+            return " ".join(clip(text, found.start(), found.start() + 60).split())
     return ""
 
 
@@ -68,19 +68,21 @@ def _fenced(text: str) -> tuple[int, str]:
     return 0, text
 
 
-def _answer(reading: Reading, text: str, calls: list[tuple[Named, str]]) -> None:
-    thoughts: list[str | Thought | Call] = [p for p in reading.parts if isinstance(p, Thought)]
+def _answer(reading: ParsedText, text: str, calls: list[tuple[RawCall, str]]) -> None:
+    thoughts: list[str | ThinkingPart | ParsedCall] = [
+        p for p in reading.parts if isinstance(p, ThinkingPart)
+    ]
     reading.parts = [*thoughts, *([text] if text else [])]
-    reading.parts += [Call(named, raw if n == 0 else "") for n, (named, raw) in enumerate(calls)]
+    reading.parts += [ParsedCall(named, raw if n == 0 else "") for n, (named, raw) in enumerate(calls)]
 
 
-def _whole(body: str, tools: Tools) -> list[Named]:
+def _whole(body: str, tools: KnownTools) -> list[RawCall]:
     """The calls that a text consists of; none where there is anything else in it."""
     if not body or (body[0] not in "{[" and not (body[-1] == ")" and tools.schemas)):
         return []
     try:
         if body[0] == "{" or '"' in body[:40].lstrip("[ \n")[:3]:
-            calls: list[Named] = []
+            calls: list[RawCall] = []
             pos = 0
             while pos < len(body):
                 value, pos = read_literal(body, pos)
@@ -90,10 +92,10 @@ def _whole(body: str, tools: Tools) -> list[Named]:
                     pos = skip_space(body, pos + 1)
             return calls
         calls, pos = read_python(body, 0, tools)
-    except Unreadable:
+    except LiteralError:
         try:
             calls, pos = read_python(body, 0, tools)
-        except Unreadable:
+        except LiteralError:
             return []
     known = bool(calls) and all(tools.knows(call.name) for call in calls)
     return calls if known and skip_space(body, pos) == len(body) else []

@@ -14,21 +14,21 @@ from typing import Any, cast
 
 from pegboard.core.schema import types_of
 from pegboard.dialects.literals import (
-    CutOff,
-    Doubled,
-    Unreadable,
+    DuplicateKeyDict,
+    LiteralError,
+    TruncatedLiteral,
     as_written,
-    is_doubled,
+    holds_duplicate_keys,
     joined,
     read_call,
     read_json,
     read_literal,
     skip_space,
 )
-from pegboard.dialects.text_marks import BETWEEN, TAG_OPEN
+from pegboard.dialects.text_markers import BETWEEN, TAG_OPEN
 from pegboard.dialects.values import element_value, guessed, property_schema, typed
-from pegboard.dialects.wire import record
-from pegboard.dialects.xml_elements import Element, Work
+from pegboard.dialects.wire import as_dict
+from pegboard.dialects.xml_elements import Element, ParseBudget
 
 NAME_KEYS = ("name", "tool_name", "function", "tool", "function_name")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "tool_input")
@@ -45,7 +45,7 @@ _ARG_END = re.compile(r"</arg_value>(?=\s*(?:<arg_key>|</tool_call>|$))")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class RawCall:
     """A call as read: its name and arguments."""
 
     name: str
@@ -54,11 +54,11 @@ class Named:
     @property
     def sent(self) -> dict[str, Any] | str:
         """What the call is made with: JSON text where a key stands twice in it, which is refused."""
-        return as_written(self.arguments) if is_doubled(self.arguments) else self.arguments
+        return as_written(self.arguments) if holds_duplicate_keys(self.arguments) else self.arguments
 
 
 @dataclass(slots=True)
-class Tools:
+class KnownTools:
     """What is known of the tools while one text is read.
 
     Attributes:
@@ -69,7 +69,7 @@ class Tools:
 
     schemas: Mapping[str, Mapping[str, Any]] | None = None
     guess: Callable[[str], Any] = guessed
-    work: Work = field(default_factory=lambda: Work(100_000))
+    work: ParseBudget = field(default_factory=lambda: ParseBudget(100_000))
 
     def knows(self, name: str) -> bool:
         """Whether a tool of this name is surely there."""
@@ -77,7 +77,7 @@ class Tools:
 
     def names(self, tool: str) -> set[str]:
         """The parameters of a tool that is known."""
-        return set(record((self.schemas or {}).get(tool, {}).get("properties")))
+        return set(as_dict((self.schemas or {}).get(tool, {}).get("properties")))
 
     def value(self, tool: str, parameter: str, text: str) -> Any:
         """A bare text typed by the tool's schema; by its looks where there is none."""
@@ -90,7 +90,7 @@ class Tools:
     def key(self, tool: str, element: Element) -> str:
         """The parameter that an element gives: where only its case is another, the tool's own spelling."""
         schema = None if self.schemas is None else self.schemas.get(tool)
-        known = record(None if schema is None else schema.get("properties"))
+        known = as_dict(None if schema is None else schema.get("properties"))
         if element.key in known:
             return element.key
         same = [name for name in known if name.casefold() == element.key.casefold()]
@@ -104,7 +104,7 @@ class Tools:
             return element.text
         return element_value(element, sub, schema, self.guess)
 
-    def alone(self, tool: str, key: str, value: Any) -> Any:
+    def wrap_single(self, tool: str, key: str, value: Any) -> Any:
         """A parameter given once: a list of one where the tool's schema has a list: repeated elements are one (case xml-18).
 
         Nothing is no element. Text that may be meant as several stays, and the validator says what it must be.
@@ -119,7 +119,7 @@ class Tools:
         return [value] if value != "" else []
 
 
-def calls_of(value: Any, tools: Tools, *, marked: bool) -> list[Named]:
+def calls_of(value: Any, tools: KnownTools, *, marked: bool) -> list[RawCall]:
     """The calls that a JSON value means; none where it is not shaped as calls.
 
     Args:
@@ -133,15 +133,15 @@ def calls_of(value: Any, tools: Tools, *, marked: bool) -> list[Named]:
     """
     found = _calls(value, tools, marked)
     if found is None:
-        raise Unreadable(0)
+        raise LiteralError(0)
     return found
 
 
-def read_body(text: str, pos: int, tools: Tools, closers: tuple[str, ...]) -> tuple[list[Named], int]:
+def read_body(text: str, pos: int, tools: KnownTools, closers: tuple[str, ...]) -> tuple[list[RawCall], int]:
     """The calls behind a mark, whatever grammar they are in."""
     pos = _fence(text, skip_space(text, pos))
     if pos >= len(text):
-        raise CutOff(pos)
+        raise TruncatedLiteral(pos)
     if text[pos] in "{[":
         return _behind(text, _listed(text, pos, tools), closers)
     if (tag := TAG_OPEN.match(text, pos)) is not None:
@@ -155,11 +155,11 @@ def read_body(text: str, pos: int, tools: Tools, closers: tuple[str, ...]) -> tu
 
             call, end = read_xml_call(text, pos, tools)
             return [call], end
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     return _behind(text, _named(text, name, tools, closers), closers)
 
 
-def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named], int]:
+def read_tags(text: str, tag: re.Match[str], tools: KnownTools) -> tuple[list[RawCall], int]:
     """`<function=n><parameter=k>v</parameter></function>` and its relatives, from its opening tag on."""
     prefix = tag["prefix"] or ""
     name = tag_name(tag)
@@ -171,20 +171,20 @@ def read_tags(text: str, tag: re.Match[str], tools: Tools) -> tuple[list[Named],
         value, pos = read_literal(text, pos)
         pos = skip_space(text, pos)
         ended = close.match(text, pos)
-        return [Named(name, value)], ended.end() if ended else pos
+        return [RawCall(name, value)], ended.end() if ended else pos
     arguments: list[tuple[str, Any]] = []
     while (ended := close.match(text, pos)) is None:
         opened = open_form.match(text, pos)
         if opened is None:
             if pos >= len(text) or (text[pos] == "<" and ">" not in text[pos : pos + 200]):
-                raise CutOff(len(text))
-            raise Unreadable(pos)
+                raise TruncatedLiteral(len(text))
+            raise LiteralError(pos)
         key = opened["k1"] or opened["k2"]
         value, pos = _tag_value(text, opened, end_form)
         # DeepSeek says beside each value whether it is a string.
         arguments.append((key, value if opened["string"] == "true" else tools.value(name, key, value)))
         pos = skip_space(text, pos)
-    return [Named(name, joined(arguments))], ended.end()
+    return [RawCall(name, joined(arguments))], ended.end()
 
 
 def tag_name(tag: re.Match[str]) -> str:
@@ -193,7 +193,9 @@ def tag_name(tag: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=16)
-def _forms_of_tags(prefix: str, kind: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+def _forms_of_tags(
+    prefix: str, kind: str
+) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """How the call ends, and how its parameters begin and end; in either case."""
     p = re.escape(prefix)
     close = rf"</{p}{kind}>"
@@ -218,7 +220,7 @@ def _tag_value(text: str, opened: re.Match[str], end_form: re.Pattern[str]) -> t
             return text[start + 9 : close], ended.end()
     ended = end_form.search(text, start)
     if ended is None:
-        raise CutOff(len(text))
+        raise TruncatedLiteral(len(text))
     value = text[start : ended.start()]
     if value.startswith("\n"):
         # Qwen's template puts the value on lines of its own.
@@ -226,11 +228,11 @@ def _tag_value(text: str, opened: re.Match[str], end_form: re.Pattern[str]) -> t
     return value, ended.end()
 
 
-def _listed(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
+def _listed(text: str, pos: int, tools: KnownTools) -> tuple[list[RawCall], int]:
     """JSON values one after the other, or calls in Python's form in brackets."""
     if text[pos] == "[" and _NAME.match(text, skip_space(text, pos + 1)):
         return read_python(text, pos, tools)
-    calls: list[Named] = []
+    calls: list[RawCall] = []
     while True:
         value, pos = read_literal(text, pos)
         calls += calls_of(value, tools, marked=True)
@@ -242,11 +244,11 @@ def _listed(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
         pos = ahead
 
 
-def read_python(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
+def read_python(text: str, pos: int, tools: KnownTools) -> tuple[list[RawCall], int]:
     """`[f(a=1), g(b="x")]`, or calls one a line without brackets."""
     bracket = text[pos] == "["
     pos += bracket
-    calls: list[Named] = []
+    calls: list[RawCall] = []
     while True:
         pos = skip_space(text, pos)
         if bracket and text.startswith("]", pos):
@@ -254,33 +256,35 @@ def read_python(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
         name = _NAME.match(text, pos)
         if name is None or not text.startswith("(", name.end()):
             if bracket and (pos >= len(text) or (name and name.end() == len(text))):
-                raise CutOff(len(text))
+                raise TruncatedLiteral(len(text))
             if bracket or not calls:
-                raise Unreadable(pos)
+                raise LiteralError(pos)
             return calls, pos
         own = name[0]
         if own == "print" and not tools.knows(own) and _NAME.match(text, skip_space(text, name.end() + 1)):
             # Gemini's models print what a tool returns.
             inner, pos = read_python(text, name.end() + 1, tools)
             if not text.startswith(")", pos := skip_space(text, pos)):
-                raise CutOff(pos) if pos >= len(text) else Unreadable(pos)
+                raise TruncatedLiteral(pos) if pos >= len(text) else LiteralError(pos)
             calls += inner
             pos += 1
         else:
             arguments, pos = read_call(text, name.end() + 1)
-            calls.append(Named(_own_name(own, tools), arguments))
+            calls.append(RawCall(_own_name(own, tools), arguments))
         if text.startswith(",", ahead := skip_space(text, pos)):
             pos = ahead + 1
 
 
-def _own_name(name: str, tools: Tools) -> str:
+def _own_name(name: str, tools: KnownTools) -> str:
     """A tool's name without what stands for all tools around it, where it is none with that."""
     if tools.knows(name):
         return name
     return name.removesuffix(".call").removeprefix("default_api.").removeprefix("functions.")
 
 
-def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...]) -> tuple[list[Named], int]:
+def _named(
+    text: str, name: re.Match[str], tools: KnownTools, closers: tuple[str, ...]
+) -> tuple[list[RawCall], int]:
     """A name, then its arguments: in brackets, as JSON, or as pairs of tags."""
     own, pos = name[0], name.end()
     if text.startswith("(", pos):
@@ -299,33 +303,35 @@ def _named(text: str, name: re.Match[str], tools: Tools, closers: tuple[str, ...
     if text.startswith("{", pos):
         value, pos = read_literal(text, pos)
         indexed = _INDEXED.fullmatch(own)
-        return [Named(indexed[1] if indexed else own, value)], pos
+        return [RawCall(indexed[1] if indexed else own, value)], pos
     if text.startswith("<arg_key>", pos):
         return _pairs(text, pos, own, tools)
     if any(text.startswith(close, pos) for close in closers):
-        return [Named(own, {})], pos
+        return [RawCall(own, {})], pos
     if pos >= len(text) or any(close.startswith(text[pos:]) for close in closers):
-        raise CutOff(len(text))
-    raise Unreadable(pos)
+        raise TruncatedLiteral(len(text))
+    raise LiteralError(pos)
 
 
-def _pairs(text: str, pos: int, name: str, tools: Tools) -> tuple[list[Named], int]:
+def _pairs(text: str, pos: int, name: str, tools: KnownTools) -> tuple[list[RawCall], int]:
     """GLM's `<arg_key>k</arg_key><arg_value>v</arg_value>`."""
     arguments: list[tuple[str, Any]] = []
     while text.startswith("<arg_key>", pos):
         key = _ARG_KEY.match(text, pos)
         ended = _ARG_END.search(text, key.end()) if key else None
         if key is None or ended is None:
-            raise CutOff(len(text))
+            raise TruncatedLiteral(len(text))
         parameter = key[1].strip()
         arguments.append((parameter, tools.value(name, parameter, text[key.end() : ended.start()])))
         pos = skip_space(text, ended.end())
     if not text.startswith("</tool_call>", pos):
-        raise CutOff(len(text))
-    return [Named(name, joined(arguments))], pos
+        raise TruncatedLiteral(len(text))
+    return [RawCall(name, joined(arguments))], pos
 
 
-def _behind(text: str, found: tuple[list[Named], int], closers: tuple[str, ...]) -> tuple[list[Named], int]:
+def _behind(
+    text: str, found: tuple[list[RawCall], int], closers: tuple[str, ...]
+) -> tuple[list[RawCall], int]:
     calls, pos = found
     ahead = skip_space(text, pos)
     if text.startswith("```", ahead):
@@ -341,9 +347,9 @@ def _fence(text: str, pos: int) -> int:
     return skip_space(text, match.end()) if match else pos
 
 
-def _calls(value: Any, tools: Tools, marked: bool) -> list[Named] | None:
+def _calls(value: Any, tools: KnownTools, marked: bool) -> list[RawCall] | None:
     if isinstance(value, list):
-        out: list[Named] = []
+        out: list[RawCall] = []
         for item in cast("list[Any]", value):
             found = _calls(item, tools, marked) if isinstance(item, dict) else None
             if found is None:
@@ -362,8 +368,8 @@ def _calls(value: Any, tools: Tools, marked: bool) -> list[Named] | None:
     return None if call is None else [call]
 
 
-def _one(body: dict[str, Any], tools: Tools, marked: bool) -> Named | None:
-    if isinstance(body, Doubled):
+def _one(body: dict[str, Any], tools: KnownTools, marked: bool) -> RawCall | None:
+    if isinstance(body, DuplicateKeyDict):
         return None
     name = next((body[k] for k in NAME_KEYS if isinstance(body.get(k), str)), None)
     key = next((k for k in ARGUMENT_KEYS if k in body), None)
@@ -374,17 +380,17 @@ def _one(body: dict[str, Any], tools: Tools, marked: bool) -> Named | None:
         if key is None or strange or (tools.schemas is not None and not tools.knows(name)):
             return None
     arguments = _arguments(body[key] if key else None)
-    return None if arguments is None or not name else Named(name, arguments)
+    return None if arguments is None or not name else RawCall(name, arguments)
 
 
-def _keyed(body: dict[str, Any], tools: Tools, marked: bool) -> Named | None:
+def _keyed(body: dict[str, Any], tools: KnownTools, marked: bool) -> RawCall | None:
     """`{"name": {…}}`: the tool's name as the only key."""
     if len(body) != 1:
         return None
     name, arguments = next(iter(body.items()))
     if not isinstance(arguments, dict) or not (tools.knows(name) or (marked and tools.schemas is None)):
         return None
-    return Named(name, cast("dict[str, Any]", arguments))
+    return RawCall(name, cast("dict[str, Any]", arguments))
 
 
 def _arguments(value: Any) -> dict[str, Any] | None:

@@ -11,11 +11,11 @@ from collections.abc import Container, Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.schema import type_name, types_of
-from pegboard.dialects.literals import Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import ARGUMENT_KEYS, Named, Tools, calls_of
+from pegboard.dialects.literals import LiteralError, read_literal, skip_space
+from pegboard.dialects.text_calls import ARGUMENT_KEYS, KnownTools, RawCall, calls_of
 from pegboard.dialects.text_steps import HEAD, NAME, read_steps
 from pegboard.dialects.values import property_schema
-from pegboard.dialects.wire import record
+from pegboard.dialects.wire import as_dict
 from pegboard.dialects.xml_elements import OPEN
 from pegboard.dialects.xml_lenient import read_tool_tag
 
@@ -38,7 +38,7 @@ _EXAMPLE: Final = re.compile(
 _SERVER: Final = re.compile(r"<server_name>[^<>]{1,128}</server_name>\s*", re.IGNORECASE)
 
 
-def read_rare(text: str, tools: Tools) -> tuple[int, list[tuple[Named, str]]]:
+def read_rare(text: str, tools: KnownTools) -> tuple[int, list[tuple[RawCall, str]]]:
     """Where the calls begin that an answer ends in, and each with its text; none where it ends in something else."""
     if not tools.schemas:
         return len(text), []
@@ -63,14 +63,14 @@ def is_example(before: str) -> bool:
     return _EXAMPLE.search(before[-200:]) is not None
 
 
-def _blocks(text: str, pos: int, tools: Tools) -> list[tuple[Named, str]]:
+def _blocks(text: str, pos: int, tools: KnownTools) -> list[tuple[RawCall, str]]:
     """The calls of a text that consists of blocks; none where one is no call of a known tool."""
-    calls: list[tuple[Named, str]] = []
+    calls: list[tuple[RawCall, str]] = []
     while pos < len(text):
         repairs = len(tools.work.repairs)
         try:
             found, end = _block(text, pos, tools)
-        except Unreadable:
+        except LiteralError:
             found, end = [], pos
         if not found or not all(_fits(call, tools) for call in found):
             del tools.work.repairs[repairs:]
@@ -81,12 +81,12 @@ def _blocks(text: str, pos: int, tools: Tools) -> list[tuple[Named, str]]:
     return calls
 
 
-def _block(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
+def _block(text: str, pos: int, tools: KnownTools) -> tuple[list[RawCall], int]:
     opened = OPEN.match(text, pos)
     if opened is not None and tools.knows(opened[1]):
         call, end = read_tool_tag(text, opened, tools)
         if not _is_exact(call, tools):
-            raise Unreadable(end)
+            raise LiteralError(end)
         return [call], end
     block = _BLOCK.match(text, pos)
     if block is None or _PAIR.match(text, pos):
@@ -104,30 +104,30 @@ def _block(text: str, pos: int, tools: Tools) -> tuple[list[Named], int]:
     return calls, _closed(text, end, block["word"])
 
 
-def _pair(text: str, pos: int) -> tuple[Named, int]:
+def _pair(text: str, pos: int) -> tuple[RawCall, int]:
     """A name in one element, and JSON in the next."""
     pair = _PAIR.match(text, pos)
     if pair is None:
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     value, end = read_literal(text, pair.end())
-    return Named(pair["name"], _object(value, pos)), _closed(text, end, pair["input"])
+    return RawCall(pair["name"], _object(value, pos)), _closed(text, end, pair["input"])
 
 
-def _called(block: re.Match[str], value: Any, tools: Tools, pos: int) -> list[Named]:
+def _called(block: re.Match[str], value: Any, tools: KnownTools, pos: int) -> list[RawCall]:
     """The calls of a JSON value: its arguments where the tag has the name, else both."""
     if block["name"] is not None:
-        return [Named(block["name"], _object(value, pos))]
+        return [RawCall(block["name"], _object(value, pos))]
     # `<tools>` is also what a list of definitions stands in.
     several = block["word"].lower() == "tools"
     calls = calls_of(value, tools, marked=not several)
     if len(calls) != 1 and not several:
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     return calls
 
 
 def _object(value: Any, pos: int) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     return cast("dict[str, Any]", value)
 
 
@@ -135,20 +135,20 @@ def _closed(text: str, pos: int, word: str) -> int:
     close = f"</{word}>"
     pos = skip_space(text, pos)
     if text[pos : pos + len(close)].lower() != close.lower():
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     return pos + len(close)
 
 
-def _fits(call: Named, tools: Tools) -> bool:
+def _fits(call: RawCall, tools: KnownTools) -> bool:
     """Whether the tool is there, has every parameter that is given, and is given all that it requires."""
     schema: Mapping[str, Any] | None = None if tools.schemas is None else tools.schemas.get(call.name)
     if schema is None or not isinstance(call.sent, dict):
         return False
-    known, needed = record(schema.get("properties")), cast("list[str]", schema.get("required") or [])
+    known, needed = as_dict(schema.get("properties")), cast("list[str]", schema.get("required") or [])
     return set(call.arguments) <= set(known) and set(needed) <= set(call.arguments)
 
 
-def _is_exact(call: Named, tools: Tools) -> bool:
+def _is_exact(call: RawCall, tools: KnownTools) -> bool:
     """Whether a call fits, and each value is of a type that its parameter takes: bare text is easily something else."""
     if not _fits(call, tools):
         return False

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.core.clipping import clipped
-from pegboard.dialects.literals import CutOff, Unreadable
+from pegboard.core.clipping import clip
+from pegboard.dialects.literals import LiteralError, TruncatedLiteral
 from pegboard.dialects.text_bare import read_bare
-from pegboard.dialects.text_calls import Named, Tools, read_body, read_tags, tag_name
-from pegboard.dialects.text_marks import (
+from pegboard.dialects.text_calls import KnownTools, RawCall, read_body, read_tags, tag_name
+from pegboard.dialects.text_markers import (
     BETWEEN,
     CALLS,
     CLOSERS,
@@ -29,18 +29,18 @@ from pegboard.dialects.text_marks import (
 )
 from pegboard.dialects.text_turns import (
     MINIMAX,
-    Call,
-    Reading,
-    Thought,
+    ParsedCall,
+    ParsedText,
+    ThinkingPart,
     is_harmony,
     is_kimi_blocks,
     read_harmony,
     read_kimi_blocks,
     read_minimax,
 )
-from pegboard.dialects.xml_elements import CDATA, CDATA_END, OPEN, Work
+from pegboard.dialects.xml_elements import CDATA, CDATA_END, OPEN, ParseBudget
 from pegboard.dialects.xml_lenient import read_tool_tag
-from pegboard.dialects.xml_loose import NotRead, read_loose
+from pegboard.dialects.xml_loose import UnreadableCall, read_loose
 
 WORK: Final = 8
 """How often, on average, each character may be looked at by readings that fail: beyond it, what
@@ -59,7 +59,7 @@ _WORD_AHEAD = re.compile(r"\s*([\w.-]{1,100})")
 _NEAR: Final = 4_000
 
 
-def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
+def read_text(text: str, tools: KnownTools, *, tags: bool = False) -> ParsedText:
     """What the text says.
 
     Args:
@@ -68,41 +68,41 @@ def read_text(text: str, tools: Tools, *, tags: bool = False) -> Reading:
         tags: read a known tool's name as the tag of a call (`<read><path>…</path></read>`), and
             calls without any mark only where tools are known.
     """
-    tools.work = Work(WORK * len(text) + 1000)
+    tools.work = ParseBudget(WORK * len(text) + 1000)
     if is_harmony(text):
         return read_harmony(text, tools)
     if is_kimi_blocks(text):
         return read_kimi_blocks(text, tools)
-    reading = Scan(text, tools, tags=tags).read()
+    reading = TextParser(text, tools, tags=tags).read()
     if not reading.cut and not reading.calls and (tools.schemas is not None or not tags):
         read_bare(reading, tools)
     reading.repairs += tools.work.repairs
     return reading
 
 
-class Scan:
+class TextParser:
     """The state of one pass."""
 
-    def __init__(self, text: str, tools: Tools, *, tags: bool = False) -> None:
+    def __init__(self, text: str, tools: KnownTools, *, tags: bool = False) -> None:
         self.text = text
         self.tools = tools
         self.tags = tags and tools.schemas is not None
         self.ahead: re.Match[str] | None = None
         self.refused: list[str] = []
-        self.parts: list[str | Thought | Call] = []
+        self.parts: list[str | ThinkingPart | ParsedCall] = []
         self.plain = 0
         self.opened: set[str] = set()
         self.in_thought = False
         self.doubts: list[tuple[int, str]] = []
 
-    def read(self) -> Reading:
+    def read(self) -> ParsedText:
         text, pos, cut = self.text, 0, ""
         if (line := _LINE_NAME.match(text)) and self.tools.knows(line[1]):
             pos = self._call(0, line.start(1), ())
         while pos < len(text) and (mark := self._next(pos)) is not None:
             try:
                 pos = self._mark(mark)
-            except CutOff:
+            except TruncatedLiteral:
                 if not self._looks_like_call(mark):
                     pos = mark.end()
                     continue
@@ -112,7 +112,7 @@ class Scan:
                 break
         self._flush(len(text))
         self._without_orphans()
-        return Reading(self.parts, cut, [], self.refused, [what for _, what in self.doubts])
+        return ParsedText(self.parts, cut, [], self.refused, [what for _, what in self.doubts])
 
     def _next(self, pos: int) -> re.Match[str] | None:
         """The next mark; the tag of a known tool where that is one."""
@@ -152,9 +152,9 @@ class Scan:
             begin -= len(MINIMAX)
         try:
             calls, end = self._read(begin, body, closers, tag)
-        except CutOff:
+        except TruncatedLiteral:
             raise
-        except Unreadable as error:
+        except LiteralError as error:
             del self.tools.work.repairs[repairs:]
             self.tools.work.left -= max(0, error.end - body) + 1
             doubts = len(self.doubts)
@@ -183,19 +183,19 @@ class Scan:
         raw = text[begin:end]
         for n, named in enumerate(calls):
             # The text of several calls belongs to the first of them: together they give it back once.
-            self.parts.append(Call(named, raw if n == 0 else ""))
+            self.parts.append(ParsedCall(named, raw if n == 0 else ""))
         self.plain = end
         return end
 
-    def _read_loosely(self, begin: int) -> tuple[list[Named], int] | None:
+    def _read_loosely(self, begin: int) -> tuple[list[RawCall], int] | None:
         """The calls of a block that is nearly one, None where it is none; a block that promises calls and
         holds none is told, unless further calls are found in it."""
         repairs = len(self.tools.work.repairs)
         try:
             return read_loose(self.text, begin, self.tools)
-        except NotRead as error:
+        except UnreadableCall as error:
             self.doubts.append((error.end, self._shown(begin)))
-        except Unreadable:
+        except LiteralError:
             pass
         del self.tools.work.repairs[repairs:]
         return None
@@ -249,11 +249,11 @@ class Scan:
         last = self.parts[-1] if self.parts else None
         if isinstance(last, str) and (begin := before_orphans(last)) < len(last):
             self.parts[-1] = last[:begin]
-            self.tools.work.repairs.append(f"{clipped(last[begin:].strip(), 0, 60)} closed no call")
+            self.tools.work.repairs.append(f"{clip(last[begin:].strip(), 0, 60)} closed no call")
 
     def _read(
         self, begin: int, body: int, closers: tuple[str, ...], known: re.Match[str] | None
-    ) -> tuple[list[Named], int]:
+    ) -> tuple[list[RawCall], int]:
         text = self.text
         if known is not None:
             call, end = read_tool_tag(text, known, self.tools)
@@ -293,12 +293,12 @@ class Scan:
         # Never closed: all that follows was thought, unless it ends in calls and nothing else.
         self._flush(mark.start())
         self.plain = mark.end()
-        inner = Scan(text[mark.end() :], self.tools)
+        inner = TextParser(text[mark.end() :], self.tools)
         inner.in_thought, inner.opened = True, set(_ENDS)
         reading = inner.read()
         thoughts = "".join(p for p in reading.parts if isinstance(p, str))
-        calls = [p for p in reading.parts if isinstance(p, Call)]
-        ends_in_calls = bool(calls) and isinstance(reading.parts[-1], Call) and not reading.cut
+        calls = [p for p in reading.parts if isinstance(p, ParsedCall)]
+        ends_in_calls = bool(calls) and isinstance(reading.parts[-1], ParsedCall) and not reading.cut
         self._thought(thoughts if ends_in_calls else text[mark.end() :])
         self.parts += calls if ends_in_calls else []
         self.plain = len(text)
@@ -317,7 +317,7 @@ class Scan:
         return mark.end()
 
     def _thought(self, text: str) -> None:
-        self.parts.append(Thought(text.strip()))
+        self.parts.append(ThinkingPart(text.strip()))
 
     def _flush(self, end: int) -> None:
         """Take the text up to `end` as answer."""

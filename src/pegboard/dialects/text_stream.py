@@ -7,8 +7,8 @@ from collections.abc import Callable, Container
 from typing import Final
 
 from pegboard.core.transcript import AssistantMessage
-from pegboard.dialects.protocol import CallDelta, CallStarted, Delta, TextDelta, ThinkingDelta
-from pegboard.dialects.text_marks import (
+from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk
+from pegboard.dialects.text_markers import (
     CLOSERS,
     DECLARED,
     FIXED,
@@ -19,7 +19,7 @@ from pegboard.dialects.text_marks import (
     before_orphans,
 )
 from pegboard.dialects.text_rare import ahead
-from pegboard.dialects.text_turns import MINIMAX, Call, Reading, Thought
+from pegboard.dialects.text_turns import MINIMAX, ParsedCall, ParsedText, ThinkingPart
 from pegboard.dialects.wire import arguments_text
 from pegboard.dialects.xml_elements import OPEN
 
@@ -61,8 +61,8 @@ class TextStream:
 
     def __init__(
         self,
-        read: Callable[[str], Reading],
-        message_of: Callable[[Reading], AssistantMessage],
+        read: Callable[[str], ParsedText],
+        message_of: Callable[[ParsedText], AssistantMessage],
         tags: Container[str] = frozenset(),
         names: Container[str] = frozenset(),
     ) -> None:
@@ -106,9 +106,9 @@ class TextStream:
         shown, text = "".join(self._shown), message.text
         # What was shown and is not in the text was reasoning, as only the whole told.
         rest = text[len(shown) :] if text.startswith(shown) else text
-        out: list[Delta] = [TextDelta(rest)] if rest else []
+        out: list[Delta] = [TextChunk(rest)] if rest else []
         for index, call in list(enumerate(message.calls))[self._calls :]:
-            out += [CallStarted(index, "", call.name), CallDelta(index, arguments_text(call.arguments))]
+            out += [CallStartChunk(index, "", call.name), CallChunk(index, arguments_text(call.arguments))]
         return out
 
     def finish(self) -> AssistantMessage:
@@ -195,7 +195,7 @@ class TextStream:
             keep = _partial(self._buffer, frozenset(self._close[:n] for n in range(1, len(self._close))))
             self._buffer, thought = self._buffer[keep:], self._buffer[:keep]
         if thought:
-            out.append(ThinkingDelta(thought))
+            out.append(ThinkingChunk(thought))
         return end >= 0
 
     def _text(self, text: str, out: list[Delta]) -> None:
@@ -219,7 +219,7 @@ class TextStream:
 
     def _show(self, text: str, out: list[Delta]) -> None:
         self._shown.append(text)
-        out.append(TextDelta(text))
+        out.append(TextChunk(text))
 
     def _safe(self) -> int:
         """How much of the buffer cannot be the beginning of a mark, nor be dropped at the end."""
@@ -274,14 +274,14 @@ class TextStream:
         rest = reading.cut or (parts.pop() if isinstance(parts[-1], str) else "")
         for part in parts:
             match part:
-                case Call(named):
+                case ParsedCall(named):
                     self._boundary("", out)
                     arguments = arguments_text(named.sent)
-                    out += [CallStarted(self._calls, "", named.name), CallDelta(self._calls, arguments)]
+                    out += [CallStartChunk(self._calls, "", named.name), CallChunk(self._calls, arguments)]
                     self._calls += 1
-                case Thought(thought):
+                case ThinkingPart(thought):
                     self._boundary("", out)
-                    out += [ThinkingDelta(thought)] if thought else []
+                    out += [ThinkingChunk(thought)] if thought else []
                 case _:
                     self._text(part, out)
         self._buffer = rest if isinstance(rest, str) else ""

@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pegboard.core.clipping import clipped
-from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import Named, Tools
+from pegboard.core.clipping import clip
+from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_literal, skip_space
+from pegboard.dialects.text_calls import KnownTools, RawCall
 from pegboard.dialects.xml_elements import Element
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedText:
     """What a model's text says.
 
     Attributes:
@@ -24,30 +24,30 @@ class Reading:
         unread: what looks like a call and could not be read as one; it stays in the text.
     """
 
-    parts: list[str | Thought | Call] = field(default_factory=list["str | Thought | Call"])
+    parts: list[str | ThinkingPart | ParsedCall] = field(default_factory=list["str | ThinkingPart | ParsedCall"])
     cut: str = ""
     repairs: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
     unread: list[str] = field(default_factory=list[str])
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ParsedCall]:
         """The calls in order."""
-        return [part for part in self.parts if isinstance(part, Call)]
+        return [part for part in self.parts if isinstance(part, ParsedCall)]
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ThinkingPart:
     """Reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ParsedCall:
     """A call and the text that it was read from."""
 
-    named: Named
+    named: RawCall
     raw: str
 
 
@@ -66,9 +66,9 @@ def is_harmony(text: str) -> bool:
     return _MESSAGE in text and _HARMONY_START.match(text) is not None
 
 
-def read_harmony(text: str, tools: Tools) -> Reading:
+def read_harmony(text: str, tools: KnownTools) -> ParsedText:
     """Channels: `analysis` and `to=self` are reasoning, `to=functions.NAME` with an object is a call."""
-    reading = Reading()
+    reading = ParsedText()
     pos = 0
     while (message := text.find(_MESSAGE, pos)) >= 0:
         header, start = text[pos:message], message + len(_MESSAGE)
@@ -82,34 +82,34 @@ def read_harmony(text: str, tools: Tools) -> Reading:
         ended = _BODY_END.search(text, start)
         end = ended.start() if ended else len(text)
         if channels[-1:] == ["analysis"] or recipient == "self":
-            reading.parts.append(Thought(text[start:end]))
+            reading.parts.append(ThinkingPart(text[start:end]))
         elif recipient in ("", "user", "all", "assistant"):
             reading.parts.append(text[start:end])
         pos = end if ended is None or ended[0] in ("<|start|>", "<|channel|>") else ended.end()
     return reading
 
 
-def _function(recipient: str, tools: Tools) -> str | None:
+def _function(recipient: str, tools: KnownTools) -> str | None:
     if recipient.startswith("functions."):
         return recipient.removeprefix("functions.")
     return recipient if tools.knows(recipient) else None
 
 
-def _harmony_call(text: str, begin: int, start: int, name: str, reading: Reading) -> int:
+def _harmony_call(text: str, begin: int, start: int, name: str, reading: ParsedText) -> int:
     try:
         value, end = read_literal(text, skip_space(text, start))
-    except CutOff:
+    except TruncatedLiteral:
         reading.cut = text[begin:]
         return len(text)
-    except Unreadable:
+    except LiteralError:
         value, end = None, start
     ended = _BODY_END.search(text, end)
     if isinstance(value, dict):
-        reading.parts.append(Call(Named(name, value), text[begin:end]))  # pyright: ignore[reportUnknownArgumentType]
+        reading.parts.append(ParsedCall(RawCall(name, value), text[begin:end]))  # pyright: ignore[reportUnknownArgumentType]
     else:
         said = text[start : ended.start() if ended else len(text)]
         reading.parts.append(said)
-        reading.unread.append(f"to={name} {clipped(' '.join(said.split()), 0, 60)}")
+        reading.unread.append(f"to={name} {clip(' '.join(said.split()), 0, 60)}")
     if ended is None:
         return len(text)
     return ended.start() if ended[0] in ("<|start|>", "<|channel|>") else ended.end()
@@ -142,20 +142,20 @@ def is_kimi_blocks(text: str) -> bool:
     return _KIMI.search(text) is not None
 
 
-def read_kimi_blocks(text: str, tools: Tools) -> Reading:
+def read_kimi_blocks(text: str, tools: KnownTools) -> ParsedText:
     """Blocks `think`, `response`, and `tools` with `call` and `argument`."""
-    reading = Reading()
+    reading = ParsedText()
     marks = [(m, m[1] == "close", *_split(m[2])) for m in _KIMI.finditer(text)]
     # The template may have opened the first block already.
     if marks and marks[0][1]:
         opened = marks[0][2]
         before = text[: marks[0][0].start()]
-        reading.parts.append(Thought(before) if opened == "think" else before)
+        reading.parts.append(ThinkingPart(before) if opened == "think" else before)
         marks = marks[1:]
     root = _tree(text, [(m.start(), m.end(), closed, tag, attrs) for m, closed, tag, attrs in marks])
     for node in root.children:
         if node.tag == "think":
-            reading.parts.append(Thought(node.text))
+            reading.parts.append(ThinkingPart(node.text))
         elif node.tag == "response":
             reading.parts.append(node.text)
         elif node.tag == "tools":
@@ -169,17 +169,17 @@ def read_kimi_blocks(text: str, tools: Tools) -> Reading:
                         for a in call.children
                         if "key" in a.attributes
                     }
-                    reading.parts.append(Call(Named(name, arguments), text[call.begin : call.end]))
+                    reading.parts.append(ParsedCall(RawCall(name, arguments), text[call.begin : call.end]))
     return reading
 
 
-def _kimi_value(node: Node, name: str, tools: Tools) -> Any:
+def _kimi_value(node: Node, name: str, tools: KnownTools) -> Any:
     if node.attributes.get("type") == "string":
         return node.text
     return tools.value(name, node.attributes["key"], node.text)
 
 
-def read_minimax(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]:
+def read_minimax(text: str, begin: int, tools: KnownTools) -> tuple[list[RawCall], int]:
     """MiniMax's tags, each behind its own mark: `<invoke name="f">` with one element a parameter.
 
     Raises:
@@ -193,17 +193,17 @@ def read_minimax(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]
     root = _tree(text, marks)
     top = root.children[0] if root.children else None
     if top is None or top.tag != "tool_call":
-        raise Unreadable(begin)
+        raise LiteralError(begin)
     if top.end < 0:
-        raise CutOff(len(text))
-    calls: list[Named] = []
+        raise TruncatedLiteral(len(text))
+    calls: list[RawCall] = []
     for node in top.children:
         name = node.attributes.get("name", "")
         if node.tag == "invoke" and name:
             arguments = {
                 child.tag: tools.element(name, child.tag, _element(child)) for child in node.children
             }
-            calls.append(Named(name, arguments))
+            calls.append(RawCall(name, arguments))
     return calls, top.end
 
 

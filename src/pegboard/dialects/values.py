@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pegboard.core.numerals import exact
 from pegboard.core.schema import pointer, type_name, types_of
-from pegboard.dialects.wire import from_json, record, records
+from pegboard.dialects.wire import as_dict, as_dicts, from_json
 from pegboard.dialects.xml_elements import Element
 
 _INTEGER = re.compile(r"[+-]?\d{1,4000}")
@@ -20,7 +20,7 @@ NOTHING: Final = object()
 
 def property_schema(schema: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """The schema of one parameter, None where the tool does not name it."""
-    found = record(schema.get("properties")).get(name)
+    found = as_dict(schema.get("properties")).get(name)
     if isinstance(found, Mapping):
         return cast("Mapping[str, Any]", found)
     return {} if found is True else None
@@ -77,7 +77,7 @@ def _branches(schema: Any, root: Mapping[str, Any] | None) -> list[Mapping[str, 
     whole = pointer(cast("Mapping[str, Any]", schema), root)
     if isinstance(whole, bool):
         return []
-    unions = [b for key in ("anyOf", "oneOf", "allOf") for b in records(whole.get(key))]
+    unions = [b for key in ("anyOf", "oneOf", "allOf") for b in as_dicts(whole.get(key))]
     found = [pointer(b, root) for b in unions]
     return [whole, *(b for b in found if not isinstance(b, bool))]
 
@@ -109,7 +109,7 @@ def guessed(text: str) -> Any:
     return _lossless(text, frozenset({"integer", "number", "boolean", "null", "array", "object"}))
 
 
-def by_looks(text: str) -> Any:
+def infer_scalar(text: str) -> Any:
     """004's four rules: true and false, whole numbers, decimal numbers, else text (ledger A-36..A-39)."""
     word = text.strip()
     if word.lower() in ("true", "false"):

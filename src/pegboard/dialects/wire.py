@@ -132,14 +132,14 @@ def reply_dict(reply: Any, provider: str) -> dict[str, Any]:
     raise ModelError(f"the reply is no {provider} response: expected an object, got {type(reply).__name__}")
 
 
-def records(value: Any) -> list[dict[str, Any]]:
+def as_dicts(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; anything else is left out, so that a garbled reply cannot raise."""
     if not isinstance(value, list):
         return []
     return [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
 
 
-def record(value: Any) -> dict[str, Any]:
+def as_dict(value: Any) -> dict[str, Any]:
     """The object, or an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -156,8 +156,8 @@ def count(value: Any) -> int:
 
 def sent_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """The calls of a Chat Completions message or delta; `function_call` is how they were sent before there were several."""
-    calls = records(message.get("tool_calls"))
-    old = record(message.get("function_call"))
+    calls = as_dicts(message.get("tool_calls"))
+    old = as_dict(message.get("function_call"))
     return [*calls, {"function": old}] if old and not calls else calls
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from xml.sax.saxutils import quoteattr
 
 from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.drafts import modern
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.numerals import as_sent
@@ -22,7 +22,7 @@ from pegboard.core.schema import pointer, types_of
 from pegboard.dialects import media, wire
 from pegboard.dialects.protocol import ToolkitView, ToolView
 from pegboard.dialects.text import TextDialect, feedback_of
-from pegboard.dialects.values import by_looks, guessed
+from pegboard.dialects.values import guessed, infer_scalar
 from pegboard.dialects.xml_elements import cdata
 
 INTRODUCTION: Final = """\
@@ -46,7 +46,7 @@ class XMLDialect(TextDialect):
     """Calls as XML with CDATA."""
 
     name = "xml"
-    guess: Callable[[str], Any] = staticmethod(by_looks)
+    guess: Callable[[str], Any] = staticmethod(infer_scalar)
     tags = True
 
     def decode(self, reply: Any, toolkit: ToolkitView | None = None) -> list[ToolCall]:
@@ -60,7 +60,7 @@ class XMLDialect(TextDialect):
         reading = self.read(reply, toolkit)
         if reading.cut or reading.refused:
             raise InvalidArguments(
-                f"the text ends inside a tool call: …{clipped(reading.cut, -60)!r}"
+                f"the text ends inside a tool call: …{clip(reading.cut, -60)!r}"
                 if reading.cut
                 else f"a tool call was refused: {'; '.join(reading.refused)}",
                 hint=feedback_of(reading),
@@ -90,7 +90,7 @@ def tool_section(tool: ToolView) -> str:
     """One tool in the layout of ledger A-44."""
     schema = modern(tool.schema)
     lines = [f"### {tool.name}", f"Description: {tool.description}", "Parameters:"]
-    properties = wire.record(schema.get("properties"))
+    properties = wire.as_dict(schema.get("properties"))
     for name, sub in properties.items():
         lines += _parameter(name, sub, name in (schema.get("required") or ()), schema)
     if not properties:
@@ -162,7 +162,7 @@ def _values(body: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
     if isinstance(found, list):
         return cast("list[Any]", found)
     for key in ("anyOf", "oneOf"):
-        for branch in wire.records(body.get(key)):
+        for branch in wire.as_dicts(body.get(key)):
             target = pointer(branch, root)
             if not isinstance(target, bool) and isinstance(target.get("enum"), list):
                 return cast("list[Any]", target["enum"])
@@ -179,8 +179,8 @@ def _example(tool: ToolView) -> str:
     schema = modern(tool.schema)
     required = schema.get("required") or ()
     arguments: dict[str, Any] = {}
-    for name, sub in wire.record(schema.get("properties")).items():
-        default = wire.record(sub).get("default")
+    for name, sub in wire.as_dict(schema.get("properties")).items():
+        default = wire.as_dict(sub).get("default")
         if default is not None:
             arguments[name] = default
         elif name in required:
@@ -200,7 +200,7 @@ def _sample(name: str, schema: Any, root: Mapping[str, Any], depth: int) -> Any:
         if isinstance(target.get(key), list) and target[key]:
             return target[key][0]
     for key in ("anyOf", "oneOf", "allOf"):
-        branches = wire.records(target.get(key))
+        branches = wire.as_dicts(target.get(key))
         if branches and "type" not in target:
             return _sample(name, branches[0], root, depth + 1)
     kinds = types_of(target, root) or frozenset({"string"})
@@ -214,7 +214,7 @@ def _sample(name: str, schema: Any, root: Mapping[str, Any], depth: int) -> Any:
         count = max(1, wire.count(target.get("minItems")))
         return [_sample(name, target.get("items", True), root, depth + 1)] * min(count, 5)
     if "object" in kinds:
-        properties = wire.record(target.get("properties"))
+        properties = wire.as_dict(target.get("properties"))
         needed = target.get("required") or ()
         return {k: _sample(k, v, root, depth + 1) for k, v in properties.items() if k in needed}
     return None
@@ -235,7 +235,9 @@ def _argument(key: str, value: Any) -> str:
     close = tag.partition(" ")[0]
     if isinstance(value, list) and value and all(_is_scalar(v) for v in cast("list[Any]", value)):
         return f"<{tag}>{''.join(_argument('item', v) for v in cast('list[Any]', value))}</{close}>"
-    if isinstance(value, str) and not (isinstance(guessed(value), str) and isinstance(by_looks(value), str)):
+    if isinstance(value, str) and not (
+        isinstance(guessed(value), str) and isinstance(infer_scalar(value), str)
+    ):
         return f'<{tag} type="string">{cdata(value)}</{close}>'
     return f"<{tag}>{cdata(_text(value))}</{close}>"
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from pegboard.dialects.literals import CutOff, Unreadable, skip_space
+from pegboard.dialects.literals import LiteralError, TruncatedLiteral, skip_space
 from pegboard.dialects.wire import clean_text
 
 CDATA: Final = "<![CDATA["
@@ -48,7 +48,7 @@ class Element:
 
 
 @dataclass(slots=True)
-class Work:
+class ParseBudget:
     """How much failing look-ahead a text may still cost, and what was repaired."""
 
     left: int
@@ -65,7 +65,7 @@ def cdata(text: str) -> str:
     return f"{CDATA}{clean_text(text).replace(CDATA_END, ']]]]><![CDATA[>')}{CDATA_END}"
 
 
-def read_element(text: str, opened: re.Match[str], work: Work, depth: int = 0) -> tuple[Element, int]:
+def read_element(text: str, opened: re.Match[str], work: ParseBudget, depth: int = 0) -> tuple[Element, int]:
     """The element from its opening tag on.
 
     Raises:
@@ -83,7 +83,7 @@ def read_element(text: str, opened: re.Match[str], work: Work, depth: int = 0) -
     if text.startswith(CDATA, inner):
         return _sections(text, inner, element, work)
     if inner >= len(text):
-        raise CutOff(inner)
+        raise TruncatedLiteral(inner)
     if depth < MAX_NESTING and OPEN.match(text, inner) is not None:
         nested = _children(text, inner, tag, work, depth)
         if nested is not None:
@@ -93,7 +93,9 @@ def read_element(text: str, opened: re.Match[str], work: Work, depth: int = 0) -
     return _plain(text, pos, element, work)
 
 
-def _children(text: str, pos: int, tag: str, work: Work, depth: int) -> tuple[list[Element], int] | None:
+def _children(
+    text: str, pos: int, tag: str, work: ParseBudget, depth: int
+) -> tuple[list[Element], int] | None:
     """The elements up to the closing tag, None where there is anything else between them."""
     start, children, close = pos, list[Element](), f"</{tag}>"
     while not text.startswith(close, pos):
@@ -104,7 +106,7 @@ def _children(text: str, pos: int, tag: str, work: Work, depth: int) -> tuple[li
         repairs = len(work.repairs)
         try:
             child, pos = read_element(text, opened, work, depth + 1)
-        except CutOff:
+        except TruncatedLiteral:
             del work.repairs[repairs:]
             work.left -= len(text) - start
             return None
@@ -113,12 +115,12 @@ def _children(text: str, pos: int, tag: str, work: Work, depth: int) -> tuple[li
     return children, pos + len(close)
 
 
-def _plain(text: str, pos: int, element: Element, work: Work) -> tuple[Element, int]:
+def _plain(text: str, pos: int, element: Element, work: ParseBudget) -> tuple[Element, int]:
     """Text without CDATA, up to the closing tag."""
     close = f"</{element.tag}>"
     end = text.find(close, pos)
     if end < 0 or work.left < 0:
-        raise CutOff(len(text))
+        raise TruncatedLiteral(len(text))
     section = text.find(CDATA, pos, end)
     if section >= 0 and (mixed := _mixed(text, pos, section, close)) is not None:
         element.text, end = mixed
@@ -149,7 +151,7 @@ def _mixed(text: str, pos: int, section: int, close: str) -> tuple[str, int] | N
             return clean_text("".join(parts).strip()), stop
 
 
-def _sections(text: str, pos: int, element: Element, work: Work) -> tuple[Element, int]:
+def _sections(text: str, pos: int, element: Element, work: ParseBudget) -> tuple[Element, int]:
     """CDATA sections, adjacent ones joined, up to the closing tag; a missing one is repaired (U-11)."""
     close = f"</{element.tag}>"
     parts: list[str] = []
@@ -157,7 +159,7 @@ def _sections(text: str, pos: int, element: Element, work: Work) -> tuple[Elemen
         start = pos + len(CDATA)
         end = text.find(CDATA_END, start)
         if end < 0:
-            raise CutOff(len(text))
+            raise TruncatedLiteral(len(text))
         pos = end + len(CDATA_END)
         if text.startswith(CDATA, pos):
             parts.append(text[start:end])
@@ -175,7 +177,7 @@ def _sections(text: str, pos: int, element: Element, work: Work) -> tuple[Elemen
             pos = ahead
             continue
         if ahead >= len(text):
-            raise CutOff(ahead)
+            raise TruncatedLiteral(ahead)
         ahead = _missing(text, ahead, element.tag, work)
         close = ""
         break
@@ -184,7 +186,7 @@ def _sections(text: str, pos: int, element: Element, work: Work) -> tuple[Elemen
     return element, ahead + len(close)
 
 
-def _unsplit(text: str, pos: int, close: str, work: Work) -> tuple[int, int] | None:
+def _unsplit(text: str, pos: int, close: str, work: ParseBudget) -> tuple[int, int] | None:
     """Where CDATA really ends if its content holds the end mark: before the closing tag.
 
     Only up to the next opening of a section: beyond it, it would be another value's.
@@ -200,14 +202,14 @@ def _unsplit(text: str, pos: int, close: str, work: Work) -> tuple[int, int] | N
     return (pos + len(before) - len(CDATA_END), closing) if before.endswith(CDATA_END) else None
 
 
-def _missing(text: str, pos: int, tag: str, work: Work) -> int:
+def _missing(text: str, pos: int, tag: str, work: ParseBudget) -> int:
     """The position behind a closing tag of another name, or right here where there is none."""
     wrong = re.compile(r"</([\w.:-]+)>").match(text, pos)
     if wrong is not None and wrong[1] not in ("params", "parameters", "tool_call"):
         work.repairs.append(f"<{tag}> was closed by </{wrong[1]}>")
         return wrong.end()
     if text[pos] != "<":
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     work.repairs.append(f"the closing tag of <{tag}> was missing")
     return pos
 

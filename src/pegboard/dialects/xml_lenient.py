@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import Named, Tools
+from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_literal, skip_space
+from pegboard.dialects.text_calls import KnownTools, RawCall
 from pegboard.dialects.xml_elements import OPEN, Element, read_element, unescape
 
 CALL: Final = "<tool_call>"
@@ -28,7 +28,7 @@ _UNFINISHED = re.compile(r"(?:<(?:name|tool_name)>\s*)?(?:<[^<>]*)?\Z")
 _STRAY = re.compile(r"</(?!tool_call>)[\w.:-]+>")
 
 
-def read_xml_call(text: str, pos: int, tools: Tools) -> tuple[Named, int]:
+def read_xml_call(text: str, pos: int, tools: KnownTools) -> tuple[RawCall, int]:
     """The call behind `<tool_call>`, and the position behind its end.
 
     Raises:
@@ -37,10 +37,10 @@ def read_xml_call(text: str, pos: int, tools: Tools) -> tuple[Named, int]:
     """
     reader = _Reader(text, tools)
     pos = reader.body(skip_space(text, pos))
-    return Named(reader.name, reader.values()), pos
+    return RawCall(reader.name, reader.values()), pos
 
 
-def read_tool_tag(text: str, opened: re.Match[str], tools: Tools) -> tuple[Named, int]:
+def read_tool_tag(text: str, opened: re.Match[str], tools: KnownTools) -> tuple[RawCall, int]:
     """`<read><path>…</path></read>`, `<read path="…"/>`: a known tool's name as the element itself.
 
     Raises:
@@ -54,32 +54,32 @@ def read_tool_tag(text: str, opened: re.Match[str], tools: Tools) -> tuple[Named
     if len(inside) == 1 and inside[0].tag in ("params", "parameters") and inside[0].children:
         inside = inside[0].children
     if not inside:
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     tools.work.repairs.append(f"the call of {element.tag} stood in a tag of its own name")
     reader = _Reader(text, tools)
     reader.name, reader.elements = element.tag, inside
-    return Named(element.tag, reader.values()), pos
+    return RawCall(element.tag, reader.values()), pos
 
 
 def _in_attributes(
-    text: str, opened: re.Match[str], given: list[tuple[str, str, str]], tools: Tools
-) -> tuple[Named, int]:
+    text: str, opened: re.Match[str], given: list[tuple[str, str, str]], tools: KnownTools
+) -> tuple[RawCall, int]:
     """The arguments as attributes of an empty element."""
     name, pos = opened[1], opened.end()
     if not opened[3]:
         close = f"</{name}>"
         pos = skip_space(text, pos)
         if not text.startswith(close, pos):
-            raise Unreadable(pos)
+            raise LiteralError(pos)
         pos += len(close)
     if not tools.names(name) >= {key for key, _, _ in given}:
-        raise Unreadable(pos)
+        raise LiteralError(pos)
     tools.work.repairs.append(f"the arguments of {name} stood in its tag")
-    return Named(name, {key: tools.value(name, key, unescape(a or b)) for key, a, b in given}), pos
+    return RawCall(name, {key: tools.value(name, key, unescape(a or b)) for key, a, b in given}), pos
 
 
 class _Reader:
-    def __init__(self, text: str, tools: Tools) -> None:
+    def __init__(self, text: str, tools: KnownTools) -> None:
         self.text = text
         self.tools = tools
         self.work = tools.work
@@ -95,14 +95,14 @@ class _Reader:
         while True:
             pos = skip_space(text, pos)
             if pos >= len(text) or (len(text) < pos + 300 and _UNFINISHED.match(text, pos)):
-                raise CutOff(len(text))
+                raise TruncatedLiteral(len(text))
             if text.startswith(CALL_END, pos):
                 return self._ended(pos + len(CALL_END))
             if text.startswith("<!--", pos):
                 pos = self._comment(pos)
                 continue
             if text.startswith("<!", pos):
-                raise Unreadable(pos)
+                raise LiteralError(pos)
             if self.inside and text.startswith("{", pos):
                 pos = self._object(pos)
                 continue
@@ -111,7 +111,7 @@ class _Reader:
                 if self.name and self.containers and not self.inside:
                     self._repair("</tool_call> was missing")
                     return pos
-                raise Unreadable(pos)
+                raise LiteralError(pos)
             pos = step
 
     def values(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class _Reader:
             earlier = [self.given[key]] if key in self.given else []
             found.setdefault(key, earlier).append(self.tools.element(self.name, key, element))
         one_or_many = {
-            key: values if len(values) > 1 else self.tools.alone(self.name, key, values[0])
+            key: values if len(values) > 1 else self.tools.wrap_single(self.name, key, values[0])
             for key, values in found.items()
         }
         return {**self.given, **one_or_many}
@@ -133,7 +133,7 @@ class _Reader:
         """Behind `<!-- … -->`, which says nothing (XML 1.0 §2.5)."""
         end = self.text.find("-->", pos + 4)
         if end < 0:
-            raise CutOff(len(self.text))
+            raise TruncatedLiteral(len(self.text))
         return end + 3
 
     def _object(self, pos: int) -> int:
@@ -145,7 +145,7 @@ class _Reader:
 
     def _ended(self, pos: int) -> int:
         if not self.name:
-            raise Unreadable(pos)
+            raise LiteralError(pos)
         if self.inside:
             self._repair("</params> was missing")
         return pos
@@ -155,7 +155,7 @@ class _Reader:
             return None
         if match := _NAME.match(self.text, pos):
             if match.end() >= len(self.text):
-                raise CutOff(match.end())
+                raise TruncatedLiteral(match.end())
             if not match[2]:
                 self._repair("the closing tag of <name> was missing")
         elif match := _NAME_EQUALS.match(self.text, pos):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clipped
-from pegboard.dialects.literals import CutOff, Unreadable, read_literal, skip_space
-from pegboard.dialects.text_calls import ARGUMENT_KEYS, XML_END, Named, Tools, read_body
-from pegboard.dialects.text_marks import LOOSE
-from pegboard.dialects.wire import record
+from pegboard.core.clipping import clip
+from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_literal, skip_space
+from pegboard.dialects.text_calls import ARGUMENT_KEYS, XML_END, KnownTools, RawCall, read_body
+from pegboard.dialects.text_markers import LOOSE
+from pegboard.dialects.wire import as_dict
 from pegboard.dialects.xml_elements import CDATA, CDATA_END
 
 _ATTRIBUTE: Final = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"<>]*)\"|'([^'<>]*)'|([^\s\"'<>/]+))")
@@ -21,11 +21,11 @@ _STRUCTURE: Final = frozenset({*_NAMES, "params", "parameters", "arguments"})
 _TAG: Final = re.compile(r"<\s*(/?)\s*(?:[\w.-]+:)?([\w.-]+)((?:\s[^<>]*?)?)\s*(/?)>")
 
 
-class NotRead(Unreadable):
+class UnreadableCall(LiteralError):
     """A block that promises a call and holds none that can be read; `end` lies behind it."""
 
 
-def read_loose(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]:
+def read_loose(text: str, begin: int, tools: KnownTools) -> tuple[list[RawCall], int]:
     """The calls of a block whose mark stands at `begin`, and the position behind it.
 
     Raises:
@@ -35,49 +35,49 @@ def read_loose(text: str, begin: int, tools: Tools) -> tuple[list[Named], int]:
     """
     mark = LOOSE.match(text, begin)
     if mark is None:
-        raise Unreadable(begin)
+        raise LiteralError(begin)
     start = skip_space(text, mark.end())
     name = next((v for key, v in _attributes(mark["attributes"] or "") if key in _NAMES), "")
     if mark["self"]:
-        raise NotRead(mark.end()) if name else Unreadable(begin)
+        raise UnreadableCall(mark.end()) if name else LiteralError(begin)
     if text[start : start + 1] not in ("{", "[", "<", "") and not text.startswith("```", start):
-        raise Unreadable(begin)
+        raise LiteralError(begin)
     found = _end(text, start, mark["word"])
     tools.work.left -= (len(text) if found is None else found.end()) - begin
     if found is None:
-        raise CutOff(len(text))
+        raise TruncatedLiteral(len(text))
     body = _written_rightly(text[start : found.start()])
     try:
         calls = [_taken_out(call, tools) for call in _calls(body, name, tools)]
-    except Unreadable as error:
-        raise NotRead(found.end()) from error
+    except LiteralError as error:
+        raise UnreadableCall(found.end()) from error
     tools.work.repairs.append(
         "tags inside <tool_call> were put right"
         if mark[0] == "<tool_call>"
-        else f"{clipped(' '.join(mark[0].split()), 0, 60)} was read as <tool_call>"
+        else f"{clip(' '.join(mark[0].split()), 0, 60)} was read as <tool_call>"
     )
     return calls, found.end()
 
 
-def _calls(body: str, name: str, tools: Tools) -> list[Named]:
+def _calls(body: str, name: str, tools: KnownTools) -> list[RawCall]:
     if name and body.startswith("{"):
         value, end = read_literal(body, 0)
         if body[end:].strip():
-            raise Unreadable(end)
-        return [Named(name, value)]
+            raise LiteralError(end)
+        return [RawCall(name, value)]
     whole = f"{f'<name>{name}</name>' if name else ''}{body}{XML_END}"
     calls, end = read_body(whole, 0, tools, (XML_END,))
     if end < len(whole) or not calls:
-        raise Unreadable(end)
+        raise LiteralError(end)
     return calls
 
 
-def _taken_out(call: Named, tools: Tools) -> Named:
+def _taken_out(call: RawCall, tools: KnownTools) -> RawCall:
     """The call whose arguments stand as JSON in one element around them (`<input>{…}</input>`)."""
     if len(call.arguments) != 1 or not tools.knows(call.name):
         return call
     ((key, value),) = call.arguments.items()
-    known = record(record(tools.schemas)[call.name].get("properties"))
+    known = as_dict(as_dict(tools.schemas)[call.name].get("properties"))
     if (
         key in known
         or key not in ARGUMENT_KEYS
@@ -87,8 +87,8 @@ def _taken_out(call: Named, tools: Tools) -> Named:
         return call
     found, end = read_literal(value, skip_space(value, 0))
     if value[end:].strip() or not isinstance(found, dict):
-        raise Unreadable(end)
-    return Named(call.name, cast("dict[str, Any]", found))
+        raise LiteralError(end)
+    return RawCall(call.name, cast("dict[str, Any]", found))
 
 
 def _end(text: str, pos: int, word: str) -> re.Match[str] | None:

@@ -7,7 +7,7 @@ import re
 import zipfile
 from typing import Final
 
-from pegboard.documents.refusal import Refused
+from pegboard.documents.errors import DocumentRefused
 
 MAX_TOTAL_BYTES: Final = 256 << 20
 MAX_ENTRIES: Final = 10_000
@@ -29,8 +29,8 @@ def check_archive(data: bytes) -> None:
     """
     if data.startswith(_OLE):
         if "EncryptedPackage".encode("utf-16-le") in data:
-            raise Refused("unsupported", "the document is encrypted", "Remove its password first.")
-        raise Refused(
+            raise DocumentRefused("unsupported", "the document is encrypted", "Remove its password first.")
+        raise DocumentRefused(
             "unsupported",
             "the file is an Office document of the old binary form under a new name",
             "Convert it with the program that made it, or with LibreOffice.",
@@ -38,25 +38,25 @@ def check_archive(data: bytes) -> None:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-        raise Refused("unsupported", f"the file is damaged or no Office document: {error}") from None
+        raise DocumentRefused("unsupported", f"the file is damaged or no Office document: {error}") from None
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
-        raise Refused(
+        raise DocumentRefused(
             "unsupported", f"the archive has {len(entries)} entries, over the limit of {MAX_ENTRIES}"
         )
     total = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
     if total > MAX_TOTAL_BYTES:
-        raise Refused(
+        raise DocumentRefused(
             "unsupported", f"the archive unpacks to {total} bytes, over the limit of {MAX_TOTAL_BYTES}"
         )
     if total > _FREE_BYTES and total > packed * MAX_RATIO:
-        raise Refused(
+        raise DocumentRefused(
             "unsupported", f"the archive unpacks {packed} bytes to {total}: that is a bomb, not a document"
         )
     for entry in entries:
         if entry.flag_bits & 1:
-            raise Refused("unsupported", "the document is encrypted", "Remove its password first.")
+            raise DocumentRefused("unsupported", "the document is encrypted", "Remove its password first.")
         if entry.filename.endswith((".xml", ".rels", ".vml")):
             _check_xml(archive, entry)
 
@@ -69,11 +69,11 @@ def _check_xml(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
             while len(head) < entry.file_size and not _ELEMENT.search(head) and len(head) < _XML_PROLOG:
                 head += part.read(_XML_HEAD) or b"<x"
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, ValueError) as error:
-        raise Refused("unsupported", f"the part {entry.filename} is damaged: {error}") from None
+        raise DocumentRefused("unsupported", f"the part {entry.filename} is damaged: {error}") from None
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         head = head.decode("utf-16", "replace").encode()
     # Office never writes a document type; entities are how a few bytes become gigabytes.
     if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
-        raise Refused(
+        raise DocumentRefused(
             "unsupported", f"the part {entry.filename} declares XML entities, which no Office program writes"
         )

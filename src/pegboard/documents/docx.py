@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from pegboard.documents.archive import check_archive
+from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import table
-from pegboard.documents.refusal import Refused
 from pegboard.documents.wordtext import Texts, blocks_of
 
 MAX_RUNNING: Final = 50
@@ -26,7 +26,7 @@ def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
         document: Any = docx.Document(io.BytesIO(data))
     except (KeyError, ValueError):
         # The package's own words name an object in memory.
-        raise Refused("unsupported", "the file is an archive, but no Word document") from None
+        raise DocumentRefused("unsupported", "the file is an archive, but no Word document") from None
     texts = Texts(document.part)
     parts: list[str] = []
     for kind, block in blocks_of(document.element.body):

@@ -7,7 +7,7 @@ import io
 from importlib import import_module
 from typing import Any, Final
 
-from pegboard.documents.refusal import Refused
+from pegboard.documents.errors import DocumentRefused
 
 MAX_SIDE: Final = 1568
 """Longest side in pixels; models downscale beyond it themselves."""
@@ -26,7 +26,9 @@ def read_image(data: bytes, pages: str | None) -> dict[str, Any]:
         picture: Any = image_module.open(io.BytesIO(data))
         width, height = picture.size
         if width * height > MAX_PIXELS:
-            raise Refused("too_large", f"the picture has {width} x {height} pixels, over {MAX_PIXELS}")
+            raise DocumentRefused(
+                "too_large", f"the picture has {width} x {height} pixels, over {MAX_PIXELS}"
+            )
         form = str(picture.format)
         picture.draft("RGB", (MAX_SIDE, MAX_SIDE))
         picture = operations.exif_transpose(picture)
@@ -35,7 +37,7 @@ def read_image(data: bytes, pages: str | None) -> dict[str, Any]:
         flat = picture.convert("RGBA" if alpha else "RGB")
     except (OSError, ValueError, SyntaxError) as error:
         # Pillow's own words name an object in memory.
-        raise Refused(
+        raise DocumentRefused(
             "unsupported", f"the picture is damaged or of an unknown form ({type(error).__name__})"
         ) from None
     out = io.BytesIO()

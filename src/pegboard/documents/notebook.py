@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, Final, TypeAlias, cast
 
+from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import fence
-from pegboard.documents.refusal import Refused
 
 Table: TypeAlias = dict[str, Any]
 
@@ -20,9 +20,9 @@ def read_notebook(data: bytes, pages: str | None) -> dict[str, Any]:
     try:
         book = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Refused("unsupported", f"the notebook is no valid JSON: {error}") from None
+        raise DocumentRefused("unsupported", f"the notebook is no valid JSON: {error}") from None
     if not isinstance(book, dict) or not isinstance(cast("Table", book).get("cells"), list):
-        raise Refused("unsupported", "the notebook has no list of cells (is it of version 4?)")
+        raise DocumentRefused("unsupported", "the notebook has no list of cells (is it of version 4?)")
     table = cast("Table", book)
     language = str(_table(_table(table.get("metadata")).get("language_info")).get("name") or "python")
     parts = [_cell(number, _table(cell), language) for number, cell in enumerate(table["cells"], 1)]

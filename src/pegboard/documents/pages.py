@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pegboard.documents.refusal import Refused
+from pegboard.documents.errors import DocumentRefused
 
 
 def chosen(spec: str | None, total: int, *, most: int, noun: str = "page") -> tuple[list[int], str]:
@@ -34,14 +34,14 @@ def _parse(spec: str, total: int, noun: str) -> list[int]:
     for part in spec.replace(" ", "").split(","):
         match = re.fullmatch(r"(\d{1,9})(?:(-)(\d{1,9})?)?", part)
         if match is None:
-            raise Refused(
+            raise DocumentRefused(
                 "invalid_arguments", f"pages={spec!r} is no page range", "Write it as '1-5', '3' or '2,7-9'."
             )
         first = int(match[1])
         last = int(match[3]) if match[3] else (total if match[2] else first)
         found.update(range(max(1, first), min(last, total) + 1))
     if not found:
-        raise Refused(
+        raise DocumentRefused(
             "invalid_arguments",
             f"pages={spec!r} names none of the {total} {noun}{'' if total == 1 else 's'}",
             f"Ask for pages between 1 and {total}.",

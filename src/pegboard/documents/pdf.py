@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
+from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.pages import chosen
-from pegboard.documents.refusal import Refused
 
 MAX_PAGES: Final = 100
 _NAMED: Final = 20
@@ -30,7 +30,7 @@ def read_pdf(data: bytes, pages: str | None) -> dict[str, Any]:
     """
     (total, text_of), notes = _opened(data)
     if not total:
-        raise Refused("unsupported", "the PDF is damaged: it has no page that can be found")
+        raise DocumentRefused("unsupported", "the PDF is damaged: it has no page that can be found")
     numbers, cut = chosen(pages, total, most=MAX_PAGES)
     parts: list[str] = []
     empty: list[int] = []
@@ -67,7 +67,7 @@ def _opened(data: bytes) -> tuple[Opened, list[str]]:
             if isinstance(second, ImportError):
                 raise first from None
             first = second
-        raise Refused("unsupported", f"the PDF is damaged: {first}") from None
+        raise DocumentRefused("unsupported", f"the PDF is damaged: {first}") from None
 
 
 def _by_pdfium(data: bytes) -> Opened:
@@ -106,7 +106,7 @@ def _by_pypdf(data: bytes) -> Opened:
         total = len(pdf.pages)
     except (errors.DependencyError, errors.FileNotDecryptedError):
         raise _encrypted() from None
-    except Refused:
+    except DocumentRefused:
         raise
     except Exception as error:  # noqa: BLE001  (boundary: over a damaged file it raises whatever it meets)
         raise _Damaged(str(error) or type(error).__name__) from None
@@ -120,8 +120,8 @@ def _by_pypdf(data: bytes) -> Opened:
     return total, text_of
 
 
-def _encrypted() -> Refused:
-    return Refused("unsupported", "the PDF is encrypted", "Remove its password first.")
+def _encrypted() -> DocumentRefused:
+    return DocumentRefused("unsupported", "the PDF is encrypted", "Remove its password first.")
 
 
 def _empty(numbers: Sequence[int], shown: int) -> str:

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Any, Final
 
 from pegboard.documents.archive import check_archive
+from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import table
 from pegboard.documents.pages import chosen
 from pegboard.documents.pptx_comments import MAX_COMMENTS, Damaged, authors_of, comments_of
-from pegboard.documents.refusal import Refused
 
 MAX_SLIDES: Final = 200
 
@@ -24,7 +24,7 @@ def read_pptx(data: bytes, pages: str | None) -> dict[str, Any]:
     try:
         deck: Any = pptx.Presentation(io.BytesIO(data))
     except (KeyError, ValueError) as error:
-        raise Refused("unsupported", f"the file is no PowerPoint presentation: {error}") from None
+        raise DocumentRefused("unsupported", f"the file is no PowerPoint presentation: {error}") from None
     slides = list(deck.slides)
     numbers, note = chosen(pages, len(slides), most=MAX_SLIDES, noun="slide")
     authors = authors_of(deck)

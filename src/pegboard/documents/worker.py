@@ -10,8 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from pegboard.documents.misnamed import true_kind
-from pegboard.documents.refusal import Refused
+from pegboard.documents.errors import DocumentRefused
+from pegboard.documents.sniff import true_kind
 
 READERS: Final[dict[str, str]] = {
     "pdf": "pegboard.documents.pdf:read_pdf",
@@ -53,7 +53,7 @@ def answer(kind: str, read: Callable[[], bytes], pages: str | None) -> dict[str,
         kind, told = true_kind(kind, data)
         module, _, name = READERS[kind].partition(":")
         found: dict[str, Any] = getattr(import_module(module), name)(data, pages)
-    except Refused as refused:
+    except DocumentRefused as refused:
         return _error(refused.code, refused.message, refused.hint)
     except ImportError as error:
         return _error(

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from pegboard.documents.archive import check_archive
+from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import table
 from pegboard.documents.pages import chosen
-from pegboard.documents.refusal import Refused
 
 MAX_ROWS: Final = 2000
 MAX_COLUMNS: Final = 200
@@ -27,7 +27,7 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
         reader = _reader(data, data_only=False)
         formulas, values = reader.wb, _reader(data, data_only=True).wb
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
-        raise Refused("unsupported", f"the file is no Excel workbook: {error}") from None
+        raise DocumentRefused("unsupported", f"the file is no Excel workbook: {error}") from None
     names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
     numbers, note = chosen(pages, len(names), most=MAX_SHEETS, noun="sheet")
     parts: list[str] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from pegboard.core.errors import NotFound, Unavailable
-from pegboard.files.syncing import sync_files
+from pegboard.files.fsync import sync_files
 from pegboard.textedit.spans import common_ends
 
 LINK_FROM_BYTES: Final = 256 * 1024
@@ -83,7 +83,7 @@ class Blobs:
                 return
         self._write(path, data)
 
-    def link(self, digest: str, folder: int, name: str) -> bool:
+    def link(self, digest: str, dir_fd: int, name: str) -> bool:
         """Keep the content of a file that is about to be replaced, by a second name for it.
 
         Returns:
@@ -94,13 +94,13 @@ class Blobs:
             return False
         private_folder(path.parent)
         try:
-            os.link(name, path, src_dir_fd=folder, follow_symlinks=False)
+            os.link(name, path, src_dir_fd=dir_fd, follow_symlinks=False)
         except OSError:
             return False  # another file system, or a system that forbids linking others' files
         return True
 
     @contextmanager
-    def spare(self) -> Generator[BinaryIO]:
+    def temporary(self) -> Generator[BinaryIO]:
         """An empty private file beside the blobs, removed unless it is adopted."""
         private_folder(self._folder)
         path = self._folder / f".{secrets.token_hex(8)}"
@@ -122,7 +122,7 @@ class Blobs:
             self._spares[spare.fileno()].rename(path)
             self.added_bytes += os.fstat(spare.fileno()).st_size
 
-    def settle(self, digest: str, data: bytes, seen: os.stat_result) -> None:
+    def detach(self, digest: str, data: bytes, seen: os.stat_result) -> None:
         """Make a linked blob private, or copy the content where someone else still has the file."""
         path = self._path(digest)
         now = path.stat()

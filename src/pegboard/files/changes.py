@@ -11,13 +11,13 @@ from typing import assert_never
 
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import Conflict, InvalidArguments, Unsupported
+from pegboard.files.access_rules import check_new, check_replaceable, hard_link_warning
 from pegboard.files.blobs import HASH_APART_BYTES, sha256
 from pegboard.files.diffs import unified
+from pegboard.files.dirfd_paths import PlannedPath
+from pegboard.files.inspect import CachedContent, FileContent, read_entry
 from pegboard.files.jail import Jail
-from pegboard.files.looking import Recent, Seen, look
 from pegboard.files.names import shown
-from pegboard.files.permits import check_new, check_replaceable, hard_link_warning
-from pegboard.files.places import Aim
 from pegboard.ports.files import Delete, Move, Wanted, Write
 
 
@@ -26,7 +26,7 @@ class _File:
     """One file between before and after; several wants of one path meet here."""
 
     target: str
-    before: Seen | None
+    before: FileContent | None
     after: bytes | None
     mode: int | None = None
 
@@ -36,7 +36,7 @@ class _Draft:
     files: dict[str, _File] = field(default_factory=dict[str, _File])
     moves: dict[str, str] = field(default_factory=dict[str, str])
     names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    recent: Recent | None = None
+    recent: CachedContent | None = None
     notes: list[str] = field(default_factory=list[str])
 
 
@@ -50,7 +50,7 @@ def propose(
     *,
     check: Check | None = None,
     limit: int,
-    recent: Recent | None = None,
+    recent: CachedContent | None = None,
 ) -> ChangeSet:
     """The ChangeSet that brings about `wanted`, with before-images and diffs.
 
@@ -86,7 +86,7 @@ def propose(
 
 
 def _open(
-    jail: Jail, draft: _Draft, aim: Aim, path: str, limit: int, *, new: bool, leaving: str = ""
+    jail: Jail, draft: _Draft, aim: PlannedPath, path: str, limit: int, *, new: bool, leaving: str = ""
 ) -> _File:
     """The draft's file at a place; read from the disk the first time.
 
@@ -95,7 +95,7 @@ def _open(
     known = draft.files.get(aim.target)
     if known is not None:
         return known
-    seen = None if aim.missing else look(aim.folder, aim.name, path, limit=limit, recent=draft.recent)
+    seen = None if aim.missing else read_entry(aim.folder, aim.name, path, limit=limit, recent=draft.recent)
     if seen is None and new:
         names: list[str] = []
         if not aim.missing:
@@ -112,7 +112,7 @@ def _open(
 
 
 def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
-    with jail.aim(want.path, "write") as aim:
+    with jail.find_parent(want.path, "write") as aim:
         file = _open(jail, draft, aim, want.path, limit, new=True)
         if file.before is not None and stat.S_ISREG(file.before.mode):
             check_replaceable(file.before.stat, want.path)
@@ -130,7 +130,7 @@ def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
 
 def _mode_like(jail: Jail, path: str) -> int | None:
     """The permission bits of a file, None where it is none."""
-    with jail.aim(path, "read") as aim:
+    with jail.find_parent(path, "read") as aim:
         try:
             there = os.stat(aim.name, dir_fd=aim.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -152,7 +152,7 @@ def _unexpected(want: Write, file: _File, expected: str) -> Conflict:
 
 
 def _delete(jail: Jail, draft: _Draft, want: Delete, limit: int) -> None:
-    with jail.aim(want.path, "delete", follow=False) as aim:
+    with jail.find_parent(want.path, "delete", follow=False) as aim:
         file = _open(jail, draft, aim, want.path, limit, new=False)
     if file.after is None:
         raise jail.missing(want.path)
@@ -160,7 +160,7 @@ def _delete(jail: Jail, draft: _Draft, want: Delete, limit: int) -> None:
 
 
 def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
-    with jail.aim(want.path, "delete", follow=False) as aim:
+    with jail.find_parent(want.path, "delete", follow=False) as aim:
         source = _open(jail, draft, aim, want.path, limit, new=False)
         folder, name = os.path.split(aim.path)
     if source.after is None:
@@ -170,7 +170,7 @@ def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
         raise Unsupported(
             f"{shown(want.path)} is a symbolic link.", hint="Edit and move the file that it leads to."
         )
-    with jail.aim(want.to, "write", follow=False) as aim:
+    with jail.find_parent(want.to, "write", follow=False) as aim:
         if aim.target == source.target:
             source.after = source.after if want.data is None else want.data
             return

@@ -17,23 +17,23 @@ from typing import Final
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import ToolError
 from pegboard.files.blobs import HASH_APART_BYTES, LINK_FROM_BYTES, Blobs, sha256
-from pegboard.files.checks import Room, changed, verify, verify_goal
+from pegboard.files.folder_cache import FolderCache
 from pegboard.files.folders import Folders
-from pegboard.files.held import HeldFolders
+from pegboard.files.fsync import SyncBatch, side_by_side, sync_folder
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
+    ChangeOrigin,
     Checkpoint,
-    Entry,
     EntryType,
     FileRecord,
     Journal,
-    Origin,
+    JournalEntry,
     no_checkpoint,
 )
+from pegboard.files.os_errors import from_os_error
+from pegboard.files.preconditions import FreedPaths, conflict_error, verify, verify_goal
 from pegboard.files.recovery import forget_links, recover, roll_back
-from pegboard.files.refusals import refusal
-from pegboard.files.staging import Staged, place, stage, temporary_name
-from pegboard.files.syncing import Batch, side_by_side, sync_folder
+from pegboard.files.staging import StagedFile, place, stage, temporary_name
 
 _SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
 
@@ -65,8 +65,8 @@ class _Work:
     journal: Journal | None
     checkpoint: Checkpoint
     steps: list[_Step]
-    entry: Entry
-    held: HeldFolders
+    entry: JournalEntry
+    held: FolderCache
     folders: Folders
 
 
@@ -75,13 +75,13 @@ def commit(
     changes: ChangeSet,
     *,
     journal: Journal | None = None,
-    origin: Origin | None = None,
+    origin: ChangeOrigin | None = None,
     type: EntryType = "commit",
     undoes: Iterable[str] = (),
     remove_dirs: Sequence[str] = (),
     make_dirs: Sequence[tuple[str, int]] = (),
     checkpoint: Checkpoint = no_checkpoint,
-) -> Entry | None:
+) -> JournalEntry | None:
     """Carry out `changes`; blocking.
 
     Args:
@@ -103,9 +103,11 @@ def commit(
     if not (changes or remove_dirs or make_dirs):
         return None
     folders = Folders(tuple(remove_dirs), tuple(make_dirs))
-    held = HeldFolders(jail)
+    held = FolderCache(jail)
     try:
-        return _commit(jail, changes, journal, origin or Origin(), type, undoes, folders, checkpoint, held)
+        return _commit(
+            jail, changes, journal, origin or ChangeOrigin(), type, undoes, folders, checkpoint, held
+        )
     finally:
         held.close()
 
@@ -114,21 +116,23 @@ def _commit(
     jail: Jail,
     changes: ChangeSet,
     journal: Journal | None,
-    origin: Origin,
+    origin: ChangeOrigin,
     type: EntryType,
     undoes: Iterable[str],
     folders: Folders,
     checkpoint: Checkpoint,
-    held: HeldFolders,
-) -> Entry | None:
+    folder_cache: FolderCache,
+) -> JournalEntry | None:
     if journal is None:
-        nowhere = Entry(id="", type=type, time=0.0, workspace=str(jail.root), origin=Origin(), files=())
-        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint, held, folders))
+        nowhere = JournalEntry(
+            id="", type=type, time=0.0, workspace=str(jail.root), origin=ChangeOrigin(), files=()
+        )
+        _carry_out(_prepare(jail, None, changes, nowhere, checkpoint, folder_cache, folders))
         return None
     with journal.lock():
         recover(jail, journal)
         entry = journal.new_entry(type, str(jail.root), origin, (), undoes=undoes)
-        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint, held, folders))
+        return _carry_out(_prepare(jail, journal, changes, entry, checkpoint, folder_cache, folders))
 
 
 # ---------------------------------------------------------------------- before anything changes
@@ -138,19 +142,19 @@ def _prepare(
     jail: Jail,
     journal: Journal | None,
     changes: ChangeSet,
-    entry: Entry,
+    entry: JournalEntry,
     checkpoint: Checkpoint,
-    held: HeldFolders,
+    folder_cache: FolderCache,
     folders: Folders,
 ) -> _Work:
     steps: list[_Step] = []
     made: dict[str, None] = {}
-    room = Room.of(changes, folders.gone)
+    room = FreedPaths.of(changes, folders.gone)
     digests = _digests(changes)
     for change in changes.changes:
-        there = verify(held, change, room)
+        there = verify(folder_cache, change, room)
         if change.after is not None:
-            made.update(dict.fromkeys(verify_goal(held, change, room)))
+            made.update(dict.fromkeys(verify_goal(folder_cache, change, room)))
         steps.append(_Step(change, there, _record(change, there, digests)))
     made.update(dict.fromkeys(folders.missing(jail)))
     entry = replace(
@@ -160,7 +164,7 @@ def _prepare(
         removed_dirs=folders.present(jail),
     )
     checkpoint("verified")
-    return _Work(jail, journal, checkpoint, steps, entry, held, folders)
+    return _Work(jail, journal, checkpoint, steps, entry, folder_cache, folders)
 
 
 def _digests(changes: ChangeSet) -> dict[int, str]:
@@ -179,8 +183,8 @@ def _digests(changes: ChangeSet) -> dict[int, str]:
     return {key: found.get(key) or sha256(data) for key, data in contents.items()}
 
 
-def _record(change: Change, there: os.stat_result | None, digests: dict[int, str]) -> FileRecord:
-    was = None if there is None else there.st_mode
+def _record(change: Change, st: os.stat_result | None, digests: dict[int, str]) -> FileRecord:
+    was = None if st is None else st.st_mode
     after_mode: int | None = None
     if change.after is not None:
         # None for a new file: the umask decides, and `_carry_out` notes what came of it.
@@ -199,13 +203,13 @@ def _record(change: Change, there: os.stat_result | None, digests: dict[int, str
     )
 
 
-def _keep(held: HeldFolders, blobs: Blobs, step: _Step) -> None:
+def _keep(folder_cache: FolderCache, blobs: Blobs, step: _Step) -> None:
     """Old and new content into the journal; a large old one by a second name for the file itself."""
     change, record, there = step.change, step.record, step.there
     if change.before is not None and record.before is not None and there is not None:
         # Only a file that will be replaced and has no other name becomes ours alone by that.
         if len(change.before) >= LINK_FROM_BYTES and there.st_nlink == 1 and stat.S_ISREG(there.st_mode):
-            with held.aim(change.path, "delete") as aim:
+            with folder_cache.find_parent(change.path, "delete") as aim:
                 step.linked = blobs.link(record.before, aim.folder, aim.name)
         if not step.linked:
             blobs.put(change.before, record.before)
@@ -219,7 +223,7 @@ def _keep(held: HeldFolders, blobs: Blobs, step: _Step) -> None:
 # ---------------------------------------------------------------------- the act
 
 
-def _carry_out(work: _Work) -> Entry | None:
+def _carry_out(work: _Work) -> JournalEntry | None:
     try:
         if work.journal is not None:
             _intend(work, work.journal)
@@ -240,7 +244,7 @@ def _carry_out(work: _Work) -> Entry | None:
     except BaseException as error:
         _take_back(work)
         if isinstance(error, OSError):
-            raise refusal(error, work.steps[0].change.path if work.steps else ".") from None
+            raise from_os_error(error, work.steps[0].change.path if work.steps else ".") from None
         raise
     return None if work.journal is None else _finish(work, work.journal)
 
@@ -267,10 +271,10 @@ def _take_back(work: _Work) -> None:
         work.journal.abandon(work.entry)
 
 
-def _finish(work: _Work, journal: Journal) -> Entry:
+def _finish(work: _Work, journal: Journal) -> JournalEntry:
     for step in work.steps:
         if step.linked and step.record.before and step.change.before is not None and step.there is not None:
-            journal.blobs.settle(step.record.before, step.change.before, step.there)
+            journal.blobs.detach(step.record.before, step.change.before, step.there)
     work.checkpoint("done")
     journal.finish(work.entry)
     work.checkpoint("finished")
@@ -278,7 +282,7 @@ def _finish(work: _Work, journal: Journal) -> Entry:
 
 
 def _flips(changes: Sequence[Change], folders: Folders) -> bool:
-    room = Room.of(ChangeSet(tuple(changes)), folders.gone)
+    room = FreedPaths.of(ChangeSet(tuple(changes)), folders.gone)
     goals = [change.moved_to or change.path for change in changes if change.after is not None]
     return any(goal in room.above or room.below_a_gone_file(goal) for goal in goals)
 
@@ -286,7 +290,7 @@ def _flips(changes: Sequence[Change], folders: Folders) -> bool:
 def _stage(work: _Work) -> None:
     puts = [step for step in work.steps if step.change.after is not None]
     alone = len(puts) <= _SYNC_ALONE
-    batch = Batch()
+    batch = SyncBatch()
     try:
         for step in puts:
             descriptor = _stage_one(work.held, step, sync=alone)
@@ -298,9 +302,9 @@ def _stage(work: _Work) -> None:
         batch.close()
 
 
-def _stage_one(held: HeldFolders, step: _Step, *, sync: bool) -> int | None:
+def _stage_one(folder_cache: FolderCache, step: _Step, *, sync: bool) -> int | None:
     assert step.change.after is not None
-    with held.spot(step.goal, "write", make_parents=True) as spot:
+    with folder_cache.open_parent(step.goal, "write", make_parents=True) as spot:
         like = step.there if step.there is not None and stat.S_ISREG(step.there.st_mode) else None
         staged = stage(
             spot.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary, sync=sync,
@@ -315,20 +319,23 @@ def _place(work: _Work) -> None:
     for step in work.steps:
         if step.change.after is None:
             continue
-        with work.held.spot(step.goal, "write") as spot:
+        with work.held.open_parent(step.goal, "write") as spot:
             expected = None if step.change.moved_to is not None else step.there
             if not _unchanged(spot.lstat(), expected):
-                raise changed(step.change)
-            place(Staged(spot.folder, step.record.temporary), spot.folder, spot.name, sync=alone)
+                raise conflict_error(step.change)
+            place(StagedFile(spot.folder, step.record.temporary), spot.folder, spot.name, sync=alone)
             folders[os.path.dirname(spot.target)] = None
         work.checkpoint("placed")
     if not alone:
         _sync_folders(work.held, folders)
 
 
-def _sync_folders(held: HeldFolders, folders: Iterable[str]) -> None:
+def _sync_folders(folder_cache: FolderCache, folders: Iterable[str]) -> None:
     for folder in folders:
-        with suppress(ToolError, OSError), held.aim(f"{folder}/-" if folder else "-", "write") as aim:
+        with (
+            suppress(ToolError, OSError),
+            folder_cache.find_parent(f"{folder}/-" if folder else "-", "write") as aim,
+        ):
             sync_folder(aim.folder)
 
 
@@ -343,9 +350,9 @@ def _remove(work: _Work) -> None:
     for step in work.steps:
         if step.change.kind not in ("delete", "move"):
             continue
-        with work.held.spot(step.change.path, "delete") as spot:
+        with work.held.open_parent(step.change.path, "delete") as spot:
             if not _unchanged(spot.lstat(), step.there):
-                raise changed(step.change)
+                raise conflict_error(step.change)
             os.unlink(spot.name, dir_fd=spot.folder)
             folders[os.path.dirname(spot.target)] = None
         work.checkpoint("removed")

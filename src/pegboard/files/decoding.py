@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pegboard.files.slices import HEAD_BYTES, line_end
-from pegboard.textedit.damage import shown_utf8
 from pegboard.textedit.encoding import bom_encoding, bom_length, is_utf8, name_of
+from pegboard.textedit.invalid_bytes import shown_utf8
 
 WHOLE_BYTES: Final = 64 << 20
 """Up to here the whole file decides on its encoding, beyond it each piece on its own."""

@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.files.decoding import WHOLE_BYTES, as_utf8
 from pegboard.files.lineindex import LineIndex
-from pegboard.files.scan import Hit
+from pegboard.files.scan import LineHit
 from pegboard.files.slices import HEAD_BYTES, line_end
 from pegboard.files.text import line_start, read_slice
-from pegboard.ports.files import Match
-from pegboard.textedit.damage import bytes_of, shown_utf8
+from pegboard.ports.files import GrepMatch
 from pegboard.textedit.encoding import bom_encoding, bom_length, is_utf8, name_of
+from pegboard.textedit.invalid_bytes import bytes_of, shown_utf8
 
 MAX_LINE: Final = 500
 """Characters of a line that is shown whole."""
@@ -23,7 +23,7 @@ AROUND: Final = 300
 """Characters that a longer line is cut to."""
 
 
-def excerpts(fd: int, hits: Sequence[Hit], *, before: int, after: int) -> Iterator[Match]:
+def excerpts(fd: int, hits: Sequence[LineHit], *, before: int, after: int) -> Iterator[GrepMatch]:
     """The hits' lines with some lines before and after, each line once, in order; `path` is empty."""
     by_line = {hit.line: hit for hit in hits}
     lines = _whole(fd)
@@ -32,7 +32,7 @@ def excerpts(fd: int, hits: Sequence[Hit], *, before: int, after: int) -> Iterat
         return
     for number in _numbers(by_line, before, after, len(lines)):
         hit = by_line.get(number)
-        yield Match(
+        yield GrepMatch(
             path="",
             line=number,
             text=_shown(lines[number - 1], hit),
@@ -40,7 +40,7 @@ def excerpts(fd: int, hits: Sequence[Hit], *, before: int, after: int) -> Iterat
         )
 
 
-def _numbers(by_line: dict[int, Hit], before: int, after: int, total: int) -> list[int]:
+def _numbers(by_line: dict[int, LineHit], before: int, after: int, total: int) -> list[int]:
     near = {n for line in by_line for n in range(line - before, line + after + 1)}
     return sorted(n for n in near if 1 <= n <= total)
 
@@ -64,7 +64,7 @@ def _whole(fd: int) -> list[bytes] | None:
     return lines
 
 
-def _shown(line: bytes, hit: Hit | None) -> str:
+def _shown(line: bytes, hit: LineHit | None) -> str:
     """The line as text without its end; a long one is cut around its hit and says so."""
     line = line.removesuffix(b"\r")
     if len(line) <= MAX_LINE:
@@ -79,12 +79,12 @@ def _shown(line: bytes, hit: Hit | None) -> str:
         return text.replace("\0", "\u2400")
     after = len(line) - start - len(bytes_of(text[:AROUND]))
     ahead = shown_utf8(line[max(0, start - AROUND) : start])
-    text = clipped(ahead + text, len(ahead), len(ahead) + AROUND).replace("\0", "\u2400")
+    text = clip(ahead + text, len(ahead), len(ahead) + AROUND).replace("\0", "\u2400")
     before = f"[… {start} bytes] " if start else ""
     return f"{before}{text}" + (f" [{after} bytes …]" if after > 0 else "")
 
 
-def _from_large(fd: int, by_line: dict[int, Hit], before: int, after: int) -> Iterator[Match]:
+def _from_large(fd: int, by_line: dict[int, LineHit], before: int, after: int) -> Iterator[GrepMatch]:
     """The same from a file that is not held in memory: by slices, found by a line index."""
     index = LineIndex(1)
     shown = 0
@@ -100,11 +100,11 @@ def _from_large(fd: int, by_line: dict[int, Hit], before: int, after: int) -> It
             body = text.encode("utf-8", "replace")
             if hit is not None and number in piece.cut:
                 body = _far(fd, number, hit, index) or body
-                hit = Hit(hit.line, min(hit.start, AROUND))
-            yield Match(path="", line=number, text=_shown(body, hit), is_match=number in by_line)
+                hit = LineHit(hit.line, min(hit.start, AROUND))
+            yield GrepMatch(path="", line=number, text=_shown(body, hit), is_match=number in by_line)
 
 
-def _far(fd: int, number: int, hit: Hit, index: LineIndex) -> bytes:
+def _far(fd: int, number: int, hit: LineHit, index: LineIndex) -> bytes:
     """Bytes around a hit in a line too long for a slice."""
     start = line_start(fd, number, index)
     return b"" if start is None else os.pread(fd, AROUND * 8, start + max(0, hit.start - AROUND))

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pegboard.core.errors import Conflict, ToolError
+from pegboard.files.dirfd_paths import exact
 from pegboard.files.jail import Jail
 from pegboard.files.names import shown
 from pegboard.files.openat import FOLDER_FLAGS
-from pegboard.files.places import exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Folders:
 
 def mode_of(jail: Jail, path: str) -> int | None:
     """st_mode of what lies at a target, None where nothing does."""
-    with suppress(Conflict), jail.aim(exact(path), "write", follow=False) as aim:
+    with suppress(Conflict), jail.find_parent(exact(path), "write", follow=False) as aim:
         if not aim.missing:
             with suppress(FileNotFoundError, NotADirectoryError):
                 return os.stat(aim.name, dir_fd=aim.folder, follow_symlinks=False).st_mode
@@ -66,7 +66,7 @@ def make_folders(jail: Jail, folders: Sequence[tuple[str, int]]) -> None:
         Conflict: something else is in a folder's place.
     """
     for path, _ in folders:
-        with jail.spot(exact(path), "write", make_parents=True, follow=False) as spot:
+        with jail.open_parent(exact(path), "write", make_parents=True, follow=False) as spot:
             try:
                 os.mkdir(spot.name, 0o700, dir_fd=spot.folder)
             except FileExistsError:
@@ -77,7 +77,7 @@ def make_folders(jail: Jail, folders: Sequence[tuple[str, int]]) -> None:
                     ) from None
     # The modes come last and from below: one may close a folder to ourselves.
     for path, mode in reversed(folders):
-        with jail.spot(exact(path), "write", follow=False) as spot:
+        with jail.open_parent(exact(path), "write", follow=False) as spot:
             descriptor = os.open(spot.name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=spot.folder)
             try:
                 os.fchmod(descriptor, stat.S_IMODE(mode))
@@ -88,5 +88,5 @@ def make_folders(jail: Jail, folders: Sequence[tuple[str, int]]) -> None:
 def remove_empty(jail: Jail, folders: Sequence[str]) -> None:
     """Remove those folders that are empty, the deepest first."""
     for folder in sorted(folders, key=lambda path: -path.count("/")):
-        with suppress(ToolError, OSError), jail.spot(exact(folder), "delete", follow=False) as spot:
+        with suppress(ToolError, OSError), jail.open_parent(exact(folder), "delete", follow=False) as spot:
             os.rmdir(spot.name, dir_fd=spot.folder)

@@ -14,8 +14,8 @@ from pathlib import Path
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
 from pegboard.files.filters import leaving_out
 from pegboard.files.patterns import glob_regex
-from pegboard.files.walk import MAX_DEPTH, Skipped, Walk, open_folder, scope_below
-from pegboard.ports.files import Entry, Listing
+from pegboard.files.walk import MAX_DEPTH, Skipped, TreeWalk, open_folder, scope_below
+from pegboard.ports.files import DirectoryEntry, DirectoryListing
 
 _META = frozenset("*?[{\\")
 
@@ -31,7 +31,7 @@ def glob_files(
     denied: Callable[[str], bool] | None = None,
     ignore_case: bool = False,
     exclude: str | None = None,
-) -> Listing:
+) -> DirectoryListing:
     """Files below `rel` whose path fits `pattern`, newest modification first, at most `limit`.
 
     Names such as `app/[id]/page.tsx` and `{{name}}/setup.py` are common: where brackets as classes, or braces without
@@ -94,7 +94,7 @@ class _Options:
         )
 
 
-def _find(root: Path, rel: str, options: _Options, pattern: str) -> Listing:
+def _find(root: Path, rel: str, options: _Options, pattern: str) -> DirectoryListing:
     base, rest = _split(pattern)
     if options.ignore_case:
         # The folders' names are found as any other, as they may be written otherwise.
@@ -109,9 +109,9 @@ def _find(root: Path, rel: str, options: _Options, pattern: str) -> Listing:
         if not base:
             raise
         os.close(open_folder(root, rel))
-        return Listing(entries=(), skipped=(f"the folder {where} does not exist",))
+        return DirectoryListing(entries=(), skipped=(f"the folder {where} does not exist",))
     prefix = "" if where == "." else where + "/"
-    walk = Walk(
+    walk = TreeWalk(
         top=top,
         scope=None if options.no_ignore else scope_below(root, where),
         hidden=options.hidden or dotted,
@@ -127,16 +127,17 @@ def _find(root: Path, rel: str, options: _Options, pattern: str) -> Listing:
     newest = heapq.nsmallest(limit, found) if limit < len(found) else sorted(found)
     shown = f"{base}/" if base else ""
     entries = tuple(
-        Entry(path=shown + path, kind="file", size=size, mtime_ns=-when) for when, path, size in newest
+        DirectoryEntry(path=shown + path, kind="file", size=size, mtime_ns=-when)
+        for when, path, size in newest
     )
     skipped = walk.skipped.sentences() + links.sentences()
     if not entries:
         skipped += walk.left_out.sentences()
-    return Listing(entries=entries, truncated=len(found) > limit, skipped=skipped)
+    return DirectoryListing(entries=entries, truncated=len(found) > limit, skipped=skipped)
 
 
 def _matches(
-    walk: Walk, regex: re.Pattern[str], root: Path, prefix: str
+    walk: TreeWalk, regex: re.Pattern[str], root: Path, prefix: str
 ) -> tuple[list[tuple[int, str, int]], Skipped]:
     """`(-mtime_ns, path, size)` of every match; links count where they lead to a file inside."""
     found: list[tuple[int, str, int]] = []

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pegboard.core.errors import InvalidArguments, NotFound, Unsupported
-from pegboard.files.accepting import Acceptance, real_path
-from pegboard.files.engine import Engine, EngineFailed, Report, Search
-from pegboard.files.engines import Walker, path_order
 from pegboard.files.excerpt import excerpts
 from pegboard.files.filters import NameFilter
 from pegboard.files.ignore import scope_of
-from pegboard.files.readings import maybe_literal, other_reading
+from pegboard.files.query_hints import maybe_literal, other_reading
 from pegboard.files.regex import Expression, literal_expression, parse_expression, whole_words
+from pegboard.files.result_filter import ResultFilter, real_path
 from pegboard.files.ripgrep import Ripgrep
-from pegboard.files.scan import Hit
+from pegboard.files.scan import LineHit
+from pegboard.files.search_engine import EngineFailed, SearchEngine, SearchJob, SearchReport
+from pegboard.files.search_engines import Walker, path_order
 from pegboard.files.special import special_ignores
-from pegboard.files.walk import Walk, open_beneath, open_folder
-from pegboard.ports.files import Found, Match, SearchQuery
+from pegboard.files.walk import TreeWalk, open_beneath, open_folder
+from pegboard.ports.files import GrepMatch, GrepResult, SearchQuery
 from pegboard.textedit.encoding import bom_encoding
 
 DEADLINE_S: Final = 20.0
@@ -48,7 +48,7 @@ def search(
     denied: Callable[[str], bool] | None = None,
     rg: Path | Literal[False] | None = None,
     deadline_s: float = DEADLINE_S,
-) -> Found:
+) -> GrepResult:
     """Lines, files or counts that fit `query`, in path order.
 
     A line is what read_file shows as one; `^` and `$` mean its ends. Files in other encodings than
@@ -77,7 +77,7 @@ def search(
         )
     folder, file = _target(root, query.path)
     try:
-        job = _Job(root, query, folder, file, denied, _program(rg), time.monotonic() + deadline_s)
+        job = _GrepRun(root, query, folder, file, denied, _program(rg), time.monotonic() + deadline_s)
         return job.answer()
     finally:
         os.close(folder)
@@ -116,10 +116,10 @@ def _target(root: Path, path: str) -> tuple[int, str | None]:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _GrepHits:
     """Accepted records of one run, by path, and whether more than enough were found."""
 
-    hits: dict[str, list[Hit]] = field(default_factory=dict[str, list[Hit]])
+    hits: dict[str, list[LineHit]] = field(default_factory=dict[str, list[LineHit]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
     binary: dict[str, None] = field(default_factory=dict[str, None])
     amount: int = 0
@@ -127,7 +127,7 @@ class _Gathered:
 
 
 @dataclass(slots=True)
-class _Job:
+class _GrepRun:
     """One search, from query to answer."""
 
     root: Path
@@ -139,7 +139,7 @@ class _Job:
     deadline: float
     suspects: Iterator[bool] = field(default_factory=lambda: iter(()))
 
-    def answer(self) -> Found:
+    def answer(self) -> GrepResult:
         query = self.query
         try:
             expression = self.expression()
@@ -168,7 +168,7 @@ class _Job:
         expression = parse_expression(query.pattern, ignore_case=query.ignore_case, multiline=query.multiline)
         return whole_words(expression) if query.whole_words else expression
 
-    def as_text_or(self, error: InvalidArguments) -> Found:
+    def as_text_or(self, error: InvalidArguments) -> GrepResult:
         """What holds a malformed pattern as plain text, such as `f(*args)`; the error where nothing does."""
         if not self.query.pattern or self.query.multiline:
             raise error
@@ -187,11 +187,11 @@ class _Job:
         """One more than the page holds, so that `truncated` is known."""
         return max(0, self.query.offset) + max(1, self.query.limit) + 1
 
-    def gather(self, expression: Expression) -> tuple[_Gathered, Report]:
+    def gather(self, expression: Expression) -> tuple[_GrepHits, SearchReport]:
         """Records from the engine that suits: ripgrep unordered and in parallel, and again in order
         where there are so many that the first in order come sooner; or our walker."""
         names = NameFilter(self.query.glob, self.query.type)
-        search = Search(
+        search = SearchJob(
             folder=self.folder,
             file=self.file,
             expression=expression,
@@ -225,11 +225,11 @@ class _Job:
         self.suspects = special_ignores(self.folder, hidden=self.query.hidden)
         return any(islice(self.suspects, _LOOKED_AT))
 
-    def acceptance(self, search: Search) -> Acceptance:
+    def acceptance(self, search: SearchJob) -> ResultFilter:
         alone = self.file is not None
-        return Acceptance(self.folder, self.query, search.names, denied=search.denied, alone=alone)
+        return ResultFilter(self.folder, self.query, search.names, denied=search.denied, alone=alone)
 
-    def in_files_of(self, engine: Ripgrep, search: Search) -> tuple[_Gathered, Report]:
+    def in_files_of(self, engine: Ripgrep, search: SearchJob) -> tuple[_GrepHits, SearchReport]:
         """Our walker's records, from the files that ripgrep names; from all where it names very many."""
         wide = replace(search, count=True, per_file=1)
         named, report = self.run(engine, wide, self.acceptance(search), ordered=False)
@@ -245,7 +245,9 @@ class _Job:
         report.skipped.merge(told.skipped)
         return found, report
 
-    def with_ripgrep(self, engine: Ripgrep, search: Search, accept: Acceptance) -> tuple[_Gathered, Report]:
+    def with_ripgrep(
+        self, engine: Ripgrep, search: SearchJob, accept: ResultFilter
+    ) -> tuple[_GrepHits, SearchReport]:
         """ripgrep's records, and our walker's for the files that it cannot read as they are shown.
 
         Which files these are is asked before, in a run of its own, unless all that the pattern can find is ASCII.
@@ -268,9 +270,9 @@ class _Job:
         return gathered, report
 
     def run(
-        self, engine: Engine, search: Search, accept: Acceptance, *, ordered: bool
-    ) -> tuple[_Gathered, Report]:
-        report, found = Report(), _Gathered()
+        self, engine: SearchEngine, search: SearchJob, accept: ResultFilter, *, ordered: bool
+    ) -> tuple[_GrepHits, SearchReport]:
+        report, found = SearchReport(), _GrepHits()
         enough = self.needed if ordered else self.needed * _UNORDERED_EXCESS
         records = engine.run(search, report, ordered=ordered)
         for path, value in records:
@@ -302,13 +304,13 @@ class _Job:
         parts = [p for p in path.split("/") if p not in ("", ".")]
         return "/".join(parts) + "/" if parts else ""
 
-    def page(self, found: _Gathered, report: Report, note: str) -> Found:
+    def page(self, found: _GrepHits, report: SearchReport, note: str) -> GrepResult:
         """The asked-for page, with lines read through descriptors that follow no link."""
         query, prefix = self.query, self.prefix
         for path in found.binary:
             report.skipped.add("binary file", "matched but cannot be shown", prefix + path)
         start, stop = max(0, query.offset), max(0, query.offset) + max(1, query.limit)
-        matches: tuple[Match, ...] = ()
+        matches: tuple[GrepMatch, ...] = ()
         counts: tuple[tuple[str, int], ...] = ()
         if query.mode == "content":
             flat = [(p, h) for p in sorted(found.hits, key=path_order) for h in found.hits[p]]
@@ -321,7 +323,7 @@ class _Job:
         skipped = report.skipped.sentences()
         if not total:
             skipped += self.left_out()
-        return Found(
+        return GrepResult(
             matches=matches,
             counts=counts,
             total=total,
@@ -331,8 +333,8 @@ class _Job:
             note=note,
         )
 
-    def lines(self, hits: Sequence[tuple[str, Hit]]) -> Iterable[Match]:
-        by_file: dict[str, list[Hit]] = {}
+    def lines(self, hits: Sequence[tuple[str, LineHit]]) -> Iterable[GrepMatch]:
+        by_file: dict[str, list[LineHit]] = {}
         query = self.query
         before = max(0, query.context if query.before is None else query.before)
         after = max(0, query.context if query.after is None else query.after)
@@ -348,7 +350,7 @@ class _Job:
             finally:
                 os.close(fd)
 
-    def in_utf32(self, accept: Acceptance) -> list[str]:
+    def in_utf32(self, accept: ResultFilter) -> list[str]:
         """Files whose mark ripgrep takes for that of UTF-16, from the first 2,000 entries of the folder."""
         if self.file is not None:
             paths = [self.file]
@@ -372,8 +374,8 @@ class _Job:
         finally:
             os.close(fd)
 
-    def walk(self) -> Walk:
-        return Walk(
+    def walk(self) -> TreeWalk:
+        return TreeWalk(
             top=self.folder,
             scope=None if self.query.no_ignore else scope_of(real_path(self.folder)),
             hidden=self.query.hidden,
@@ -392,7 +394,7 @@ class _Job:
         return walk.left_out.sentences()
 
 
-def _add(found: _Gathered, path: str, value: Hit | int) -> None:
+def _add(found: _GrepHits, path: str, value: LineHit | int) -> None:
     if isinstance(value, int):
         found.counts[path] = value
     else:

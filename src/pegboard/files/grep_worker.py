@@ -9,10 +9,10 @@ import signal
 import sys
 from typing import Any
 
-from pegboard.files.engine import SLOW_FILE_S, Report, Search
-from pegboard.files.engines import scan_tree
 from pegboard.files.filters import NameFilter
 from pegboard.files.regex import Expression
+from pegboard.files.search_engine import SLOW_FILE_S, SearchJob, SearchReport
+from pegboard.files.search_engines import scan_tree
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     job: dict[str, Any] = json.loads(os.pread(told, os.fstat(told).st_size, 0))
     # For what guesses encodings; this process was started without site-packages, since that is faster.
     sys.path.extend(job["path"])
-    search = Search(
+    search = SearchJob(
         folder=job["folder"],
         file=job["file"],
         expression=Expression(
@@ -45,7 +45,7 @@ def main() -> None:
         deadline=math.inf,
         only=None if job["only"] is None else tuple(job["only"]),
     )
-    report = Report()
+    report = SearchReport()
     out = sys.stdout
     for path, found in scan_tree(search, report, watch=Timer(job["note"]), after=job["after"]):
         row = [path, found] if isinstance(found, int) else [path, found.line, found.start]

@@ -22,7 +22,7 @@ ReadText = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One line of an ignore file.
 
     Attributes:
@@ -38,7 +38,7 @@ class Rule:
     on_path: bool
 
 
-def parse_rule(line: str) -> Rule | None:
+def parse_rule(line: str) -> IgnoreRule | None:
     """The rule of one line, None for a comment or a blank line (gitignore(5))."""
     if line.startswith("#"):
         return None
@@ -51,7 +51,7 @@ def parse_rule(line: str) -> Rule | None:
     if not body:
         return None
     on_path = "/" in body
-    return Rule(wildmatch(body.removeprefix("/"), pathname=on_path), negated, folders_only, on_path)
+    return IgnoreRule(wildmatch(body.removeprefix("/"), pathname=on_path), negated, folders_only, on_path)
 
 
 def _strip_trailing_spaces(line: str) -> str:

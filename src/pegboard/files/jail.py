@@ -16,9 +16,18 @@ from pegboard.core.errors import (
     InvalidArguments,
     NotFound,
 )
-from pegboard.core.given import told
+from pegboard.core.given import format_value
 from pegboard.core.wildmatch import wildmatch
-from pegboard.files.looking import read_descriptor
+from pegboard.files.access_rules import (
+    Access,
+    AccessRules,
+    Deny,
+    check_new,
+    check_replaceable,
+    hard_link_warning,
+)
+from pegboard.files.dirfd_paths import DirfdPath, PlannedPath
+from pegboard.files.inspect import read_descriptor
 from pegboard.files.names import (
     PROTECTED,
     ProtectedNames,
@@ -29,10 +38,8 @@ from pegboard.files.names import (
     shown,
 )
 from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener
-from pegboard.files.permits import Access, Deny, Permits, check_new, check_replaceable, hard_link_warning
-from pegboard.files.places import Aim, Spot
-from pegboard.files.reach import Reach
-from pegboard.files.refusals import is_folder, no_regular_file, outside, refusal
+from pegboard.files.os_errors import from_os_error, is_folder, no_regular_file, outside_workspace
+from pegboard.files.path_opener import PathOpener
 from pegboard.files.roots import Roots
 from pegboard.files.staging import place, stage
 
@@ -41,7 +48,7 @@ _LIST_LIMIT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What a write did: the canonical target, whether it is new, and what to warn about."""
 
     target: str
@@ -91,12 +98,12 @@ class Jail:
         )
         # A mask that no allowed folder holds or lies in can never be met; without any, nobody need ask.
         hidden = tuple(real for real in map(os.path.realpath, _texts(masked)) if self._roots.concerns(real))
-        self._permits = Permits(self._roots, ProtectedNames(protected), hidden, deny)
+        self._permits = AccessRules(self._roots, ProtectedNames(protected), hidden, deny)
         self._limit = read_limit_bytes
         self._full = full_access
         # With nothing to ask about, a read is an open, a stat, a read and a close.
         self._simple = self._permits.all_readable and not full_access
-        self._reach = Reach(self._roots, self._permits, simple=self._simple)
+        self._reach = PathOpener(self._roots, self._permits, simple=self._simple)
 
     # ------------------------------------------------------------------ the surface
 
@@ -116,7 +123,7 @@ class Jail:
         finally:
             os.close(descriptor)
 
-    def write_bytes(self, path: str | os.PathLike[str], data: bytes) -> Written:
+    def write_bytes(self, path: str | os.PathLike[str], data: bytes) -> WriteResult:
         """Replace the file's content as a whole, or create it with its parents.
 
         The name changes over in one step, synced to the disk; mode, owner and extended
@@ -130,9 +137,9 @@ class Jail:
         path = path_text(path)
         if not isinstance(cast(object, data), bytes | bytearray | memoryview):
             raise InvalidArguments(
-                f"What is written to a file is bytes, not {told(data)}.", hint="Encode the text."
+                f"What is written to a file is bytes, not {format_value(data)}.", hint="Encode the text."
             )
-        with self.spot(path, "write", make_parents=True) as spot:
+        with self.open_parent(path, "write", make_parents=True) as spot:
             before = spot.lstat()
             check_replaceable(before, path)
             if before is None:
@@ -140,9 +147,9 @@ class Jail:
             try:
                 place(stage(spot.folder, data, like=before, copy_from=spot.name), spot.folder, spot.name)
             except OSError as error:
-                raise refusal(error, path) from None
+                raise from_os_error(error, path) from None
             links = before.st_nlink if before is not None else 1
-            return Written(spot.target, before is None, hard_link_warning(spot.target, links))
+            return WriteResult(spot.target, before is None, hard_link_warning(spot.target, links))
 
     def delete(self, path: str | os.PathLike[str]) -> None:
         """Remove one file, or one symbolic link (never what it points to).
@@ -151,7 +158,7 @@ class Jail:
             As write_bytes; Unsupported for a folder.
         """
         path = path_text(path)
-        with self.spot(path, "delete", follow=False) as spot:
+        with self.open_parent(path, "delete", follow=False) as spot:
             there = spot.lstat()
             if there is None:
                 raise self._reach.missing(path)
@@ -160,7 +167,7 @@ class Jail:
             try:
                 os.unlink(spot.name, dir_fd=spot.folder)
             except OSError as error:
-                raise refusal(error, path) from None
+                raise from_os_error(error, path) from None
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
         """Make a folder with its parents; one that is there already is fine.
@@ -174,7 +181,7 @@ class Jail:
         if not path.strip("/. "):
             os.close(self._reach.open_folder(path))
             return
-        with self.spot(path.rstrip("/"), "write", make_parents=True) as spot:
+        with self.open_parent(path.rstrip("/"), "write", make_parents=True) as spot:
             there = spot.lstat()
             if there is not None and not stat.S_ISDIR(there.st_mode):
                 raise Conflict(f"{shown(path)} is a file.", hint="Choose another name.")
@@ -186,7 +193,7 @@ class Jail:
                 except FileExistsError:
                     pass
                 except OSError as error:
-                    raise refusal(error, path, noun="Directory") from None
+                    raise from_os_error(error, path, noun="Directory") from None
 
     def list(self, path: str | os.PathLike[str] = ".") -> list[str]:
         """The names in a folder, sorted; links are not followed.
@@ -213,7 +220,7 @@ class Jail:
         if pattern.startswith(inside):
             pattern = pattern[len(inside) :]
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-            raise outside(pattern)
+            raise outside_workspace(pattern)
         plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
         matches = re.compile(wildmatch(plain, pathname=True, forgiving=True)).fullmatch
         found = [path for path in self._walk() if matches(path)]
@@ -255,9 +262,9 @@ class Jail:
         return descriptor
 
     @contextmanager
-    def spot(
+    def open_parent(
         self, path: str, access: Access, *, make_parents: bool = False, follow: bool = True
-    ) -> Generator[Spot]:
+    ) -> Generator[DirfdPath]:
         """The place that `path` names, its folder held open while it is used.
 
         Args:
@@ -269,17 +276,17 @@ class Jail:
         Raises:
             NotFound: a folder is missing and `make_parents` is False.
         """
-        aim = self._reach.aim(path, access, follow, make_parents)
+        aim = self._reach.find_parent(path, access, follow, make_parents)
         folder = self._reach.make(aim.folder, aim.missing, path)
         try:
-            yield Spot(folder, aim.name, aim.target, aim.path)
+            yield DirfdPath(folder, aim.name, aim.target, aim.path)
         finally:
             os.close(folder)
 
     @contextmanager
-    def aim(self, path: str, access: Access, *, follow: bool = True) -> Generator[Aim]:
+    def find_parent(self, path: str, access: Access, *, follow: bool = True) -> Generator[PlannedPath]:
         """As `spot`, but nothing is made: folders that are missing are named."""
-        aim = self._reach.aim(path, access, follow, missing_ok=True)
+        aim = self._reach.find_parent(path, access, follow, missing_ok=True)
         try:
             yield aim
         finally:
@@ -321,9 +328,9 @@ class Jail:
         """See Reach."""
         return self._reach.missing(path)
 
-    def real_path(self, descriptor: int, path: str) -> str:
+    def real_path(self, fd: int, path: str) -> str:
         """See Reach."""
-        return self._reach.real_path(descriptor, path)
+        return self._reach.real_path(fd, path)
 
     def locate(self, path: str) -> str:
         """The real path that `path` names, as far as it exists; for naming, never for opening.

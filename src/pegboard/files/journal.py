@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import Unavailable
 from pegboard.files.blobs import Blobs, private_folder
-from pegboard.files.syncing import sync_files
+from pegboard.files.fsync import sync_files
 
 EntryType: TypeAlias = Literal["commit", "exec", "undo", "redo"]
 
@@ -51,7 +51,7 @@ class FileRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ChangeOrigin:
     """Whose change it is."""
 
     call_id: str = ""
@@ -61,7 +61,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """One journalled change.
 
     Attributes:
@@ -81,7 +81,7 @@ class Entry:
     type: EntryType
     time: float
     workspace: str
-    origin: Origin
+    origin: ChangeOrigin
     files: tuple[FileRecord, ...]
     made_dirs: tuple[str, ...] = ()
     removed_dirs: tuple[tuple[str, int], ...] = ()
@@ -118,7 +118,7 @@ class Journal:
         self._intents = self.folder / "intents"
         self.snapshots = self.folder / "snapshots"
         """Where snapshots keep what they know between commands."""
-        self._read: dict[str, Entry] = {}
+        self._read: dict[str, JournalEntry] = {}
 
     @contextmanager
     def lock(self, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
@@ -136,13 +136,13 @@ class Journal:
         finally:
             os.close(descriptor)
 
-    def _wait_for(self, descriptor: int, timeout_s: float) -> None:
+    def _wait_for(self, fd: int, timeout_s: float) -> None:
         # A real clock: flock has no deadline of its own, and another process does not know ours.
         end = time.monotonic() + timeout_s
         pause = 0.0005
         while True:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= end:
                     raise Unavailable(
@@ -157,7 +157,7 @@ class Journal:
 
     # ------------------------------------------------------------------ entries
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Every entry, oldest first."""
         try:
             names = sorted(os.listdir(self._entries))
@@ -173,16 +173,16 @@ class Journal:
         self,
         type: EntryType,
         workspace: str,
-        origin: Origin,
+        origin: ChangeOrigin,
         files: Iterable[FileRecord],
         *,
         made_dirs: Iterable[str] = (),
         removed_dirs: Iterable[tuple[str, int]] = (),
         undoes: Iterable[str] = (),
         missed: Iterable[str] = (),
-    ) -> Entry:
+    ) -> JournalEntry:
         """An entry with the next id; call it under the lock."""
-        return Entry(
+        return JournalEntry(
             id=self._next_id(),
             type=type,
             time=self._clock.now(),
@@ -195,31 +195,31 @@ class Journal:
             missed=tuple(missed),
         )
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Keep a finished entry; call it under the lock."""
         self._write(self._entries / f"{entry.id}.json", entry)
         self._count(entry)
 
-    def begin(self, entry: Entry) -> None:
+    def begin(self, entry: JournalEntry) -> None:
         """Keep what is about to happen, so that `intents` finds it after a crash."""
         self._write(self._intents / f"{entry.id}.json", entry)
 
-    def finish(self, entry: Entry) -> None:
+    def finish(self, entry: JournalEntry) -> None:
         """An intent came true: one rename makes it an entry."""
         os.rename(self._intents / f"{entry.id}.json", self._entries / f"{entry.id}.json")
         self._count(entry)
 
-    def sync(self, entry: Entry) -> None:
+    def sync(self, entry: JournalEntry) -> None:
         """Make a begun entry and the contents it needs durable against loss of power."""
         self.blobs.sync()
         sync_files([self._intents / f"{entry.id}.json", self._intents])
 
-    def abandon(self, entry: Entry) -> None:
+    def abandon(self, entry: JournalEntry) -> None:
         """An intent was taken back."""
         with suppress(FileNotFoundError):
             (self._intents / f"{entry.id}.json").unlink()
 
-    def intents(self) -> list[Entry]:
+    def intents(self) -> list[JournalEntry]:
         """What was begun and neither finished nor abandoned; call it under the lock."""
         names = sorted(name for name in os.listdir(self._intents) if name.endswith(".json"))
         found = (_load(self._intents / name) for name in names)
@@ -275,7 +275,7 @@ class Journal:
             index.unlink()
         return self._keep(self.entries(), [])
 
-    def _keep(self, before: list[Entry], kept: list[Entry]) -> int:
+    def _keep(self, before: list[JournalEntry], kept: list[JournalEntry]) -> int:
         gone = {entry.id for entry in before} - {entry.id for entry in kept}
         for id in gone:
             with suppress(FileNotFoundError):
@@ -289,7 +289,7 @@ class Journal:
                 needed.update(json.loads(index.read_bytes())["digests"])
         return self.blobs.keep_only(needed)
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: JournalEntry) -> None:
         # By the journal's own count: a process often appends one entry and ends.
         if int(entry.id[:10]) % _PRUNE_EVERY == 0 or self.blobs.added_bytes > self._max_bytes // 8:
             self.prune()
@@ -313,10 +313,10 @@ class Journal:
         return f"{last + 1:010d}-{secrets.token_hex(3)}"
 
     @staticmethod
-    def _write(path: Path, entry: Entry) -> None:
-        document = {"version": _VERSION, **_plain(entry, Entry)}
+    def _write(path: Path, entry: JournalEntry) -> None:
+        document = {"version": _VERSION, **_plain(entry, JournalEntry)}
         # By hand: asdict copies deeply, which for a thousand files takes longer than writing them.
-        document["origin"] = _plain(entry.origin, Origin)
+        document["origin"] = _plain(entry.origin, ChangeOrigin)
         document["files"] = [_plain(file, FileRecord) for file in entry.files]
         _replace(path, json.dumps(document, separators=(",", ":")).encode("utf-8", "surrogatepass"))
 
@@ -335,18 +335,18 @@ def _plain(value: object, kind: type) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(kind)}
 
 
-def _load(path: Path) -> Entry | None:
+def _load(path: Path) -> JournalEntry | None:
     """One entry; None for a file of a later version or a damaged one, which is left where it is."""
     try:
         document: dict[str, Any] = json.loads(path.read_bytes())
         if document.pop("version") != _VERSION:
             return None
-        return Entry(
+        return JournalEntry(
             id=document["id"],
             type=document["type"],
             time=document["time"],
             workspace=document["workspace"],
-            origin=Origin(**document["origin"]),
+            origin=ChangeOrigin(**document["origin"]),
             files=tuple(FileRecord(**file) for file in document["files"]),
             made_dirs=tuple(document["made_dirs"]),
             # Entries of the first versions have none.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Lines:
+class LineOffsets:
     """Where lines end in one file: `ends[i]` separators in the first `i + 1` blocks."""
 
     ends: array[int] = field(default_factory=lambda: array("Q"))
@@ -27,16 +27,16 @@ class LineIndex:
 
     def __init__(self, files: int = 64) -> None:
         self._limit = files
-        self._known: OrderedDict[tuple[int | bytes, ...], Lines] = OrderedDict()
+        self._known: OrderedDict[tuple[int | bytes, ...], LineOffsets] = OrderedDict()
         self._lock = threading.Lock()
 
-    def lines_of(self, facts: os.stat_result, separator: bytes) -> Lines:
+    def lines_of(self, facts: os.stat_result, separator: bytes) -> LineOffsets:
         """The positions known of a file, empty ones where it is new."""
         key = (
             facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, separator,
         )  # fmt: skip
         with self._lock:
-            found = self._known.setdefault(key, Lines())
+            found = self._known.setdefault(key, LineOffsets())
             self._known.move_to_end(key)
             while len(self._known) > self._limit:
                 self._known.popitem(last=False)

@@ -7,8 +7,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from pegboard.files.walk import Walk, open_folder
-from pegboard.ports.files import Entry, EntryKind, Listing
+from pegboard.files.walk import TreeWalk, open_folder
+from pegboard.ports.files import DirectoryEntry, DirectoryListing, EntryKind
 
 
 def list_dir(
@@ -18,7 +18,7 @@ def list_dir(
     depth: int = 1,
     limit: int = 1000,
     denied: Callable[[str], bool] | None = None,
-) -> Listing:
+) -> DirectoryListing:
     """Entries below `rel` of `root`, hidden ones too, each folder before what is in it.
 
     Within a folder: folders first, then the rest, each by name. Links are shown as links and not
@@ -34,7 +34,7 @@ def list_dir(
     """
     prefix = "" if rel in ("", ".") else rel.rstrip("/") + "/"
     top = open_folder(root, rel)
-    walk = Walk(
+    walk = TreeWalk(
         top=top,
         scope=None,
         hidden=True,
@@ -45,7 +45,7 @@ def list_dir(
         closed=frozenset((".git",)),
         denied=None if denied is None else lambda path: denied(prefix + path),
     )
-    entries: list[Entry] = []
+    entries: list[DirectoryEntry] = []
     truncated = False
     try:
         for fd, folder, entry in walk:
@@ -55,15 +55,15 @@ def list_dir(
             entries.append(_entry(fd, folder, entry.name))
     finally:
         os.close(top)
-    return Listing(entries=tuple(entries), truncated=truncated, skipped=walk.skipped.sentences())
+    return DirectoryListing(entries=tuple(entries), truncated=truncated, skipped=walk.skipped.sentences())
 
 
-def _entry(fd: int, folder: str, name: str) -> Entry:
+def _entry(fd: int, folder: str, name: str) -> DirectoryEntry:
     try:
         facts = os.stat(name, dir_fd=fd, follow_symlinks=False)
     except OSError:
-        return Entry(path=folder + name, kind="other")
-    return Entry(
+        return DirectoryEntry(path=folder + name, kind="other")
+    return DirectoryEntry(
         path=folder + name, kind=_kind(facts.st_mode), size=facts.st_size, mtime_ns=facts.st_mtime_ns
     )
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.given import told
-from pegboard.core.sanitise import escaped, visible
+from pegboard.core.given import format_value
+from pegboard.core.sanitise import escape_invisible, escaped
 
 MAX_NAME_BYTES: Final = 255
 MAX_PATH_BYTES: Final = 4095
@@ -48,7 +48,7 @@ def path_text(path: object) -> str:
     except TypeError:
         found = None
     if not isinstance(found, str):
-        raise InvalidArguments(f"{told(path)} is no path.", hint="Send the path as text.")
+        raise InvalidArguments(f"{format_value(path)} is no path.", hint="Send the path as text.")
     return found
 
 
@@ -102,7 +102,7 @@ def check_new_name(name: str, path: str) -> None:
 
 def shown(path: str) -> str:
     """A path as it may stand in a message: control characters and surrogates escaped, cut to 200."""
-    text = visible(path if len(path) <= 200 else clipped(path, 0, 200) + "…")
+    text = escape_invisible(path if len(path) <= 200 else clip(path, 0, 200) + "…")
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
@@ -114,7 +114,7 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", kept).casefold())
 
 
-def twin(name: str, names: Iterable[str]) -> str | None:
+def case_variant(name: str, names: Iterable[str]) -> str | None:
     """Another name that differs from `name` by case or Unicode form only."""
     key = folded(name)
     return next((other for other in names if other != name and folded(other) == key), None)

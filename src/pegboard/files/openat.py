@@ -37,7 +37,7 @@ _SYS_OPENAT2: Final = 437  # the same on every Linux architecture but alpha
 class Opener(Protocol):
     """Opens `path` beneath a folder descriptor."""
 
-    def open(self, folder: int, path: str, flags: int, *, links: bool = True) -> int:
+    def open(self, dir_fd: int, path: str, flags: int, *, links: bool = True) -> int:
         """A descriptor, to be closed by the caller.
 
         Args:
@@ -79,7 +79,7 @@ class KernelOpener:
         finally:
             os.close(here)
 
-    def open(self, folder: int, path: str, flags: int, *, links: bool = True) -> int:
+    def open(self, dir_fd: int, path: str, flags: int, *, links: bool = True) -> int:
         """See Opener."""
         try:
             address = self._hows[flags, links][1]
@@ -87,7 +87,7 @@ class KernelOpener:
             address = self._how(flags, links)
         name = os.fsencode(path) or b"."
         for _ in range(_EAGAIN_TRIES):
-            descriptor = self._syscall(_SYS_OPENAT2, folder, name, address, 24)
+            descriptor = self._syscall(_SYS_OPENAT2, dir_fd, name, address, 24)
             if descriptor >= 0:
                 return descriptor
             code = ctypes.get_errno()
@@ -107,13 +107,13 @@ class KernelOpener:
 class WalkOpener:
     """One component at a time by descriptor with O_NOFOLLOW, for systems without openat2."""
 
-    def open(self, folder: int, path: str, flags: int, *, links: bool = True) -> int:
+    def open(self, dir_fd: int, path: str, flags: int, *, links: bool = True) -> int:
         """See Opener."""
         if path.startswith("/"):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         ahead = deque(path.split("/"))
         # Folders entered so far; `..` goes back to the one that was passed, never to a new parent.
-        trail = [os.dup(folder)]
+        trail = [os.dup(dir_fd)]
         followed = 0
         try:
             while ahead:
@@ -145,7 +145,7 @@ class WalkOpener:
                 os.close(descriptor)
 
     @staticmethod
-    def _step(folder: int, name: str, flags: int, last: bool, *, folder_asked: bool) -> int | None:
+    def _step(dir_fd: int, name: str, flags: int, last: bool, *, folder_asked: bool) -> int | None:
         """Open one component; None where it is a symbolic link."""
         wanted = flags if last else O_PATH | os.O_DIRECTORY
         if last and folder_asked:
@@ -154,15 +154,15 @@ class WalkOpener:
             if (
                 last
                 and flags & O_PATH
-                and stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+                and stat.S_ISLNK(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode)
             ):
                 return None  # O_PATH | O_NOFOLLOW would open the link itself
-            return os.open(name, wanted | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            return os.open(name, wanted | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
         except OSError as error:
             # Which code O_NOFOLLOW gives for a link differs between systems and with O_DIRECTORY.
             if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
                 raise
-            if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            if stat.S_ISLNK(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
                 return None
             raise
 
@@ -175,13 +175,13 @@ def best_opener(kernel: Callable[[], Opener] = KernelOpener) -> Opener:
         return WalkOpener()
 
 
-def real_path(descriptor: int) -> str | None:
+def real_path(fd: int) -> str | None:
     """The path of an open file or folder as the kernel knows it; None where it has none any more.
 
     Raises:
         OSError: this system cannot tell.
     """
-    path = os.readlink(f"/proc/self/fd/{descriptor}")
-    if path.endswith(" (deleted)") and os.fstat(descriptor).st_nlink == 0:
+    path = os.readlink(f"/proc/self/fd/{fd}")
+    if path.endswith(" (deleted)") and os.fstat(fd).st_nlink == 0:
         return None
     return path

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.globcost import INNER, SPAN, bounded
 from pegboard.core.wildmatch import bracket
@@ -115,7 +115,7 @@ class _GlobParser:
 
 
 def _too_many(pattern: str) -> InvalidArguments:
-    shown = pattern if len(pattern) <= 80 else f"{clipped(pattern, 0, 80)}…"
+    shown = pattern if len(pattern) <= 80 else f"{clip(pattern, 0, 80)}…"
     return InvalidArguments(
         f"the braces of the glob {shown!r} stand for more than {MAX_WAYS:,} patterns",
         hint="Use fewer alternatives, or a wildcard in place of some.",

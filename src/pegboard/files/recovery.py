@@ -8,13 +8,13 @@ from contextlib import suppress
 
 from pegboard.core.errors import Conflict, NotFound, ToolError
 from pegboard.files.blobs import Blobs
+from pegboard.files.dirfd_paths import exact
 from pegboard.files.folders import make_folders, remove_empty
+from pegboard.files.inspect import digest_at
 from pegboard.files.jail import Jail
-from pegboard.files.journal import Entry, FileRecord, Journal
-from pegboard.files.looking import digest_at
+from pegboard.files.journal import FileRecord, Journal, JournalEntry
 from pegboard.files.names import shown
-from pegboard.files.places import exact
-from pegboard.files.staging import Staged, discard, place, stage
+from pegboard.files.staging import StagedFile, discard, place, stage
 
 
 def recover(jail: Jail, journal: Journal) -> list[str]:
@@ -37,7 +37,7 @@ def recover(jail: Jail, journal: Journal) -> list[str]:
     return left
 
 
-def _recover_one(jail: Jail, journal: Journal, entry: Entry) -> list[str]:
+def _recover_one(jail: Jail, journal: Journal, entry: JournalEntry) -> list[str]:
     # Whether folders have their modes yet is not known from here, so an undo of folders is taken back.
     with_folders = entry.type in ("undo", "redo") and (entry.made_dirs or entry.removed_dirs)
     if not with_folders and all(_is_done(jail, file) for file in entry.files):
@@ -62,12 +62,12 @@ def _is_done(jail: Jail, file: FileRecord) -> bool:
 
 
 def _state(jail: Jail, path: str) -> tuple[str | None, int | None]:
-    with suppress(Conflict), jail.aim(exact(path), "delete", follow=False) as aim:
+    with suppress(Conflict), jail.find_parent(exact(path), "delete", follow=False) as aim:
         return (None, None) if aim.missing else digest_at(aim.folder, aim.name)
     return None, None  # a file lies where a folder would be
 
 
-def roll_back(jail: Jail, entry: Entry, content: Callable[[str], bytes]) -> list[str]:
+def roll_back(jail: Jail, entry: JournalEntry, content: Callable[[str], bytes]) -> list[str]:
     """Bring back what an entry's files were; what was changed since by others is left and named."""
     left: list[str] = []
     _remove_temporaries(jail, entry)
@@ -84,18 +84,18 @@ def roll_back(jail: Jail, entry: Entry, content: Callable[[str], bytes]) -> list
     return left
 
 
-def _remove_temporaries(jail: Jail, entry: Entry) -> None:
+def _remove_temporaries(jail: Jail, entry: JournalEntry) -> None:
     for file in entry.files:
         if file.temporary:
             with (
                 suppress(NotFound, Conflict),
-                jail.spot(exact(file.moved_to or file.path), "delete", follow=False) as spot,
+                jail.open_parent(exact(file.moved_to or file.path), "delete", follow=False) as spot,
             ):
-                discard(Staged(spot.folder, file.temporary))
+                discard(StagedFile(spot.folder, file.temporary))
 
 
 def _take_away(jail: Jail, path: str, digest: str) -> list[str]:
-    with suppress(NotFound, Conflict), jail.spot(exact(path), "delete", follow=False) as spot:
+    with suppress(NotFound, Conflict), jail.open_parent(exact(path), "delete", follow=False) as spot:
         now, _ = digest_at(spot.folder, spot.name)
         if now == digest:
             os.unlink(spot.name, dir_fd=spot.folder)
@@ -106,7 +106,7 @@ def _take_away(jail: Jail, path: str, digest: str) -> list[str]:
 
 def _bring_back(jail: Jail, file: FileRecord, content: Callable[[str], bytes]) -> list[str]:
     assert file.before is not None
-    with jail.spot(exact(file.path), "write", make_parents=True, follow=False) as spot:
+    with jail.open_parent(exact(file.path), "write", make_parents=True, follow=False) as spot:
         now, mode = digest_at(spot.folder, spot.name)
         if now == file.before and mode == file.before_mode:
             return []
@@ -117,7 +117,7 @@ def _bring_back(jail: Jail, file: FileRecord, content: Callable[[str], bytes]) -
     return []
 
 
-def forget_links(blobs: Blobs, entry: Entry) -> None:
+def forget_links(blobs: Blobs, entry: JournalEntry) -> None:
     """A blob that still is a second name of a live file would change with it."""
     for file in entry.files:
         if file.before is not None:

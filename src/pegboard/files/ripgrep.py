@@ -13,17 +13,17 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
-from pegboard.files.childlines import end_child, lines_of
-from pegboard.files.engine import (
+from pegboard.files.child_output import end_child, lines_of
+from pegboard.files.scan import LineHit
+from pegboard.files.search_engine import (
     LINE_END,
     RG_MEMORY_BYTES,
     RG_PROGRAM,
     EngineFailed,
     Record,
-    Report,
-    Search,
+    SearchJob,
+    SearchReport,
 )
-from pegboard.files.scan import Hit
 
 _PATIENCE_S: Final = 0.5
 """Seconds from which on a search is asked whether something holds it."""
@@ -42,7 +42,7 @@ class Ripgrep:
         self._program = program
         self._suspects = suspects
 
-    def not_plain(self, search: Search) -> list[str]:
+    def not_plain(self, search: SearchJob) -> list[str]:
         """Files that are no UTF-8 or hold U+FFFD, or with a CR inside a line; those with a NUL are left out.
 
         ripgrep is made to decode UTF-8, for which it puts U+FFFD where there is none, and to look for that: looking for
@@ -60,7 +60,7 @@ class Ripgrep:
             raise EngineFailed(f"status {status}")
         return [os.fsdecode(path).removeprefix("./") for path in said.split(b"\0") if path]
 
-    def run(self, search: Search, report: Report, *, ordered: bool) -> Iterator[Record]:
+    def run(self, search: SearchJob, report: SearchReport, *, ordered: bool) -> Iterator[Record]:
         """Records as ripgrep finds them.
 
         Raises:
@@ -106,7 +106,7 @@ class Ripgrep:
             watcher.join()
             end_child(child)
 
-    def _start(self, search: Search, arguments: list[str]) -> subprocess.Popen[bytes]:
+    def _start(self, search: SearchJob, arguments: list[str]) -> subprocess.Popen[bytes]:
         child = subprocess.Popen(
             [str(self._program), *arguments],
             # The folder is pinned: a rename or link swapped in later does not move the search.
@@ -123,7 +123,7 @@ class Ripgrep:
         return child
 
 
-def _rg_arguments(search: Search, ordered: bool, *, plain: bool = False) -> list[str]:
+def _rg_arguments(search: SearchJob, ordered: bool, *, plain: bool = False) -> list[str]:
     """Arguments of a search, or (plain) for the names of the files that are not to be read as they stand."""
     expression = search.expression
     arguments = [
@@ -170,10 +170,10 @@ def _record(line: bytes, count: bool) -> Record | None:
         return name, int(rest)
     # A match of nothing at the end of the last line has no column.
     found = re.match(rb"(\d+):(?:(\d+):)?", rest)
-    return None if found is None else (name, Hit(int(found[1]), int(found[2] or LINE_END) - 1))
+    return None if found is None else (name, LineHit(int(found[1]), int(found[2] or LINE_END) - 1))
 
 
-def _read_complaints(text: bytearray, report: Report) -> None:
+def _read_complaints(text: bytearray, report: SearchReport) -> None:
     """Turn `rg: ./x: Permission denied (os error 13)` into a reason for skipping."""
     for line in os.fsdecode(bytes(text)).splitlines():
         found = re.fullmatch(r"(?:rg: )?(?:\./)?(.*?): (?:.*: )?(.+?) \(os error \d+\)", line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pegboard.core.errors import Conflict, OutsideWorkspace
 from pegboard.files.names import check_path, from_text, shown
 from pegboard.files.openat import FOLDER_FLAGS, Opener
-from pegboard.files.refusals import outside, refusal
+from pegboard.files.os_errors import from_os_error, outside_workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ class Roots:
         root, relative = self.by_real_path(f"{root.path}/{relative}", path)
         return self._opener.open(root.descriptor, relative, flags, links=False)
 
-    def open_below(self, folder: int, name: str) -> int:
+    def open_below(self, dir_fd: int, name: str) -> int:
         """Open a folder in an open folder, following no link."""
-        return self._opener.open(folder, name, FOLDER_FLAGS, links=False)
+        return self._opener.open(dir_fd, name, FOLDER_FLAGS, links=False)
 
     def deepest(self, root: Root, parent: str, path: str, *, missing_ok: bool) -> tuple[int, list[str]]:
         """Open the deepest folder of `parent` that exists; with the names that are missing below it.
@@ -207,7 +207,7 @@ class Roots:
         # The first one may exist as a dangling link, which must not be created through.
         if missing and (".." in missing or is_link(folder, missing[0])):
             os.close(folder)
-            raise outside(path)
+            raise outside_workspace(path)
         return folder, missing
 
 
@@ -235,7 +235,7 @@ def is_beneath(path: str, folder: str) -> bool:
 
 def leaves(path: str) -> OutsideWorkspace:
     """The refusal of a path that leaves, with a word on `~`."""
-    error = outside(path)
+    error = outside_workspace(path)
     if path.startswith("~"):
         error.hint = f"`~` is the home folder; a file of that name in the workspace is ./{shown(path)}"
     return error
@@ -246,7 +246,7 @@ def _root(path: str, opened: list[int], *, writable: bool) -> Root:
     try:
         descriptor = os.open(real, FOLDER_FLAGS)
     except OSError as error:
-        raise refusal(error, path, noun="Directory") from None
+        raise from_os_error(error, path, noun="Directory") from None
     opened.append(descriptor)
     there = os.fstat(descriptor)
     return Root(real, descriptor, writable, (there.st_ino, there.st_dev))

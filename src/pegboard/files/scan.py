@@ -22,7 +22,7 @@ _MAX_PIECE: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class LineHit:
     """One matching line: its 1-based number, and where in it (bytes of UTF-8) the first match starts."""
 
     line: int
@@ -52,7 +52,7 @@ class Scanner:
         elif expression.source.isascii():
             self._narrow = re.compile(expression.source.encode("ascii"), expression.flags())
 
-    def plain(self, fd: int, most: int) -> list[Hit] | None:
+    def plain(self, fd: int, most: int) -> list[LineHit] | None:
         """The first `most` (0 = all) matching lines of an open file, None where it is to be searched decoded."""
         if self._ascii_only:
             # Only where the bytes match can the text do so: most files need no look at their encoding.
@@ -63,11 +63,11 @@ class Scanner:
         except _NeedsDecoding:
             return None
 
-    def raw(self, fd: int, most: int) -> list[Hit]:
+    def raw(self, fd: int, most: int) -> list[LineHit]:
         """The same, whatever the file's bytes are; those that are no UTF-8 match nothing."""
         return self._first(_pieces(fd, self._piece, strict=False), most)
 
-    def text(self, pieces: Iterator[bytes], most: int) -> list[Hit]:
+    def text(self, pieces: Iterator[bytes], most: int) -> list[LineHit]:
         """The same in the text that the bytes stand for, as `decoded` gives it."""
         return self._first(pieces, most)
 
@@ -75,10 +75,10 @@ class Scanner:
     def _piece(self) -> int:
         return _MAX_PIECE if self._multiline else _PIECE
 
-    def _first(self, pieces: Iterator[bytes], most: int) -> list[Hit]:
+    def _first(self, pieces: Iterator[bytes], most: int) -> list[LineHit]:
         return list(islice(self._scan(pieces), most or None))
 
-    def _scan(self, pieces: Iterator[bytes]) -> Iterator[Hit]:
+    def _scan(self, pieces: Iterator[bytes]) -> Iterator[LineHit]:
         """Hits piece by piece; in ASCII the byte pattern says the same as the text one."""
         line, dropped, last = 1, 0, 0
         for piece in pieces:
@@ -86,7 +86,7 @@ class Scanner:
                 if line + number == last:
                     continue
                 last = line + number
-                yield Hit(last, start + (dropped if number == 0 else 0))
+                yield LineHit(last, start + (dropped if number == 0 else 0))
             line += piece.count(b"\n")
             # A line longer than a piece goes on in the next one.
             dropped = 0 if piece.endswith(b"\n") else dropped + len(piece) - (piece.rfind(b"\n") + 1)

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pegboard.core.errors import Conflict, NotFound
-from pegboard.files.journal import Entry, Journal
+from pegboard.files.journal import Journal, JournalEntry
 from pegboard.files.names import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfCall:
+class ByCall:
     """Undo what one call did; `id` is a call id or an entry's id, or the unique start of one."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfRun:
+class ByRun:
     """Undo what a run did, the newest change first."""
 
     id: str
@@ -35,16 +35,16 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfId:
+class ById:
     """Undo the call or the run of that id, as the command line takes it."""
 
     id: str
 
 
-UndoWhat: TypeAlias = OfCall | OfRun | Last | OfId
+UndoTarget: TypeAlias = ByCall | ByRun | Last | ById
 
 
-def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = False) -> list[Entry]:
+def select(journal: Journal, workspace: str, what: UndoTarget, *, redo: bool = False) -> list[JournalEntry]:
     """The entries that an undo reverts, the newest first.
 
     Raises:
@@ -61,16 +61,17 @@ def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = Fal
                 raise NotFound("Nothing left to undo.", hint="Changes that were undone: use redo.")
             newest = next((i for i, entry in enumerate(held) if _can_be_undone(entry)), len(held) - 1)
             return held[: newest + 1]
-        case OfCall(id=id):
+        case ByCall(id=id):
             found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _starts(e, id)]
-        case OfRun(id=id):
+        case ByRun(id=id):
             found = [e for e in mine if _is_run(e, id)]
-        case OfId(id=id):
+        case ById(id=id):
             found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _is_run(e, id)]
             found = found or [e for e in mine if _starts(e, id)]
     if not found:
         raise NotFound(
-            f"No recorded changes for call or run {shown(id)}.", hint="pegboard runs list shows what there is."
+            f"No recorded changes for call or run {shown(id)}.",
+            hint="pegboard runs list shows what there is.",
         )
     active = [entry for entry in reversed(found) if holds[entry.id]]
     if not active:
@@ -78,7 +79,9 @@ def select(journal: Journal, workspace: str, what: UndoWhat, *, redo: bool = Fal
     return active
 
 
-def _select_redo(mine: Sequence[Entry], holds: dict[str, bool], what: UndoWhat) -> list[Entry]:
+def _select_redo(
+    mine: Sequence[JournalEntry], holds: dict[str, bool], what: UndoTarget
+) -> list[JournalEntry]:
     undone = [e for e in reversed(mine) if e.type == "undo" and holds[e.id]]
     if not isinstance(what, Last):
         wanted = {e.id for e in mine if _is_call(e, what.id) or _is_run(e, what.id) or _starts(e, what.id)}
@@ -88,18 +91,18 @@ def _select_redo(mine: Sequence[Entry], holds: dict[str, bool], what: UndoWhat) 
     return undone[:1]
 
 
-def _can_be_undone(entry: Entry) -> bool:
+def _can_be_undone(entry: JournalEntry) -> bool:
     return bool(entry.files or entry.made_dirs or entry.removed_dirs)
 
 
-def _is_call(entry: Entry, id: str) -> bool:
+def _is_call(entry: JournalEntry, id: str) -> bool:
     return id in (entry.id, entry.origin.call_id) and bool(id)
 
 
-def _is_run(entry: Entry, id: str) -> bool:
+def _is_run(entry: JournalEntry, id: str) -> bool:
     # The undo of a run is no part of it, though it may be made within one.
     return entry.origin.run == id and bool(id) and entry.type in ("commit", "exec")
 
 
-def _starts(entry: Entry, id: str) -> bool:
+def _starts(entry: JournalEntry, id: str) -> bool:
     return len(id) >= 4 and (entry.origin.call_id.startswith(id) or entry.id.startswith(id))

@@ -19,7 +19,7 @@ HEAD_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SliceRequest:
     offset: int
     limit: int
     max_line: int

@@ -19,11 +19,11 @@ from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import NotFound
 from pegboard.files.blobs import sha256
 from pegboard.files.diffs import unified
-from pegboard.files.journal import Entry, FileRecord, Journal, Origin
-from pegboard.files.marks import Mark, index_path, load, save
+from pegboard.files.journal import ChangeOrigin, FileRecord, Journal, JournalEntry
 from pegboard.files.names import shown
 from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
-from pegboard.files.survey import Survey, folders_told, survey, unwatched_told
+from pegboard.files.snapshot_index import IndexEntry, index_path, load, save
+from pegboard.files.survey import TreeScan, folders_told, survey, unwatched_told
 
 IGNORED: Final[tuple[str, ...]] = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__", ".mypy_cache", ".pytest_cache",
@@ -68,7 +68,7 @@ class SnapshotDiff:
     removed_dirs: tuple[tuple[str, int], ...] = ()
     files: tuple[FileRecord, ...] = ()
 
-    def record(self, journal: Journal, root: Path, origin: Origin) -> Entry | None:
+    def record(self, journal: Journal, root: Path, origin: ChangeOrigin) -> JournalEntry | None:
         """Put the changes into the journal as an exec's entry; None where nothing changed."""
         if not (self.files or self.missed or self.made_dirs or self.removed_dirs):
             return None
@@ -86,7 +86,7 @@ class SnapshotDiff:
             return entry
 
 
-class Snapshot:
+class TreeSnapshot:
     """The workspace's files as they were at one moment.
 
     Use `take`; the contents lie in the journal's store and are shared between snapshots.
@@ -96,8 +96,8 @@ class Snapshot:
         self,
         root: Path,
         journal: Journal,
-        marks: dict[str, Mark],
-        tree: Survey,
+        marks: dict[str, IndexEntry],
+        tree: TreeScan,
         limits: SnapshotLimits,
         ignored: tuple[str, ...],
     ) -> None:
@@ -118,7 +118,7 @@ class Snapshot:
         journal: Journal,
         ignored: tuple[str, ...] = IGNORED,
         limits: SnapshotLimits | None = None,
-    ) -> Snapshot:
+    ) -> TreeSnapshot:
         """Look at every file and keep the contents that the store lacks; blocking.
 
         The first one reads the whole workspace; later ones only what changed by inode, size,
@@ -147,7 +147,7 @@ class Snapshot:
             moment = journal.wall_ns()
             tree = survey(self._root, self._ignored, limits.max_files)
             found = _Found()
-            marks: dict[str, Mark] = {}
+            marks: dict[str, IndexEntry] = {}
             for path in sorted(self._marks.keys() | tree.files.keys()):
                 self._compare(path, tree.files.get(path), marks, found, moment)
             if marks != self._marks:
@@ -171,41 +171,45 @@ class Snapshot:
         )
 
     def _compare(
-        self, path: str, there: os.stat_result | None, marks: dict[str, Mark], found: _Found, moment: int
+        self,
+        path: str,
+        st: os.stat_result | None,
+        marks: dict[str, IndexEntry],
+        found: _Found,
+        moment: int,
     ) -> None:
         was = self._marks.get(path)
-        if was is not None and there is not None and not was.racy and was.same_stat(there):
+        if was is not None and st is not None and not was.racy and was.same_stat(st):
             marks[path] = was
             return
         data: bytes | None = None
-        if there is not None:
-            keep = there.st_size <= self._limits.max_file_bytes and found.bytes < self._limits.max_total_bytes
-            data = _read(self._root, path, there) if keep else None
-            marks[path] = _mark(there, "" if data is None else sha256(data), moment)
-        digest = None if there is None else marks[path].sha256
-        if (
-            was is not None
-            and there is not None
-            and digest
-            and digest == was.sha256
-            and was.mode == there.st_mode
-        ):
+        if st is not None:
+            keep = st.st_size <= self._limits.max_file_bytes and found.bytes < self._limits.max_total_bytes
+            data = _read(self._root, path, st) if keep else None
+            marks[path] = _mark(st, "" if data is None else sha256(data), moment)
+        digest = None if st is None else marks[path].sha256
+        if was is not None and st is not None and digest and digest == was.sha256 and was.mode == st.st_mode:
             return
-        if was is not None and there is not None and was.same_stat(there) and not (digest and was.sha256):
+        if was is not None and st is not None and was.same_stat(st) and not (digest and was.sha256):
             return  # contents that were not kept can be told by their times only
         if digest == "" or (was is not None and not was.sha256):
-            verb = "removed" if there is None else "created" if was is None else "changed"
-            size = max(0 if was is None else was.size, 0 if there is None else there.st_size)
+            verb = "removed" if st is None else "created" if was is None else "changed"
+            size = max(0 if was is None else was.size, 0 if st is None else st.st_size)
             most = self._limits.max_file_bytes
             why = f", it has {size} bytes and the limit is {most}" if size > most else ""
             found.missed.append(
                 f"{shown(path)} was {verb} and cannot be undone: its content was not saved{why}."
             )
             return
-        self._capture(path, was, there, data, found)
+        self._capture(path, was, st, data, found)
 
     def _capture(
-        self, path: str, was: Mark | None, there: os.stat_result | None, data: bytes | None, found: _Found
+        self,
+        path: str,
+        was: IndexEntry | None,
+        st: os.stat_result | None,
+        data: bytes | None,
+        found: _Found,
     ) -> None:
         blobs = self._journal.blobs
         try:
@@ -219,8 +223,8 @@ class Snapshot:
             near = (was.sha256, before) if was is not None and before is not None else None
             blobs.put(data, digest, near=near if near is not None and near[0] != digest else None)
             found.bytes += len(data)
-        kind = "create" if was is None else "delete" if there is None else "modify"
-        after_mode = None if there is None else there.st_mode
+        kind = "create" if was is None else "delete" if st is None else "modify"
+        after_mode = None if st is None else st.st_mode
         before_mode = None if was is None else was.mode
         found.changes.append(
             Change(
@@ -244,7 +248,7 @@ class Snapshot:
         )
 
 
-def _told_hard_links(was: dict[str, Mark], now: Survey, found: _Found) -> list[str]:
+def _told_hard_links(was: dict[str, IndexEntry], now: TreeScan, found: _Found) -> list[str]:
     """Files written in place that have names elsewhere: those changed too, and undo does not reach them."""
     inside = Counter((there.st_dev, there.st_ino) for there in now.files.values())
     out: list[str] = []
@@ -280,12 +284,12 @@ class _Found:
 def _mark_all(
     root: Path,
     journal: Journal,
-    tree: Survey,
-    known: dict[str, Mark],
+    tree: TreeScan,
+    known: dict[str, IndexEntry],
     limits: SnapshotLimits,
     moment: int,
-) -> dict[str, Mark]:
-    marks: dict[str, Mark] = {}
+) -> dict[str, IndexEntry]:
+    marks: dict[str, IndexEntry] = {}
     kept = 0
     for path, there in tree.files.items():
         was = known.get(path)
@@ -307,17 +311,15 @@ def _mark_all(
     return marks
 
 
-def _mark(there: os.stat_result, digest: str, moment: int) -> Mark:
-    racy = max(there.st_ctime_ns, there.st_mtime_ns) >= moment - _RACY_NS
-    return Mark(
-        there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_mode, digest, racy
-    )
+def _mark(st: os.stat_result, digest: str, moment: int) -> IndexEntry:
+    racy = max(st.st_ctime_ns, st.st_mtime_ns) >= moment - _RACY_NS
+    return IndexEntry(st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_mode, digest, racy)
 
 
-def _keep(root: Path, path: str, there: os.stat_result, journal: Journal) -> str:
+def _keep(root: Path, path: str, st: os.stat_result, journal: Journal) -> str:
     """The content into the store; its SHA-256, empty where it cannot be read."""
-    if stat.S_ISLNK(there.st_mode) or there.st_size < _CLONE_FROM_BYTES:
-        data = _read(root, path, there)
+    if stat.S_ISLNK(st.st_mode) or st.st_size < _CLONE_FROM_BYTES:
+        data = _read(root, path, st)
         if data is None:
             return ""
         digest = sha256(data)
@@ -339,7 +341,7 @@ def _clone(root: Path, path: str, journal: Journal) -> str:
     if source is None:
         return ""
     try:
-        with journal.blobs.spare() as spare:
+        with journal.blobs.temporary() as spare:
             with suppress(OSError):
                 fcntl.ioctl(spare.fileno(), _FICLONE, source)
             digest = hashlib.sha256()
@@ -371,8 +373,8 @@ def _open(root: Path, path: str) -> int | None:
         os.close(folder)
 
 
-def _read(root: Path, path: str, there: os.stat_result) -> bytes | None:
-    if stat.S_ISLNK(there.st_mode):
+def _read(root: Path, path: str, st: os.stat_result) -> bytes | None:
+    if stat.S_ISLNK(st.st_mode):
         with suppress(OSError):
             return os.fsencode(os.readlink(root / path))
         return None

@@ -14,7 +14,7 @@ _NAMES: Final = frozenset((*DOT_IGNORES, GIT_IGNORE))
 _EXCLUDE: Final = ".git/info/exclude"
 
 
-def special_ignores(folder: int, *, hidden: bool) -> Iterator[bool]:
+def special_ignores(dir_fd: int, *, hidden: bool) -> Iterator[bool]:
     """Step by step, whether an ignore file that holds in or below an open folder is a pipe, socket or device.
 
     Folders above it count too. One step looks at one folder; nothing is opened but folders.
@@ -23,9 +23,9 @@ def special_ignores(folder: int, *, hidden: bool) -> Iterator[bool]:
         folder: descriptor of the folder.
         hidden: look below hidden folders.
     """
-    above = Path(os.path.realpath(f"/proc/self/fd/{folder}")).parents
+    above = Path(os.path.realpath(f"/proc/self/fd/{dir_fd}")).parents
     yield any(_is_special(f"{parent}/{name}") for parent in above for name in (*_NAMES, _EXCLUDE))
-    level = [f"/proc/self/fd/{folder}"]
+    level = [f"/proc/self/fd/{dir_fd}"]
     while level:
         path = level.pop()
         found, inner = _look(path, hidden)

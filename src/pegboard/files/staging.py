@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.files.syncing import sync_folder
+from pegboard.files.fsync import sync_folder
 
 TEMPORARY_PREFIX: Final = ".pegboard-"
 TEMPORARY_SUFFIX: Final = ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedFile:
     """A temporary file that lies in the same folder as its future name.
 
     `descriptor` is open where the caller has to sync and close it.
@@ -34,7 +34,7 @@ def temporary_name() -> str:
 
 
 def stage(
-    folder: int,
+    dir_fd: int,
     data: bytes,
     *,
     like: os.stat_result | None = None,
@@ -42,7 +42,7 @@ def stage(
     name: str | None = None,
     sync: bool = True,
     copy_from: str | None = None,
-) -> Staged:
+) -> StagedFile:
     """Write `data` to a temporary in an open folder, synced.
 
     Args:
@@ -57,13 +57,13 @@ def stage(
     Raises:
         OSError: nothing is left behind.
     """
-    staged = Staged(folder, name or temporary_name())
+    staged = StagedFile(dir_fd, name or temporary_name())
     if mode is not None and stat.S_ISLNK(mode):
-        os.symlink(os.fsdecode(data), staged.name, dir_fd=folder)
+        os.symlink(os.fsdecode(data), staged.name, dir_fd=dir_fd)
         return staged
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Private until its final permissions are known, so that a secret is never readable in between.
-    descriptor = os.open(staged.name, flags, 0o666 if like is None and mode is None else 0o600, dir_fd=folder)
+    descriptor = os.open(staged.name, flags, 0o666 if like is None and mode is None else 0o600, dir_fd=dir_fd)
     try:
         view = memoryview(data)
         while view:
@@ -71,7 +71,7 @@ def stage(
         if like is not None:
             _keep_owner(descriptor, like)
         if copy_from is not None and like is not None:
-            _keep_attributes(descriptor, folder, copy_from)
+            _keep_attributes(descriptor, dir_fd, copy_from)
         if mode is not None or like is not None:
             # Set-user and set-group bits are not carried over: the content is another's now.
             bits = stat.S_IMODE(mode if mode is not None else like.st_mode) & 0o1777  # type: ignore[union-attr]
@@ -81,52 +81,52 @@ def stage(
     except BaseException:
         os.close(descriptor)
         with suppress(OSError):
-            os.unlink(staged.name, dir_fd=folder)
+            os.unlink(staged.name, dir_fd=dir_fd)
         raise
     if not sync:
-        return Staged(folder, staged.name, descriptor)
+        return StagedFile(dir_fd, staged.name, descriptor)
     os.close(descriptor)
     return staged
 
 
-def place(staged: Staged, folder: int, name: str, *, sync: bool = True) -> None:
+def place(staged: StagedFile, dir_fd: int, name: str, *, sync: bool = True) -> None:
     """Give a staged file its name in one step; removes it where that fails.
 
     Raises:
         OSError: the old content is still there.
     """
     try:
-        os.rename(staged.name, name, src_dir_fd=staged.folder, dst_dir_fd=folder)
+        os.rename(staged.name, name, src_dir_fd=staged.folder, dst_dir_fd=dir_fd)
     except BaseException:
         discard(staged)
         raise
     if sync:
-        sync_folder(folder)
+        sync_folder(dir_fd)
 
 
-def discard(staged: Staged) -> None:
+def discard(staged: StagedFile) -> None:
     """Remove a temporary, if it is there."""
     with suppress(OSError):
         os.unlink(staged.name, dir_fd=staged.folder)
 
 
-def _keep_owner(descriptor: int, like: os.stat_result) -> None:
-    now = os.fstat(descriptor)
+def _keep_owner(fd: int, like: os.stat_result) -> None:
+    now = os.fstat(fd)
     if (now.st_uid, now.st_gid) == (like.st_uid, like.st_gid):
         return
     # Only root may give a file away; a member may set the group. What fails stays ours.
     for uid, gid in ((like.st_uid, like.st_gid), (-1, like.st_gid)):
         with suppress(OSError):
-            os.fchown(descriptor, uid, gid)
+            os.fchown(fd, uid, gid)
             return
 
 
-def _keep_attributes(descriptor: int, folder: int, name: str) -> None:
+def _keep_attributes(fd: int, dir_fd: int, name: str) -> None:
     if sys.platform != "linux":
         return
     # By name in the open folder: opening the old file for this would cost more than all the rest.
-    source = f"/proc/self/fd/{folder}/{name}"
+    source = f"/proc/self/fd/{dir_fd}/{name}"
     with suppress(OSError):
         for attribute in os.listxattr(source, follow_symlinks=False):
             with suppress(OSError):
-                os.setxattr(descriptor, attribute, os.getxattr(source, attribute, follow_symlinks=False))
+                os.setxattr(fd, attribute, os.getxattr(source, attribute, follow_symlinks=False))

@@ -14,7 +14,7 @@ from pegboard.files.openat import FOLDER_FLAGS
 
 
 @dataclass(slots=True)
-class Survey:
+class TreeScan:
     """What is there.
 
     Attributes:
@@ -32,9 +32,9 @@ class Survey:
     too_many: bool = False
 
 
-def survey(root: Path, ignored: tuple[str, ...], most: int) -> Survey:
+def survey(root: Path, ignored: tuple[str, ...], most: int) -> TreeScan:
     """Look by descriptor, no link followed."""
-    tree = Survey()
+    tree = TreeScan()
     names = frozenset(entry for entry in ignored if "/" not in entry)
     pairs = frozenset(entry for entry in ignored if "/" in entry)
     pending = [(os.open(root, FOLDER_FLAGS), "")]
@@ -62,9 +62,9 @@ def survey(root: Path, ignored: tuple[str, ...], most: int) -> Survey:
     return tree
 
 
-def _scan(descriptor: int, prefix: str, tree: Survey, most: int) -> Iterator[tuple[str, int]]:
+def _scan(fd: int, prefix: str, tree: TreeScan, most: int) -> Iterator[tuple[str, int]]:
     folders: list[tuple[str, int]] = []
-    with os.scandir(descriptor) as entries:
+    with os.scandir(fd) as entries:
         for entry in entries:
             with suppress(OSError):
                 there = entry.stat(follow_symlinks=False)
@@ -81,7 +81,7 @@ def _scan(descriptor: int, prefix: str, tree: Survey, most: int) -> Iterator[tup
     yield from folders
 
 
-def folders_told(before: Survey, now: Survey) -> list[str]:
+def folders_told(before: TreeScan, now: TreeScan) -> list[str]:
     """Folders whose permissions changed, which no undo brings back: one sentence each."""
     return [
         f"The mode of the folder {shown(path)} was changed from {stat.S_IMODE(mode):o} to "
@@ -91,7 +91,7 @@ def folders_told(before: Survey, now: Survey) -> list[str]:
     ]
 
 
-def unwatched_told(before: Survey, now: Survey) -> list[str]:
+def unwatched_told(before: TreeScan, now: TreeScan) -> list[str]:
     """Ignored folders and special files that came or went: one sentence each."""
     was = {path: "folder" for path in before.left_out} | {
         p: _NOUNS.get(m, "device") for p, m in before.special.items()

@@ -10,25 +10,25 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.files.lineindex import LineIndex, Lines
+from pegboard.files.access_rules import hard_link_note
+from pegboard.files.lineindex import LineIndex, LineOffsets
 from pegboard.files.media import sniff_type
-from pegboard.files.permits import hard_link_note
 from pegboard.files.slices import (
     BLOCK,
     HEAD_BYTES,
     SLICE_BYTES,
     WHOLE_BYTES,
     Chunks,
-    Wanted,
+    SliceRequest,
     fill,
     line_end,
 )
 from pegboard.files.widetext import wide_slice
 from pegboard.ports.files import Slice
-from pegboard.textedit.damage import bad_bytes, marked, shown_utf8
 from pegboard.textedit.encoding import bom_encoding, is_utf8, name_of
+from pegboard.textedit.invalid_bytes import bad_bytes, marked, shown_utf8
 
 DEFAULT_LIMIT: Final = 2000
 """Lines of one slice where the caller names no limit."""
@@ -77,7 +77,7 @@ def read_slice(
         raise Unsupported("not a regular file: a device, pipe, socket or folder has no lines to read")
     head = os.pread(fd, HEAD_BYTES, 0)
     marked = bom_encoding(head)
-    wanted = Wanted(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
+    wanted = SliceRequest(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
     if marked is not None and marked.startswith(("utf-16", "utf-32")):
         return wide_slice(fd, facts, marked, wanted)
     separator = line_end(fd, head)
@@ -99,9 +99,9 @@ class _Reader:
     facts: os.stat_result
     head: bytes
     separator: bytes
-    lines: Lines
+    lines: LineOffsets
 
-    def read(self, wanted: Wanted) -> Slice:
+    def read(self, wanted: SliceRequest) -> Slice:
         size = self.facts.st_size
         whole = self._whole() if size <= WHOLE_BYTES else None
         total = self.total() if wanted.offset < 0 or size <= _COUNT_BYTES or self.lines.complete else None
@@ -178,7 +178,7 @@ class _Reader:
                 if ends_wanted is not None and count >= ends_wanted:
                     return
 
-    def _take(self, start: int, first: int, wanted: Wanted) -> tuple[list[bytes], list[int], bool]:
+    def _take(self, start: int, first: int, wanted: SliceRequest) -> tuple[list[bytes], list[int], bool]:
         """Raw lines with their ends, numbers of the cut ones, and whether the file ended."""
         keep = wanted.max_line * 4 + 4
         raw: list[bytes] = []
@@ -266,7 +266,7 @@ def _decode(
         body = marked(body)
         if len(body) > max_line and number not in shortened:
             cut.append(number)
-        text.append(clipped(body, 0, max_line) + ("\n" if ended else ""))
+        text.append(clip(body, 0, max_line) + ("\n" if ended else ""))
     cut.sort()
     return "".join(text)
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pegboard.files.grep import search
-from pegboard.ports.files import Found, SearchQuery
+from pegboard.ports.files import GrepResult, SearchQuery
 
 
-def search_text(query: SearchQuery) -> Found:
+def search_text(query: SearchQuery) -> GrepResult:
     """What `search` finds in `query.text`, under the name `query.path`.
 
     By way of a file of mode 0600, so that the engines are the same and a pattern that backtracks without

@@ -12,14 +12,14 @@ from pegboard.core.errors import Conflict, ToolError, Unavailable, Unsupported
 from pegboard.files.blobs import Blobs, sha256
 from pegboard.files.commit import commit
 from pegboard.files.diffs import unified
+from pegboard.files.folder_cache import FolderCache
 from pegboard.files.folders import mode_of
-from pegboard.files.held import HeldFolders
+from pegboard.files.inspect import read_entry
 from pegboard.files.jail import Jail
-from pegboard.files.journal import Checkpoint, Entry, FileRecord, Journal, Origin, no_checkpoint
-from pegboard.files.looking import look
+from pegboard.files.journal import ChangeOrigin, Checkpoint, FileRecord, Journal, JournalEntry, no_checkpoint
 from pegboard.files.names import shown
 from pegboard.files.recovery import recover
-from pegboard.files.selection import UndoWhat, select
+from pegboard.files.selection import UndoTarget, select
 from pegboard.textedit.merge3 import merge3
 
 
@@ -72,7 +72,7 @@ class _Now:
 
 @dataclass(slots=True)
 class _Plan:
-    held: HeldFolders
+    held: FolderCache
     files: dict[str, _Now] = field(default_factory=dict[str, _Now])
     kept: dict[str, None] = field(default_factory=dict[str, None])
     unchanged: dict[str, None] = field(default_factory=dict[str, None])
@@ -84,12 +84,12 @@ class _Plan:
 def undo(
     jail: Jail,
     journal: Journal | None,
-    what: UndoWhat,
+    what: UndoTarget,
     *,
     preview: bool = False,
     redo: bool = False,
     skip_conflicts: bool = False,
-    origin: Origin | None = None,
+    origin: ChangeOrigin | None = None,
     checkpoint: Checkpoint = no_checkpoint,
 ) -> UndoReport:
     """Revert entries of the journal in this workspace; blocking.
@@ -112,7 +112,8 @@ def undo(
     """
     if journal is None:
         raise Unavailable(
-            "No undo history is kept for this workspace.", hint="Give the workspace a journal to undo changes."
+            "No undo history is kept for this workspace.",
+            hint="Give the workspace a journal to undo changes.",
         )
     with journal.lock():
         recover(jail, journal)
@@ -140,14 +141,19 @@ def undo(
 
 
 def _note_empty(
-    journal: Journal, workspace: str, chosen: Sequence[Entry], origin: Origin | None, *, redo: bool
-) -> Entry:
+    journal: Journal,
+    workspace: str,
+    chosen: Sequence[JournalEntry],
+    origin: ChangeOrigin | None,
+    *,
+    redo: bool,
+) -> JournalEntry:
     """All files were as they would be: the entries count as undone all the same."""
     with journal.lock():
         entry = journal.new_entry(
             "redo" if redo else "undo",
             workspace,
-            origin or Origin(),
+            origin or ChangeOrigin(),
             (),
             undoes=[entry.id for entry in chosen],
         )
@@ -158,15 +164,15 @@ def _note_empty(
 # ---------------------------------------------------------------------- what becomes of each file
 
 
-def _plan(jail: Jail, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
-    plan = _Plan(HeldFolders(jail))
+def _plan(jail: Jail, blobs: Blobs, entries: Sequence[JournalEntry]) -> _Plan:
+    plan = _Plan(FolderCache(jail))
     try:
         return _filled(plan, blobs, entries)
     finally:
         plan.held.close()
 
 
-def _filled(plan: _Plan, blobs: Blobs, entries: Sequence[Entry]) -> _Plan:
+def _filled(plan: _Plan, blobs: Blobs, entries: Sequence[JournalEntry]) -> _Plan:
     for entry in entries:
         for record in reversed(entry.files):
             _revert(blobs, plan, record)
@@ -183,8 +189,8 @@ def _now(plan: _Plan, path: str) -> _Now:
     if path not in plan.files:
         seen = None
         # A folder in the file's place, or a file in its folder's: the commit finds out whether it goes.
-        with suppress(Unsupported, Conflict), plan.held.aim(path, "write") as aim:
-            seen = None if aim.missing else look(aim.folder, aim.name, path)
+        with suppress(Unsupported, Conflict), plan.held.find_parent(path, "write") as aim:
+            seen = None if aim.missing else read_entry(aim.folder, aim.name, path)
         if seen is None:
             plan.files[path] = _Now(None, None, None, None)
         else:
@@ -255,7 +261,7 @@ def _revert_move(blobs: Blobs, plan: _Plan, record: FileRecord, moved_to: str) -
 # ---------------------------------------------------------------------- the report
 
 
-def _report(jail: Jail, plan: _Plan, chosen: Sequence[Entry]) -> UndoReport:
+def _report(jail: Jail, plan: _Plan, chosen: Sequence[JournalEntry]) -> UndoReport:
     modes: dict[str, int | None] = {}
     for path in (*plan.made, *plan.gone):
         try:

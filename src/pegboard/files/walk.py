@@ -58,7 +58,7 @@ def _plural(noun: str) -> str:
 
 
 @dataclass(slots=True)
-class Walk:
+class TreeWalk:
     """One walk below an open folder.
 
     Attributes:
@@ -201,21 +201,21 @@ def open_folder(root: Path, relative: str) -> int:
     return fd
 
 
-def open_beneath(folder: int, path: str) -> int | None:
+def open_beneath(dir_fd: int, path: str) -> int | None:
     """A regular file below an open folder, reached without following a link; None where there is none."""
     *above, name = path.split("/")
-    fd = folder
+    fd = dir_fd
     try:
         for part in above:
             sub = os.open(part, _FOLDER, dir_fd=fd)
-            if fd != folder:
+            if fd != dir_fd:
                 os.close(fd)
             fd = sub
         found = os.open(name, _FILE, dir_fd=fd)
     except OSError:
         return None
     finally:
-        if fd != folder:
+        if fd != dir_fd:
             os.close(fd)
     if stat.S_ISREG(os.fstat(found).st_mode):
         return found

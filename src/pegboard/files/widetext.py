@@ -7,16 +7,16 @@ import hashlib
 import os
 from dataclasses import replace
 
-from pegboard.files.permits import hard_link_note
-from pegboard.files.slices import SLICE_BYTES, WHOLE_BYTES, Chunks, Wanted
+from pegboard.files.access_rules import hard_link_note
+from pegboard.files.slices import SLICE_BYTES, WHOLE_BYTES, Chunks, SliceRequest
 from pegboard.ports.files import Slice
 from pegboard.textedit.encoding import bom_length
 
 
-def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: Wanted) -> Slice:
+def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceRequest) -> Slice:
     """A slice of UTF-16 or UTF-32: decoded from the start, since its line ends are no single bytes."""
     if wanted.offset < 0:
-        total = wide_slice(fd, facts, encoding, Wanted(1 << 62, 1, 1, False)).total or 0
+        total = wide_slice(fd, facts, encoding, SliceRequest(1 << 62, 1, 1, False)).total or 0
         wanted = replace(wanted, offset=max(1, total + wanted.offset + 1))
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     unit = bom_length(os.pread(fd, 4, 0))

@@ -13,21 +13,29 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pegboard.core.context import current_context
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import ToolError
+from pegboard.files.access_rules import Access, hard_link_note
 from pegboard.files.blobs import sha256
 from pegboard.files.changes import propose
 from pegboard.files.commit import commit
-from pegboard.files.declared import refuse_undeclared
+from pegboard.files.declared_effects import refuse_undeclared
+from pegboard.files.inspect import CachedContent, read_descriptor
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail
-from pegboard.files.journal import Checkpoint, Entry, Journal, Origin, no_checkpoint
-from pegboard.files.looking import Recent, read_descriptor
+from pegboard.files.journal import ChangeOrigin, Checkpoint, Journal, JournalEntry, no_checkpoint
 from pegboard.files.names import PROTECTED, as_text
 from pegboard.files.openat import Opener
-from pegboard.files.permits import Access, hard_link_note
 from pegboard.files.readstate import KEEP_BYTES, ReadState
 from pegboard.files.recovery import recover
-from pegboard.files.selection import UndoWhat
+from pegboard.files.selection import UndoTarget
 from pegboard.files.undo import UndoReport, undo
-from pegboard.ports.files import EntryKind, Found, Listing, Resolved, SearchQuery, Slice, Wanted
+from pegboard.ports.files import (
+    DirectoryListing,
+    EntryKind,
+    GrepResult,
+    ResolvedPath,
+    SearchQuery,
+    Slice,
+    Wanted,
+)
 
 if TYPE_CHECKING:
     from pegboard.files.text import LineIndex
@@ -89,7 +97,7 @@ class Workspace:
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None
-        self._recent: Recent | None = None
+        self._recent: CachedContent | None = None
         self._hashing: asyncio.Future[str] | None = None
         self._limit = read_limit_bytes
         self._checkpoint = checkpoint
@@ -106,7 +114,7 @@ class Workspace:
 
     # ------------------------------------------------------------------ the Files port: looking
 
-    async def resolve(self, path: str, *, write: bool = False) -> Resolved:
+    async def resolve(self, path: str, *, write: bool = False) -> ResolvedPath:
         """See Files."""
         real = self.jail.locate(path)
         inside = self.jail.inside(real, write=write)
@@ -114,8 +122,8 @@ class Workspace:
         try:
             there = os.lstat(real)
         except OSError:
-            return Resolved(target=target, exists=False, kind="file", inside=inside)
-        return Resolved(
+            return ResolvedPath(target=target, exists=False, kind="file", inside=inside)
+        return ResolvedPath(
             target=target,
             exists=True,
             kind=_kind(there.st_mode),
@@ -143,7 +151,7 @@ class Workspace:
         data = await _in_thread(read)
         # An edit of a large file reads it and then proposes: the old content is then in memory once,
         # and its hash, which the journal names it by, is ready by then.
-        self._recent = Recent(data, there)
+        self._recent = CachedContent(data, there)
         self._hashing = asyncio.get_running_loop().run_in_executor(None, sha256, data)
         return data
 
@@ -192,7 +200,7 @@ class Workspace:
             self._lines = LineIndex()
         return self._lines
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> Listing:
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
         """See Files."""
         from pegboard.files.listing import list_dir
 
@@ -211,7 +219,7 @@ class Workspace:
         no_ignore: bool = False,
         ignore_case: bool = False,
         exclude: str | None = None,
-    ) -> Listing:
+    ) -> DirectoryListing:
         """See Files."""
         from pegboard.files.globs import glob_files
 
@@ -231,7 +239,7 @@ class Workspace:
         )
         return _as_text(found)
 
-    async def search(self, query: SearchQuery) -> Found:
+    async def search(self, query: SearchQuery) -> GrepResult:
         """See Files."""
         from pegboard.files.grep import search
         from pegboard.files.textsearch import search_text
@@ -319,14 +327,14 @@ class Workspace:
 
     # ------------------------------------------------------------------ journal
 
-    def history(self) -> list[Entry]:
+    def history(self) -> list[JournalEntry]:
         """Every journalled change of this workspace, oldest first."""
         if self.journal is None:
             return []
         return [entry for entry in self.journal.entries() if entry.workspace == str(self.root)]
 
     async def undo(
-        self, what: UndoWhat, *, preview: bool = False, redo: bool = False, skip_conflicts: bool = False
+        self, what: UndoTarget, *, preview: bool = False, redo: bool = False, skip_conflicts: bool = False
     ) -> UndoReport:
         """Revert a call, a run or the last change; see undo.undo."""
         origin = _origin()
@@ -364,7 +372,7 @@ class Workspace:
         return root, relative, lambda below: not self.jail.readable(str(root / below))
 
 
-def _as_text(found: Listing) -> Listing:
+def _as_text(found: DirectoryListing) -> DirectoryListing:
     """Names that are no UTF-8 in the spelling that `read_file` takes back (case search-18)."""
     return replace(
         found,
@@ -388,12 +396,12 @@ def _session() -> str:
         return ""
 
 
-def _origin() -> Origin:
+def _origin() -> ChangeOrigin:
     try:
         context = current_context()
     except LookupError:
-        return Origin()
-    return Origin(call_id=context.call_id, run=context.run, session=context.session, tool=context.tool)
+        return ChangeOrigin()
+    return ChangeOrigin(call_id=context.call_id, run=context.run, session=context.session, tool=context.tool)
 
 
 async def _in_thread(function: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Any, Final, Literal, Protocol, cast
 from urllib.parse import quote, urlsplit
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
@@ -22,7 +22,7 @@ from pegboard.core.result import Notes, ToolResult
 class BoundSecrets(Protocol):
     """Secrets that know where they may go."""
 
-    def at(self, host: str) -> Callable[[str], str]:
+    def for_host(self, host: str) -> Callable[[str], str]:
         """Name → value, for requests to one host."""
         ...
 
@@ -49,7 +49,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """One request.
 
     Attributes:
@@ -71,7 +71,7 @@ class Request:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class Filling:
+class SecretTemplate:
     """Puts secrets in the place of `secret://name`, in texts that the operator wrote and in no others.
 
     Attributes:
@@ -115,7 +115,7 @@ class Sender:
     timeout_s: float = 30.0
     client: Callable[[], Any] | None = None
 
-    async def send(self, request: Request) -> ToolResult:
+    async def send(self, request: HttpRequest) -> ToolResult:
         """The answer as a result; redirects are not followed, since they may lead to another host.
 
         Raises:
@@ -151,9 +151,9 @@ class Sender:
             ) from error
         return _result(answer, data, request.secrets)
 
-    def filling(self, url: str) -> Filling:
+    def filling(self, url: str) -> SecretTemplate:
         """Fills the secrets of one request to the host of `url`."""
-        return Filling(self.secrets, _host(url).lower())
+        return SecretTemplate(self.secrets, _host(url).lower())
 
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[Any]:
@@ -232,7 +232,7 @@ def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return dict(headers)
 
 
-def _content(request: Request, headers: dict[str, str]) -> bytes | None:
+def _content(request: HttpRequest, headers: dict[str, str]) -> bytes | None:
     if request.kind == "none":
         return None
     content, mime = _encoded(request)
@@ -241,7 +241,7 @@ def _content(request: Request, headers: dict[str, str]) -> bytes | None:
     return content
 
 
-def _encoded(request: Request) -> tuple[bytes, str]:
+def _encoded(request: HttpRequest) -> tuple[bytes, str]:
     """The body and its media type."""
     match request.kind:
         case "json":
@@ -306,7 +306,7 @@ def _result(answer: Any, data: bytes, secrets: Mapping[str, str]) -> ToolResult:
     text = _hidden(_decoded(answer, data), secrets)
     if status >= 400:
         raise ToolError(
-            f"HTTP {status} {answer.reason_phrase}: {clipped(text, 0, 2000) or '(empty answer)'}",
+            f"HTTP {status} {answer.reason_phrase}: {clip(text, 0, 2000) or '(empty answer)'}",
             hint="Wait a little and try again." if status in _RETRYABLE else "Correct the arguments.",
             code=f"http_{status}",
             retryable=status in _RETRYABLE,

@@ -33,9 +33,9 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.interop.http import (
     BodyKind,
-    Filling,
-    Request,
+    HttpRequest,
     Secrets,
+    SecretTemplate,
     Sender,
     effects_of,
     fill_path,
@@ -128,8 +128,8 @@ def http_tool(
 
 
 def _request(
-    definition: Mapping[str, Any], method: str, url: str, arguments: Mapping[str, Any], fill: Filling
-) -> Request:
+    definition: Mapping[str, Any], method: str, url: str, arguments: Mapping[str, Any], fill: SecretTemplate
+) -> HttpRequest:
     query: list[tuple[str, str]] = []
     for key, template in cast("Mapping[str, Any]", definition.get("query") or {}).items():
         value = _value(template, arguments, fill)
@@ -147,7 +147,7 @@ def _request(
     for key, sort in (("body", "json"), ("form", "form")):
         if key in definition:
             kind, body = cast(BodyKind, sort), _value(definition[key], arguments, fill)
-    return Request(
+    return HttpRequest(
         method=method,
         url=fill_path(url, arguments),
         query=query,
@@ -158,7 +158,7 @@ def _request(
     )
 
 
-def _value(template: Any, arguments: Mapping[str, Any], fill: Filling) -> Any:
+def _value(template: Any, arguments: Mapping[str, Any], fill: SecretTemplate) -> Any:
     """A template with its arguments; None where one that it needs is absent.
 
     Secrets are filled in the template's own text only: an argument that looks like a reference is text.

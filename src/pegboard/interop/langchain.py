@@ -12,7 +12,7 @@ from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.dialects.schemas import sendable
-from pegboard.interop.door import from_data_url, imported, open_door, pictures
+from pegboard.interop.executor import as_executor, from_data_url, images, wrap_foreign
 
 _MISSING = "LangChain is not installed"
 _HINT = "pip install 'pegboard[interop]'"
@@ -36,7 +36,7 @@ def to_langchain(tools: Any, **options: Any) -> list[Any]:
         from langchain_core.tools import StructuredTool, ToolException
     except ImportError as error:
         raise Unavailable(_MISSING, hint=_HINT) from error
-    door = open_door(tools, options)
+    door = as_executor(tools, options)
 
     def exported(tool: Tool) -> Any:
         async def call(**arguments: Any) -> tuple[Any, Any]:
@@ -45,14 +45,14 @@ def to_langchain(tools: Any, **options: Any) -> list[Any]:
                 raise ToolException(str(result))
             shown = [
                 {"type": "image", "base64": base64.b64encode(i.data).decode(), "mime_type": i.mime_type}
-                for i in pictures(result)
+                for i in images(result)
             ]
             return [{"type": "text", "text": str(result)}, *shown] if shown else str(result), result
 
         def blocking(**arguments: Any) -> tuple[Any, Any]:
-            from pegboard.core.families import load
+            from pegboard.core.families import import_object
 
-            return cast("tuple[Any, Any]", load("pegboard.app.builtins:run_sync")(call(**arguments)))
+            return cast("tuple[Any, Any]", import_object("pegboard.app.builtins:run_sync")(call(**arguments)))
 
         return StructuredTool.from_function(
             func=blocking,
@@ -90,7 +90,7 @@ def from_langchain(tool: Any, *, effects: Iterable[Effect] | None = None) -> Too
             raise ToolError(str(message.content))
         return _content(message.content) if hasattr(message, "content") else message
 
-    return imported(
+    return wrap_foreign(
         call,
         name=tool.name,
         description=tool.description or "",

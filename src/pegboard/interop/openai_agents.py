@@ -12,7 +12,7 @@ from pegboard.core.errors import Unavailable
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.dialects.schemas import sendable
-from pegboard.interop.door import data_url, from_data_url, imported, open_door, pictures
+from pegboard.interop.executor import as_executor, data_url, from_data_url, images, wrap_foreign
 
 
 def to_openai_agents(tools: Any, **options: Any) -> list[Any]:
@@ -31,12 +31,12 @@ def to_openai_agents(tools: Any, **options: Any) -> list[Any]:
         raise Unavailable(
             "the Agents SDK is not installed", hint="pip install 'pegboard[interop]'"
         ) from error
-    door = open_door(tools, options)
+    door = as_executor(tools, options)
 
     def exported(tool: Tool) -> Any:
         async def call(context: Any, arguments: str) -> Any:
             result = await door.call(tool.name, arguments, id=getattr(context, "tool_call_id", None))
-            shown = [ToolOutputImage(image_url=data_url(i)) for i in pictures(result)]
+            shown = [ToolOutputImage(image_url=data_url(i)) for i in images(result)]
             return [ToolOutputText(text=str(result)), *shown] if shown else str(result)
 
         return FunctionTool(
@@ -73,7 +73,7 @@ def from_openai_agents(tool: Any, *, effects: Iterable[Effect] | None = None, co
         )
         return _content(await tool.on_invoke_tool(inner, text))
 
-    return imported(
+    return wrap_foreign(
         call,
         name=tool.name,
         description=tool.description or "",

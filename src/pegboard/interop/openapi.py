@@ -13,7 +13,13 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.interop.http import BodyKind, Secrets, Sender, effects_of
 from pegboard.interop.openapi_document import base_of, follow, listed, mapping, own_schema, parsed
-from pegboard.interop.openapi_request import Fixed, Operation, Place, placed, request_of
+from pegboard.interop.openapi_request import (
+    FixedFields,
+    Operation,
+    ParameterLocation,
+    locate_parameter,
+    request_of,
+)
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
 _IDEMPOTENT: Final = frozenset({"get", "put", "delete", "head", "options"})
@@ -79,13 +85,13 @@ def openapi_tools(
             read = _read_operation(spec, method, path, item, operation)
             here = base_url or base_of(spec, operation, item)
             # A document that sends one operation elsewhere must not carry the credentials there.
-            known = fixed if effects_of(here) == origin else Fixed()
+            known = fixed if effects_of(here) == origin else FixedFields()
             tools.append(_tool(read, operation, name, here, sender, known))
     return Toolkit(tools)
 
 
 def _tool(
-    read: Operation, operation: Mapping[str, Any], name: str, base: str, sender: Sender, fixed: Fixed
+    read: Operation, operation: Mapping[str, Any], name: str, base: str, sender: Sender, fixed: FixedFields
 ) -> Tool:
     async def call(**arguments: Any) -> Any:
         return await sender.send(request_of(read, base, arguments, fixed, sender.filling(base)))
@@ -121,13 +127,13 @@ def _read_operation(
         given[str(parameter.get("name")), str(parameter.get("in"))] = parameter
     properties: dict[str, Any] = {}
     required: list[str] = []
-    places: list[Place] = []
+    places: list[ParameterLocation] = []
     for (name, where), parameter in given.items():
         argument = name if name not in properties else f"{name}_{where}"
         schema = dict(_schema_of(parameter))
         text = parameter.get("description") or schema.get("description")
         properties[argument] = {**schema, **({"description": text} if text else {})}
-        places.append(placed(argument, where, parameter))
+        places.append(locate_parameter(argument, where, parameter))
         if parameter.get("required") or where == "path":
             required.append(argument)
     kind, mime, spread, files = _body(spec, operation, properties, required)
@@ -198,7 +204,7 @@ def _is_file(schema: Mapping[str, Any]) -> bool:
     return schema.get("format") == "binary" or "contentMediaType" in schema or not schema
 
 
-def _credentials(spec: Mapping[str, Any], auth: Mapping[str, str], headers: dict[str, str]) -> Fixed:
+def _credentials(spec: Mapping[str, Any], auth: Mapping[str, str], headers: dict[str, str]) -> FixedFields:
     """Each scheme's value where the document wants it.
 
     Raises:
@@ -227,7 +233,7 @@ def _credentials(spec: Mapping[str, Any], auth: Mapping[str, str], headers: dict
             raise BuildError(
                 f"the security scheme {name!r} is not one that can be filled; there are: {known}"
             )
-    return Fixed(headers=headers, query=tuple(query), cookies=tuple(cookies))
+    return FixedFields(headers=headers, query=tuple(query), cookies=tuple(cookies))
 
 
 def _name(operation: Mapping[str, Any], method: str, path: str) -> str:

@@ -10,14 +10,14 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 from pegboard.core.errors import InvalidArguments
-from pegboard.interop.http import BodyKind, Filling, Part, Request, fill_path, safe_headers, scalar
+from pegboard.interop.http import BodyKind, HttpRequest, Part, SecretTemplate, fill_path, safe_headers, scalar
 
 _BY_DEFAULT: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 _JOINT: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ParameterLocation:
     """Where one argument goes.
 
     Attributes:
@@ -50,7 +50,7 @@ class Operation:
 
     method: str
     path: str
-    places: tuple[Place, ...]
+    places: tuple[ParameterLocation, ...]
     body: BodyKind = "none"
     mime: str = ""
     spread: bool = False
@@ -59,7 +59,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
+class FixedFields:
     """What goes with every request: values in the operator's own words, which may hold `secret://name`."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -67,11 +67,11 @@ class Fixed:
     cookies: tuple[tuple[str, str], ...] = ()
 
 
-def placed(name: str, where: str, parameter: Mapping[str, Any]) -> Place:
+def locate_parameter(name: str, where: str, parameter: Mapping[str, Any]) -> ParameterLocation:
     """The place of a parameter of the document that the tool calls `name`."""
     style = str(parameter.get("style") or _BY_DEFAULT.get(where, "form"))
     explode = parameter.get("explode")
-    return Place(
+    return ParameterLocation(
         argument=name,
         name=str(parameter.get("name")),
         where=where,
@@ -82,8 +82,8 @@ def placed(name: str, where: str, parameter: Mapping[str, Any]) -> Place:
 
 
 def request_of(
-    read: Operation, base: str, arguments: Mapping[str, Any], fixed: Fixed, fill: Filling
-) -> Request:
+    read: Operation, base: str, arguments: Mapping[str, Any], fixed: FixedFields, fill: SecretTemplate
+) -> HttpRequest:
     """The request of one call."""
     given = dict(arguments)
     path: dict[str, str] = {}
@@ -116,7 +116,7 @@ def request_of(
         body = _bytes("body", body)
     own = {k: _basic(fill(v)) for k, v in fixed.headers.items()}
     taken = {k.lower() for k in own}
-    return Request(
+    return HttpRequest(
         method=read.method.upper(),
         url=base.rstrip("/") + fill_path(read.path, path, ready=True),
         query=query,
@@ -128,7 +128,7 @@ def request_of(
     )
 
 
-def _path(place: Place, value: Any) -> str:
+def _path(place: ParameterLocation, value: Any) -> str:
     """simple `a,b`, label `.a.b` and matrix `;name=a;name=b`, each value one quoted piece."""
     if value in ("", ".", "..", [], {}):
         raise InvalidArguments(
@@ -160,7 +160,7 @@ def _pieces(value: Any, *, explode: bool) -> list[str]:
     return [quote(scalar(v), safe="") for v in values]
 
 
-def _query(place: Place, value: Any) -> list[tuple[str, str]]:
+def _query(place: ParameterLocation, value: Any) -> list[tuple[str, str]]:
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
         if place.style == "deepObject":

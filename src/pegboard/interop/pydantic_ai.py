@@ -10,10 +10,10 @@ from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.result import ToolResult
-from pegboard.core.shaping import to_data
+from pegboard.core.shaping import to_jsonable
 from pegboard.core.tool import Tool
 from pegboard.dialects.schemas import sendable
-from pegboard.interop.door import imported, open_door, pictures
+from pegboard.interop.executor import as_executor, images, wrap_foreign
 
 
 def to_pydantic_ai(tools: Any, **options: Any) -> list[Any]:
@@ -34,14 +34,14 @@ def to_pydantic_ai(tools: Any, **options: Any) -> list[Any]:
         from pydantic_ai import Tool as TheirTool
     except ImportError as error:
         raise Unavailable("PydanticAI is not installed", hint="pip install 'pegboard[interop]'") from error
-    door = open_door(tools, options)
+    door = as_executor(tools, options)
 
     def exported(tool: Tool) -> Any:
         async def call(**arguments: Any) -> Any:
             result = await door.call(tool.name, arguments)
             if result.error is not None and result.error.code == "invalid_arguments":
                 raise ModelRetry(str(result.error))
-            shown = [BinaryContent(i.data, media_type=i.mime_type) for i in pictures(result)]
+            shown = [BinaryContent(i.data, media_type=i.mime_type) for i in images(result)]
             return ToolReturn(str(result), content=shown) if shown else str(result)
 
         return TheirTool.from_schema(
@@ -73,7 +73,7 @@ def from_pydantic_ai(tool: Any, *, effects: Iterable[Effect] | None = None, deps
         except ModelRetry as retry:
             raise ToolError(str(retry), code="retry", retryable=True) from retry
 
-    return imported(
+    return wrap_foreign(
         call,
         name=tool.name,
         description=tool.description or "",
@@ -94,7 +94,9 @@ def _content(value: Any) -> Any:
     more: Any = value.content
     extra: list[Any] = [] if more is None else [more] if isinstance(more, str) else list(more)
     first: Any = value.return_value
-    text = first if isinstance(first, str) else json.dumps(to_data(first), ensure_ascii=False, default=str)
+    text = (
+        first if isinstance(first, str) else json.dumps(to_jsonable(first), ensure_ascii=False, default=str)
+    )
     blocks = [_binary(b) if isinstance(b, BinaryContent) else Text(str(b)) for b in extra]
     return ToolResult(content=(Text(text), *blocks), data=first)
 

@@ -32,8 +32,8 @@ from pydantic import AnyUrl, ValidationError
 
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.discovery import Discovery, kind_of
-from pegboard.mcp.pinning import write_private
-from pegboard.mcp.visible import clean, plain_address
+from pegboard.mcp.pins import write_private
+from pegboard.mcp.text_warnings import plain_address, sanitise
 
 LOGIN_S: Final = 300.0
 MAX_LOGINS: Final = 3
@@ -189,7 +189,7 @@ class Listener:
             return None
         code = query.get("code", [""])[0]
         if not code:
-            said = clean(query.get("error_description", query.get("error", ["no code"]))[0])[:200]
+            said = sanitise(query.get("error_description", query.get("error", ["no code"]))[0])[:200]
             self._answer.set_exception(Unavailable(f"the login was refused: {said}"))
             return "The login was refused. You can close this page."
         state = query.get("state", [None])[0]
@@ -356,7 +356,7 @@ def openable(address: str) -> str:
     except ValueError:
         pass
     raise Unavailable(
-        f"the server names {clean(address)[:200]!r} for the login, which is no plain web address"
+        f"the server names {sanitise(address)[:200]!r} for the login, which is no plain web address"
     )
 
 

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from pegboard.mcp.definitions import MAX_TOOLS, definition_of, output_of
 from pegboard.mcp.naming import Style, exposed_name, name_all, tailed
-from pegboard.mcp.pinning import Definition
-from pegboard.mcp.visible import clean, hidden, report, report_schema
+from pegboard.mcp.pins import Definition
+from pegboard.mcp.text_warnings import hidden, report, report_schema, sanitise
 
 Kind: TypeAlias = Literal["tool", "resources", "prompts"]
 Refused: TypeAlias = Callable[[str], bool]
@@ -22,7 +22,7 @@ _LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class RemoteTool:
     """One thing that can be called.
 
     Attributes:
@@ -45,7 +45,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
+class ServerCatalogue:
     """Everything that a server offers.
 
     Attributes:
@@ -55,23 +55,23 @@ class Catalogue:
         warnings: refused and suspicious things, one sentence each.
     """
 
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[RemoteTool, ...] = ()
     resources: tuple[Mapping[str, Any], ...] = ()
     prompts: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
-    _by_name: dict[tuple[str, str], Offer] = field(
-        default_factory=dict[tuple[str, str], Offer], compare=False
+    _by_name: dict[tuple[str, str], RemoteTool] = field(
+        default_factory=dict[tuple[str, str], RemoteTool], compare=False
     )
 
     def __post_init__(self) -> None:
         self._by_name.update({(o.kind, o.original): o for o in self.offers})
 
-    def find(self, kind: str, original: str) -> Offer | None:
+    def find(self, kind: str, original: str) -> RemoteTool | None:
         """The offer of that name, or None."""
         return self._by_name.get((kind, original))
 
 
-def build(
+def build_catalogue(
     server: str,
     *,
     tools: Iterable[Mapping[str, Any]],
@@ -81,21 +81,21 @@ def build(
     deny: tuple[str, ...] = (),
     style: Style = "mcp",
     warnings: Iterable[str] = (),
-) -> Catalogue:
+) -> ServerCatalogue:
     """The catalogue of raw listings; one bad entry never takes the others with it."""
     said = list(warnings)
     wanted = [t for t in tools if permitted(_called(t), allow, deny)]
     if len(wanted) > MAX_TOOLS:
         said.append(f"{server} lists {len(wanted)} tools; only the first {MAX_TOOLS} are taken")
         wanted = wanted[:MAX_TOOLS]
-    offers: list[Offer] = []
+    offers: list[RemoteTool] = []
     for named, raw in zip(name_all(server, [_called(t) for t in wanted], style), wanted, strict=True):
         if not named.name:
-            said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {named.note}")
+            said.append(f"{server}: the tool {sanitise(named.original)[:80]!r} is refused: {named.note}")
             continue
         definition = definition_of(named.original, raw.get("description"), raw.get("inputSchema"))
         if isinstance(definition, str):
-            said.append(f"{server}: the tool {clean(named.original)[:80]!r} is refused: {definition}")
+            said.append(f"{server}: the tool {sanitise(named.original)[:80]!r} is refused: {definition}")
             continue
         notes = [
             *([named.note] if named.note else []),
@@ -109,7 +109,7 @@ def build(
         hint_table: Mapping[str, Any] = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
         idempotent = hint_table.get("idempotentHint") is True or hint_table.get("readOnlyHint") is True
         offers.append(
-            Offer(kind="tool", original=named.original, name=named.name, definition=definition, output=output,
+            RemoteTool(kind="tool", original=named.original, name=named.name, definition=definition, output=output,
                   idempotent=idempotent, notes=tuple(notes))
         )  # fmt: skip
     some = tuple(r for r in resources if _either(r, allow, deny))
@@ -119,7 +119,7 @@ def build(
         offers.append(_reader(server, some, used, style))
     if prompt_rows:
         offers.append(_prompter(server, prompt_rows, used, style))
-    return Catalogue(
+    return ServerCatalogue(
         offers=tuple(offers), resources=some, prompts=prompt_rows, warnings=tuple(dict.fromkeys(said))
     )
 
@@ -164,9 +164,9 @@ def _either(resource: Mapping[str, Any], allow: tuple[str, ...] | None, deny: tu
     return allow is None or any(fnmatchcase(n, p) for n in names for p in allow)
 
 
-def _reader(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> Offer:
+def _reader(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> RemoteTool:
     lines = [
-        f"- {clean(str(r.get('uri') or r.get('uriTemplate')))[:200]}: {clean(str(r.get('description') or r.get('name') or ''))[:160]}"
+        f"- {sanitise(str(r.get('uri') or r.get('uriTemplate')))[:200]}: {sanitise(str(r.get('description') or r.get('name') or ''))[:160]}"
         for r in rows[:_LISTED]
     ]
     more = f"\n… and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
@@ -179,9 +179,9 @@ def _reader(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], st
     return _extra(server, "resources", "read_resource", text, schema, used, style)
 
 
-def _prompter(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> Offer:
+def _prompter(server: str, rows: tuple[Mapping[str, Any], ...], used: set[str], style: Style) -> RemoteTool:
     lines = [
-        f"- {row['name']}({', '.join(_given(row))}): {clean(str(row.get('description') or ''))[:160]}"
+        f"- {row['name']}({', '.join(_given(row))}): {sanitise(str(row.get('description') or ''))[:160]}"
         for row in rows[:_LISTED]
     ]
     schema = {
@@ -212,7 +212,7 @@ def _prompts(
         name = row.get("name")
         if not isinstance(name, str) or not name or name in out or hidden(name) or len(name) > _LONGEST_NAME:
             said.append(
-                f"{server}: the prompt {clean(str(name))[:80]!r} is refused: it has no name, or one that is taken, hidden or too long"
+                f"{server}: the prompt {sanitise(str(name))[:80]!r} is refused: it has no name, or one that is taken, hidden or too long"
             )
         elif permitted(name, allow, deny):
             out[name] = row
@@ -223,16 +223,16 @@ def _given(prompt: Mapping[str, Any]) -> list[str]:
     """The names of its arguments, whatever stands there."""
     listed: Any = prompt.get("arguments")
     found = cast("list[Any]", listed) if isinstance(listed, list) else []
-    return [clean(str(cast("Any", a).get("name")))[:80] for a in found if isinstance(a, dict)]
+    return [sanitise(str(cast("Any", a).get("name")))[:80] for a in found if isinstance(a, dict)]
 
 
 def _extra(
     server: str, kind: Kind, word: str, text: str, schema: Mapping[str, Any], used: set[str], style: Style
-) -> Offer:
+) -> RemoteTool:
     name = exposed_name(server, word, style)
     if name in used:
         name = tailed(name, f"{server}\0{kind}")
-    return Offer(
+    return RemoteTool(
         kind=kind, original=kind, name=name, idempotent=True,
         definition=Definition(name=word, description=text, schema=schema),
     )  # fmt: skip

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import Interrupted, NotFound, PegboardError, ToolError, Unavailable
-from pegboard.core.given import several
+from pegboard.core.given import check_sequence
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
-from pegboard.mcp.catalogue import Catalogue, Offer
+from pegboard.mcp.catalogue import RemoteTool, ServerCatalogue
 from pegboard.mcp.config import ServerConfig, Transport
 from pegboard.mcp.naming import Style
-from pegboard.mcp.pinning import Pins
+from pegboard.mcp.pins import Pins
 
 _BACKOFF_S: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -65,7 +65,7 @@ class MCPServer:
             name=name,
             transport=transport or ("streamable_http" if url else "stdio"),
             command=command,
-            args=several(args, f"MCP server {name!r}, args=…", "arguments"),
+            args=check_sequence(args, f"MCP server {name!r}, args=…", "arguments"),
             env=dict(env or {}),
             cwd=None if cwd is None else str(cwd),
             url=url,
@@ -77,7 +77,7 @@ class MCPServer:
         self.environment = dict(environment or {})
         self.auth = auth
         self.revision = 0
-        self._catalogue: Catalogue | None = None
+        self._catalogue: ServerCatalogue | None = None
         self._connection: Any = None
         self._lock = asyncio.Lock()
         self._failures = 0
@@ -112,7 +112,7 @@ class MCPServer:
         return "" if self._connection is None else self._connection.instructions
 
     @property
-    def catalogue(self) -> Catalogue | None:
+    def catalogue(self) -> ServerCatalogue | None:
         """What the server offers, None before the first listing."""
         return self._catalogue
 
@@ -125,7 +125,7 @@ class MCPServer:
             Unavailable: it could not be started or listed within its limit; the message names it and why.
         """
         await self._connected()
-        catalogue = cast("Catalogue", self._catalogue)
+        catalogue = cast("ServerCatalogue", self._catalogue)
         return [self._tool(offer) for offer in catalogue.offers]
 
     def collided(self, name: str) -> bool:
@@ -174,12 +174,12 @@ class MCPServer:
         connection = await self._connected()
         return await connection.request(method, params, what=what)
 
-    def _tool(self, offer: Offer) -> Tool:
+    def _tool(self, offer: RemoteTool) -> Tool:
         from pegboard.mcp.tools import tool_of
 
         return tool_of(self, offer)
 
-    def current(self, offer: Offer) -> Offer:
+    def current(self, offer: RemoteTool) -> RemoteTool:
         """The offer as it stands now.
 
         Raises:
@@ -251,7 +251,7 @@ class MCPServer:
         self._take(catalogue)
         return connection
 
-    def _take(self, catalogue: Catalogue) -> None:
+    def _take(self, catalogue: ServerCatalogue) -> None:
         if self._catalogue is None or self._catalogue.offers != catalogue.offers:
             self.revision += 1
         self._catalogue = catalogue

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from pegboard.core.errors import ConfigError
-from pegboard.core.given import text
+from pegboard.core.given import check_text
 from pegboard.mcp.naming import Style
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "sse", "http_sse"]
@@ -83,7 +83,7 @@ class ServerConfig:
 
     def __post_init__(self) -> None:
         for what in ("name", "command", "url"):
-            text(getattr(self, what), f"an MCP server's {what}")
+            check_text(getattr(self, what), f"an MCP server's {what}")
         if not _NAME.match(self.name):
             raise ConfigError(
                 f"MCP server name {self.name!r} must be 1 to 48 letters, digits, _, - or ., "
@@ -104,16 +104,18 @@ class ServerConfig:
         return shlex.join((self.command, *self.args)) if self.transport == "stdio" else self.url
 
     @property
-    def told(self) -> str:
+    def redacted_command(self) -> str:
         """`command_line` for an error, which may be shown to a model and kept: without secrets, cut where it is long."""
         import shlex
 
-        from pegboard.core.redact import Redactor, mark
+        from pegboard.core.redact import Redactor, redaction_mark
 
         if self.transport == "stdio":
             # What follows an option of such a name is a secret, whatever it looks like.
             words = [
-                mark(word) if i and _ASKS.search(self.args[i - 1]) and not word.startswith("-") else word
+                redaction_mark(word)
+                if i and _ASKS.search(self.args[i - 1]) and not word.startswith("-")
+                else word
                 for i, word in enumerate(self.args)
             ]
             plain = " ".join((shlex.quote(self.command), *map(shlex.quote, words)))

@@ -15,18 +15,18 @@ from mcp.shared.exceptions import MCPError
 
 from pegboard.core.context import current_context
 from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError, Unavailable
-from pegboard.mcp.asking import Asking
-from pegboard.mcp.catalogue import Catalogue
+from pegboard.mcp.catalogue import ServerCatalogue
 from pegboard.mcp.config import Transport
-from pegboard.mcp.faults import first, lost, not_started, told, too_slow, unread
-from pegboard.mcp.inbound import Closed
-from pegboard.mcp.lists import listed
-from pegboard.mcp.pipe import piped
-from pegboard.mcp.posting import SessionGone
+from pegboard.mcp.elicitation import ElicitationHandler
+from pegboard.mcp.errors import connection_lost, error_text, first, not_started, stray_output, too_slow
+from pegboard.mcp.inbound import ConnectionClosed
+from pegboard.mcp.listing import list_catalogue
 from pegboard.mcp.process import ServerProcess
-from pegboard.mcp.progress import Progress
-from pegboard.mcp.session import Session
-from pegboard.mcp.visible import clean
+from pegboard.mcp.progress import ProgressReporter
+from pegboard.mcp.session import ProtocolSession
+from pegboard.mcp.stdio import stdio_dispatcher
+from pegboard.mcp.streamable_http import SessionGone
+from pegboard.mcp.text_warnings import sanitise
 from pegboard.mcp.wire import HANDSHAKE
 from pegboard.ports.people import People
 
@@ -53,13 +53,13 @@ class Connection:
         self.config = server.config
         self.alive = False
         self.log: list[str] = []
-        self._session: Session | None = None
+        self._session: ProtocolSession | None = None
         self._process: ServerProcess | None = None
         self._owner: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._stale = asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
-        self._asking = Asking(self.config.name)
+        self._asking = ElicitationHandler(self.config.name)
         self._active = 0
         self._status = 0
 
@@ -76,7 +76,7 @@ class Connection:
     @property
     def instructions(self) -> str:
         """See MCPServer."""
-        return "" if self._session is None else clean(self._session.instructions or "")
+        return "" if self._session is None else sanitise(self._session.instructions or "")
 
     # -- lifetime -----------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Connection:
                 except Exception as second:  # Whatever the second way fails with, both reasons are told.
                     if not ready.done() and not isinstance(first(second), PegboardError):
                         raise Unavailable(
-                            f"neither streamable HTTP ({told(error)}) nor SSE ({told(second)}) is spoken there"
+                            f"neither streamable HTTP ({error_text(error)}) nor SSE ({error_text(second)}) is spoken there"
                         ) from None
                     raise
         except BaseException as error:
@@ -135,7 +135,7 @@ class Connection:
                 return
             if isinstance(error, asyncio.CancelledError):
                 raise
-            self.log.append(f"the connection ended: {told(error)}")
+            self.log.append(f"the connection ended: {error_text(error)}")
         finally:
             self.alive = False
 
@@ -152,7 +152,7 @@ class Connection:
                     ready.set_result(None)
                 await self._stay(session)
 
-    async def _stay(self, session: Session) -> None:
+    async def _stay(self, session: ProtocolSession) -> None:
         """Until closed or lost: list again whenever the server says that its lists changed."""
         waits: list[asyncio.Task[Any]] = [
             asyncio.create_task(self._stop.wait()),
@@ -180,7 +180,7 @@ class Connection:
             # A server that says this without end would have us listing without end.
             await asyncio.sleep(_RELIST_S)
 
-    async def _listen(self, session: Session) -> None:
+    async def _listen(self, session: ProtocolSession) -> None:
         from mcp.client.subscriptions import SubscriptionLost, listen
 
         with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
@@ -191,7 +191,7 @@ class Connection:
                     self._stale.set()
 
     @staticmethod
-    def _announces(session: Session) -> bool:
+    def _announces(session: ProtocolSession) -> bool:
         has = session.server_capabilities
         return has is not None and any(
             part is not None and part.list_changed for part in (has.tools, has.prompts, has.resources)
@@ -201,11 +201,11 @@ class Connection:
     async def _dispatcher(self, transport: Transport) -> AsyncGenerator[Any]:
         if transport == "stdio":
             self._process = ServerProcess(self.config, self._server.environment)
-            async with piped(self._process) as dispatcher:
+            async with stdio_dispatcher(self._process) as dispatcher:
                 yield dispatcher
             return
         from pegboard.mcp.http import SseDispatcher, sse_streams
-        from pegboard.mcp.posting import posting
+        from pegboard.mcp.streamable_http import http_dispatcher
 
         def answered(status: int) -> None:
             self._status = status
@@ -214,11 +214,11 @@ class Connection:
             async with sse_streams(self.config, self._server.auth, answered) as (read, write):
                 yield SseDispatcher(read, write)
             return
-        async with posting(self.config, self._server.auth, answered) as dispatcher:
+        async with http_dispatcher(self.config, self._server.auth, answered) as dispatcher:
             yield dispatcher
 
-    def _new_session(self, dispatcher: Any) -> Session:
-        return Session(
+    def _new_session(self, dispatcher: Any) -> ProtocolSession:
+        return ProtocolSession(
             dispatcher=dispatcher,
             elicitation_callback=self._asking.elicit,
             logging_callback=self._on_log,
@@ -227,7 +227,7 @@ class Connection:
         )
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
-        self.log.append(clean(str(params.data))[:2000])
+        self.log.append(sanitise(str(params.data))[:2000])
         del self.log[:-100]
 
     async def _on_message(self, message: Any) -> None:
@@ -255,7 +255,7 @@ class Connection:
         self._enter(context)
         loop = asyncio.get_running_loop()
         last = loop.time() + max(limit, self.config.max_s)
-        told = None if context is None else Progress(context.emit, loop.time)
+        told = None if context is None else ProgressReporter(context.emit, loop.time)
         try:
             async with asyncio.timeout(limit) as deadline:
 
@@ -270,7 +270,7 @@ class Connection:
         except TimeoutError:
             raise TimedOut(
                 f"{what} of MCP server {self.config.name!r} did not answer within {limit:g} s; it was told to stop"
-                f"{unread(self._process)}",
+                f"{stray_output(self._process)}",
                 hint="Ask for less at once, or set timeout_s of this server higher.",
                 details={"timeout_s": limit, "server": self.config.name},
             ) from None
@@ -278,22 +278,27 @@ class Connection:
             self._leave()
 
     async def _asked(
-        self, session: Session, method: str, params: dict[str, Any], what: str, progress: Callable[..., Any]
+        self,
+        session: ProtocolSession,
+        method: str,
+        params: dict[str, Any],
+        what: str,
+        progress: Callable[..., Any],
     ) -> dict[str, Any]:
         try:
             return await session.ask(method, params, progress=progress)
         except (SessionGone, httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             self.alive = False
             raise Interrupted(
-                f"MCP server {self.config.name!r} was lost before {what}, which it has not run: {told(error)}",
+                f"MCP server {self.config.name!r} was lost before {what}, which it has not run: {error_text(error)}",
                 retryable=True,
                 details={"server": self.config.name},
             ) from None
-        except (Closed, httpx2.HTTPError) as error:
-            raise await self._lost(what, told(error)) from None
+        except (ConnectionClosed, httpx2.HTTPError) as error:
+            raise await self._lost(what, error_text(error)) from None
         except MCPError as error:
             raise ToolError(
-                f"MCP server {self.config.name!r} refused {what}: {clean(error.message)[:1000]} (code {error.code})",
+                f"MCP server {self.config.name!r} refused {what}: {sanitise(error.message)[:1000]} (code {error.code})",
                 code="mcp_error",
                 details={"server": self.config.name, "code": error.code},
             ) from None
@@ -302,7 +307,7 @@ class Connection:
 
     async def _lost(self, what: str, why: str = "") -> Interrupted:
         self.alive = False
-        return await lost(what, why, self.config, self._process)
+        return await connection_lost(what, why, self.config, self._process)
 
     def _enter(self, context: Any) -> None:
         self._active += 1
@@ -316,16 +321,16 @@ class Connection:
         if self._active == 0:
             self._asking.people = None
 
-    async def catalogue(self) -> Catalogue:
+    async def catalogue(self) -> ServerCatalogue:
         """List everything that the server has, page by page.
 
         Raises:
             Unavailable: the list of tools cannot be had.
         """
         try:
-            return await listed(cast(Session, self._session), self.config, self._server.style)
+            return await list_catalogue(cast(ProtocolSession, self._session), self.config, self._server.style)
         except (MCPError, httpx2.HTTPError) as error:
-            lost_so = await self._lost("listing", told(error))
+            lost_so = await self._lost("listing", error_text(error))
             # Nothing was asked for that could have taken effect.
             raise Unavailable(lost_so.message.replace("; it is unknown whether it took effect", "")) from None
 

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from pegboard.core.errors import BuildError
 from pegboard.core.foreign import ForeignSchema
 from pegboard.core.schema import pointer
-from pegboard.mcp.pinning import Definition
-from pegboard.mcp.visible import clean
+from pegboard.mcp.pins import Definition
+from pegboard.mcp.text_warnings import sanitise
 
 MAX_DESCRIPTION: Final = 8_192
 MAX_SCHEMA_BYTES: Final = 65_536
@@ -47,7 +47,7 @@ def output_of(schema: Any) -> tuple[Mapping[str, Any] | None, str]:
 
 def shown_description(text: str) -> str:
     """The description for models: visible characters only, at most MAX_DESCRIPTION bytes."""
-    seen = clean(text).strip()
+    seen = sanitise(text).strip()
     raw = seen.encode("utf-8", "replace")
     if len(raw) <= MAX_DESCRIPTION:
         return seen
@@ -76,7 +76,7 @@ def schema_fault(schema: Any) -> str:
         # One that no validator takes would fail at every call, and a provider refuses the whole list for it.
         ForeignSchema(root).check()
     except BuildError as error:
-        return f"its schema is not valid ({clean(str(error))[:200]})"
+        return f"its schema is not valid ({sanitise(str(error))[:200]})"
     return ""
 
 

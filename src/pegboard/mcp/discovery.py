@@ -15,7 +15,7 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from pydantic import BaseModel, ValidationError
 
 from pegboard.core.errors import Unavailable
-from pegboard.mcp.visible import clean
+from pegboard.mcp.text_warnings import sanitise
 
 Kind = Literal["resource", "issuer"]
 
@@ -56,7 +56,7 @@ class Discovery:
         """Take in an answer."""
         what, shape = _WHAT[kind]
         parts = urlsplit(str(response.request.url))
-        where = clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")[:200]
+        where = sanitise(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")[:200]
         if response.status_code == _TOO_MANY or response.status_code >= 500:
             self._faults.setdefault(
                 kind, f"{what} cannot be had: {where} answers HTTP {response.status_code}"
@@ -75,7 +75,9 @@ class Discovery:
             faults = [
                 ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors()[:3]
             ]
-            self._faults.setdefault(kind, f"{what} at {where} is malformed: {clean('; '.join(faults))[:300]}")
+            self._faults.setdefault(
+                kind, f"{what} at {where} is malformed: {sanitise('; '.join(faults))[:300]}"
+            )
         else:
             self._found.add(kind)
 

@@ -16,14 +16,14 @@ _WINDOW_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HttpRejection:
     """An HTTP status, and words."""
 
     status: int
     text: str
 
 
-class Doorkeeper:
+class RequestGuard:
     """Judges the heads of requests.
 
     Args:
@@ -53,23 +53,23 @@ class Doorkeeper:
         self._clock = clock
         self._failed: deque[float] = deque(maxlen=_FAILURES)
 
-    def judge(self, scope: Scope, headers: Mapping[str, str]) -> str | Refusal:
+    def authenticate(self, scope: Scope, headers: Mapping[str, str]) -> str | HttpRejection:
         """Whose request it is (empty where no tokens are asked for), or why it may not go on."""
         if headers.get("host", "").lower() not in self._hosts:
-            return Refusal(403, "this Host is not served here")
+            return HttpRejection(403, "this Host is not served here")
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._origins:
-            return Refusal(403, "this Origin may not speak here")
+            return HttpRejection(403, "this Origin may not speak here")
         if scope["path"] != self._path:
-            return Refusal(404, "not found")
+            return HttpRejection(404, "not found")
         query = scope.get("query_string", b"").decode("latin-1")
         if any(
             k.lower() in ("token", "access_token", "key") for k, _ in parse_qsl(query, keep_blank_values=True)
         ):
-            return Refusal(400, "a token never stands in an address; send it as Authorization: Bearer")
+            return HttpRejection(400, "a token never stands in an address; send it as Authorization: Bearer")
         return "" if self._tokens is None else self._owner(headers, self._tokens)
 
-    def _owner(self, headers: Mapping[str, str], tokens: Sequence[tuple[str, bytes]]) -> str | Refusal:
+    def _owner(self, headers: Mapping[str, str], tokens: Sequence[tuple[str, bytes]]) -> str | HttpRejection:
         now = self._clock()
         scheme, _, value = headers.get("authorization", "").partition(" ")
         given = value.strip().encode()
@@ -78,6 +78,6 @@ class Doorkeeper:
         if scheme.lower() == "bearer" and owners:
             return owners[0]
         if len([t for t in self._failed if now - t < _WINDOW_S]) >= _FAILURES:
-            return Refusal(429, "too many wrong tokens; wait a minute")
+            return HttpRejection(429, "too many wrong tokens; wait a minute")
         self._failed.append(now)
-        return Refusal(401, "a token is needed: Authorization: Bearer")
+        return HttpRejection(401, "a token is needed: Authorization: Bearer")

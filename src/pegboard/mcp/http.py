@@ -16,9 +16,9 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED
 
 from pegboard.core.errors import ConfigError
+from pegboard.mcp.address_guard import AddressGuard, GuardedTransport, is_loopback
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.inbound import Closed
-from pegboard.mcp.reach import Reach, Reaching, is_loopback
+from pegboard.mcp.inbound import ConnectionClosed
 
 MAX_BODY: Final = 16 * 1024 * 1024
 _SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")
@@ -75,7 +75,7 @@ class SseDispatcher(JSONRPCDispatcher[TransportContext]):
             return await super().send_raw_request(method, params, opts, **more)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED and error.message == "Connection closed":
-                raise Closed from None
+                raise ConnectionClosed from None
             raise
 
 
@@ -101,10 +101,10 @@ def _client(
     timeout: httpx2.Timeout | None,
     answered: Callable[[int], None],
 ) -> httpx2.AsyncClient:
-    reach = Reach((config.url, config.oauth.get("issuer", "")))
+    reach = AddressGuard((config.url, config.oauth.get("issuer", "")))
     return httpx2.AsyncClient(
         headers=dict(headers), auth=auth, timeout=timeout or httpx2.Timeout(30.0), trust_env=False,
-        transport=_Bounded(Reaching(httpx2.AsyncHTTPTransport(), reach), MAX_BODY, answered), follow_redirects=False,
+        transport=_Bounded(GuardedTransport(httpx2.AsyncHTTPTransport(), reach), MAX_BODY, answered), follow_redirects=False,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 from pydantic import ValidationError
 
-from pegboard.mcp.lines import Json
+from pegboard.mcp.framing import Json
 from pegboard.mcp.wire import BATCHING
 
 MAX_INBOUND: Final = 32
@@ -24,7 +24,7 @@ MAX_NOTICES: Final = 256
 """Notifications that wait to be looked at; more are dropped, since a server may send any number."""
 
 
-class Closed(MCPError):
+class ConnectionClosed(MCPError):
     """The connection is gone, as this side alone can tell: servers answer with the number for it whatever ails them."""
 
     def __init__(self, message: str = "Connection closed") -> None:
@@ -32,7 +32,7 @@ class Closed(MCPError):
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingRequest:
     """One request of ours that has no answer yet."""
 
     answer: asyncio.Future[Json]
@@ -40,7 +40,7 @@ class Waiting:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Said:
+class _CallbackContext:
     """What package `mcp` hands to callbacks beside a message of the server."""
 
     request_id: str | int | None
@@ -84,7 +84,7 @@ class _Replies:
             self._send(self._said)
 
 
-class Inbound:
+class MessageReceiver:
     """Takes a server's messages: answers to the requests that wait for them, the rest to the session.
 
     Args:
@@ -99,7 +99,7 @@ class Inbound:
 
     def __init__(self, kind: str, reply: Callable[[Json | list[Json]], None]) -> None:
         self.version = ""
-        self.waiting: dict[str | int, Waiting] = {}
+        self.waiting: dict[str | int, PendingRequest] = {}
         self.closed = False
         self._transport = TransportContext(kind=kind, can_send_request=False)
         self._reply = reply
@@ -116,7 +116,7 @@ class Inbound:
         return self._last
 
     @property
-    def crowded(self) -> bool:
+    def is_full(self) -> bool:
         """Whether as many things are under way as a server may cause."""
         return len(self._tasks) >= MAX_NOTICES
 
@@ -139,7 +139,7 @@ class Inbound:
             replies = _Replies(self._reply)
             for entry in entries:
                 if isinstance(entry, dict) and cast("Json", entry).get("jsonrpc") == "2.0":
-                    self.take(cast("Json", entry), replies)
+                    self.receive(cast("Json", entry), replies)
                 else:
                     replies.say(error_answer(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message"))
             replies.close()
@@ -147,11 +147,11 @@ class Inbound:
         answers = [m for m in messages if "method" not in m and is_id(m.get("id"))]
         for message in answers:
             # What waits for it must not wait in vain.
-            self.take(error_answer(message["id"], INVALID_REQUEST, fault))
+            self.receive(error_answer(message["id"], INVALID_REQUEST, fault))
         if len(answers) < len(entries) or not entries:
             self._reply(error_answer(None, INVALID_REQUEST, fault))
 
-    def take(self, message: Json, replies: _Replies | None = None) -> None:
+    def receive(self, message: Json, replies: _Replies | None = None) -> None:
         """One message of the server; our answer goes to `replies` where it is part of a batch."""
         method: Any = message.get("method")
         id: Any = message.get("id")
@@ -180,7 +180,7 @@ class Inbound:
             running = self._running.get(named) if is_id(named) else None
             if running is not None:
                 running.cancel()
-        elif self._on_notify is not None and not self.crowded:
+        elif self._on_notify is not None and not self.is_full:
             self.spawn(self._on_notify(cast("Any", self._said(None)), method, params))
 
     def spawn(self, work: Awaitable[None]) -> asyncio.Future[None]:
@@ -195,14 +195,14 @@ class Inbound:
         self.closed = True
         for waiting in self.waiting.values():
             if not waiting.answer.done():
-                waiting.answer.set_exception(Closed())
+                waiting.answer.set_exception(ConnectionClosed())
                 # Whoever waits may look elsewhere, at a response of its own; then nobody takes this.
                 waiting.answer.exception()
         for task in list(self._tasks):
             task.cancel()
 
-    def _said(self, id: str | int | None) -> _Said:
-        return _Said(request_id=id, transport=self._transport)
+    def _said(self, id: str | int | None) -> _CallbackContext:
+        return _CallbackContext(request_id=id, transport=self._transport)
 
     def _asked(self, id: str | int, method: str, params: Json | None, replies: _Replies | None) -> None:
         say = self._reply if replies is None else replies.say
@@ -237,7 +237,7 @@ class Inbound:
         if waiting is None or waiting.on_progress is None or not _is_number(done):
             return
         total, said = params.get("total"), params.get("message")
-        if not self.crowded:
+        if not self.is_full:
             self.spawn(
                 waiting.on_progress(
                     float(cast("float", done)),

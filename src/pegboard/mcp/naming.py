@@ -18,7 +18,7 @@ _TAIL: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ExposedName:
     """One name of a server and what became of it.
 
     Attributes:
@@ -62,13 +62,13 @@ def tailed(name: str, key: str) -> str:
     return f"{name[: LONGEST - _TAIL - 1]}_{digest}"
 
 
-def name_all(server: str, tools: Iterable[str], style: Style = "mcp") -> list[Named]:
+def name_all(server: str, tools: Iterable[str], style: Style = "mcp") -> list[ExposedName]:
     """Names for a server's tools, in order; refused ones have an empty name and the reason.
 
     Refused: empty names, names with control, direction or invisible characters, and the second of two
     equal names (which of both a call would reach is the server's secret).
     """
-    out: list[Named] = []
+    out: list[ExposedName] = []
     seen: set[str] = set()
     used: set[str] = set()
     for tool in tools:
@@ -76,14 +76,14 @@ def name_all(server: str, tools: Iterable[str], style: Style = "mcp") -> list[Na
         if not why and tool in seen:
             why = "the server lists two tools of this name"
         if why:
-            out.append(Named(tool, "", why))
+            out.append(ExposedName(tool, "", why))
             continue
         seen.add(tool)
         name = exposed_name(server, tool, style)
         if name in used:
             name = tailed(name, f"{server}\0{tool}\0again")
         used.add(name)
-        out.append(Named(tool, name, mixed_scripts(tool)))
+        out.append(ExposedName(tool, name, mixed_scripts(tool)))
     return out
 
 

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.config import PASSED, ServerConfig
-from pegboard.mcp.guardian import Guardian
+from pegboard.mcp.reaper import Reaper
 from pegboard.process import tree
-from pegboard.process.ring import Ring
+from pegboard.process.ring import HeadTailBuffer
 from pegboard.process.spawner import Spawn, spawn
 
 _GRACE_S: Final = 2.0
 CHUNK: Final = 1 << 16
 _MARK: Final = f"mcp{secrets.token_hex(6)}"
-_guardians: list[Guardian] = []
+_guardians: list[Reaper] = []
 
 
 class ServerProcess:
@@ -41,7 +41,7 @@ class ServerProcess:
         self._mark = f"{_MARK}.{secrets.token_hex(4)}"
         self._process: Any = None
         self.pid = 0
-        self.stderr = Ring(65_536)
+        self.stderr = HeadTailBuffer(65_536)
         self.exit_code: int | None = None
         self.fault = ""
         self.unread = ""
@@ -62,7 +62,7 @@ class ServerProcess:
             Unavailable: it could not be started; the message names the command.
         """
         if not _guardians:
-            guardian = await asyncio.to_thread(Guardian, _MARK)
+            guardian = await asyncio.to_thread(Reaper, _MARK)
             _guardians.append(guardian)
             atexit.register(guardian.close)
         config = self._config
@@ -85,7 +85,7 @@ class ServerProcess:
             for fd in (in_w, out_r, err_r):
                 os.close(fd)
             raise Unavailable(
-                f"MCP server {config.name!r} could not be started: {config.told}: {error}",
+                f"MCP server {config.name!r} could not be started: {config.redacted_command}: {error}",
                 hint="Check the command, and that it is on PATH.",
             ) from None
         except BaseException:

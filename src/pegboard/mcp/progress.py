@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from pegboard.mcp.visible import clean
+from pegboard.mcp.text_warnings import sanitise
 
 FREE: Final = 100
 """Notices of one call that all pass."""
@@ -13,7 +13,7 @@ EVERY_S: Final = 0.5
 """Seconds between two of the later ones: each is a record that is kept, and a server may send any number."""
 
 
-class Progress:
+class ProgressReporter:
     """Passes on what one call's server says.
 
     Args:
@@ -34,4 +34,4 @@ class Progress:
             return
         self._passed += 1
         self._last = now
-        self._emit({"progress": done, "total": total, "message": clean(message or "")[:500]})
+        self._emit({"progress": done, "total": total, "message": sanitise(message or "")[:500]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 
 
-def followed(response: httpx2.Response) -> httpx2.Request | None:
+def next_request(response: httpx2.Response) -> httpx2.Request | None:
     """The request that follows a redirect within the server's own origin; None for any other response.
 
     Its method stays, since a POST turned into a GET has lost its message; its address stays on scheme, host and port,

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from pegboard.core.errors import NotFound
-from pegboard.mcp.offered import Resources
+from pegboard.mcp.prompts import Resources
 from pegboard.ports.artifacts import Version
 
 _TYPES: Final = {"markdown": "text/markdown", "html": "text/html", "json": "application/json"}
@@ -58,7 +58,7 @@ class WorkspaceResources:
         text = await self._read(path)
         return [{"uri": uri, "mimeType": mimetypes.guess_type(path)[0] or "text/plain", "text": text}]
 
-    async def mark(self, uri: str) -> Hashable:
+    async def etag(self, uri: str) -> Hashable:
         """See Resources."""
         return cast("Hashable", await self._mark(workspace_path(uri)))
 
@@ -117,7 +117,7 @@ class ArtifactResources:
             return [{"uri": uri, "mimeType": _media_type(found), "blob": blob}]
         return [{"uri": uri, "mimeType": _media_type(found), "text": self._redact(found.content)}]
 
-    async def mark(self, uri: str) -> Hashable:
+    async def etag(self, uri: str) -> Hashable:
         """See Resources."""
         return (await self._found(uri)).version
 
@@ -147,9 +147,9 @@ class SchemeResources:
         """See Resources."""
         return await self._kind(uri).read(uri)
 
-    async def mark(self, uri: str) -> Hashable:
+    async def etag(self, uri: str) -> Hashable:
         """See Resources."""
-        return await self._kind(uri).mark(uri)
+        return await self._kind(uri).etag(uri)
 
     def _kind(self, uri: str) -> Resources:
         kind = self._kinds.get(uri.partition(":")[0])

@@ -15,7 +15,7 @@ from pegboard.core.errors import BuildError, InternalError, ToolError
 from pegboard.core.foreign import ForeignSchema
 from pegboard.core.result import Notes, ToolResult, render_error
 from pegboard.mcp.definitions import too_deep
-from pegboard.mcp.visible import clean
+from pegboard.mcp.text_warnings import sanitise
 
 LABEL: Final = "untrusted"
 MAX_MEDIA_BYTES: Final = 8 * 1024 * 1024
@@ -54,7 +54,7 @@ def tool_result(
             raise InternalError(f"MCP server {server!r}: the result of {tool} {fault} and was refused")
     content = [*blocks(raw.get("content")), *_elsewhere(raw)]
     if data is not None and not _tells(content, data):
-        content.append(Text(clean(json.dumps(data, ensure_ascii=False))))
+        content.append(Text(sanitise(json.dumps(data, ensure_ascii=False))))
     failed = _says_so(raw.get("isError"))
     if output is not None and not failed:
         fault = output_fault(data, output)
@@ -97,7 +97,7 @@ def output_fault(data: Any, schema: Mapping[str, Any]) -> str:
 def _broken_promise(fault: str, content: list[Block], *, server: str, tool: str) -> ToolResult:
     error = ToolError(
         f"{tool} of MCP server {server!r} has run, but its structured content does not fit the output schema that "
-        f"the server gives: {clean(fault)[:500]}",
+        f"the server gives: {sanitise(fault)[:500]}",
         code="invalid_output",
         hint="What it said follows as text. Do not repeat the call for this: it has taken effect.",
         details={"server": server},
@@ -109,7 +109,7 @@ def _broken_promise(fault: str, content: list[Block], *, server: str, tool: str)
 def blocks(content: Any) -> list[Block]:
     """Content blocks of the protocol as ours; what cannot be shown becomes a line that says so."""
     if isinstance(content, str):  # against the protocol, and plain what is meant
-        return [Text(clean(content))]
+        return [Text(sanitise(content))]
     if isinstance(content, Mapping):
         return [block(cast("Any", content))]
     many = cast("Sequence[Any]", content) if isinstance(content, Sequence) else ()
@@ -123,17 +123,19 @@ def _elsewhere(raw: Mapping[str, Any]) -> list[Block]:
     if not rest or raw.get("content") or raw.get("structuredContent") is not None:
         return []
     fault = data_fault(rest)
-    return [Text(f"[what the server says {fault}]" if fault else clean(json.dumps(rest, ensure_ascii=False)))]
+    return [
+        Text(f"[what the server says {fault}]" if fault else sanitise(json.dumps(rest, ensure_ascii=False)))
+    ]
 
 
 def block(value: Any) -> Block:
     """One content block."""
     if isinstance(value, str):  # as a whole content that is a text
-        return Text(clean(value))
+        return Text(sanitise(value))
     one = cast("dict[str, Any]", value) if isinstance(value, dict) else _NOTHING
     match one.get("type", "text" if isinstance(one.get("text"), str) else None):
         case "text":
-            return Text(clean(str("" if one.get("text") is None else one["text"])))
+            return Text(sanitise(str("" if one.get("text") is None else one["text"])))
         case "image":
             return _image(str(one.get("data", "")), str(one.get("mimeType", "")))
         case "audio":
@@ -141,9 +143,9 @@ def block(value: Any) -> Block:
         case "resource_link":
             # Never followed: only the server is ever asked for it, and only by its own read tool.
             return File(
-                name=clean(str(one.get("name", "")))[:200],
+                name=sanitise(str(one.get("name", "")))[:200],
                 mime_type=str(one.get("mimeType") or "application/octet-stream"),
-                uri=clean(str(one.get("uri", "")))[:2000],
+                uri=sanitise(str(one.get("uri", "")))[:2000],
             )
         case "resource":
             return resource(one.get("resource"))
@@ -154,10 +156,10 @@ def block(value: Any) -> Block:
 def resource(value: Any) -> Block:
     """An embedded resource, or an item of `resources/read`."""
     one = cast("dict[str, Any]", value) if isinstance(value, dict) else _NOTHING
-    uri = clean(str(one.get("uri", "")))[:2000]
+    uri = sanitise(str(one.get("uri", "")))[:2000]
     mime = str(one.get("mimeType") or "")
     if isinstance(one.get("text"), str):
-        return Text(f"[{uri}]\n{clean(one['text'])}")
+        return Text(f"[{uri}]\n{sanitise(one['text'])}")
     blob = str(one.get("blob", ""))
     if mime in _PICTURES:
         return _image(blob, mime)

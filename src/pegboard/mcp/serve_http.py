@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.mcp.answering import answer, answer_batch
 from pegboard.mcp.asgi import (
     Receive,
     Scope,
@@ -22,11 +21,12 @@ from pegboard.mcp.asgi import (
     lifespan,
     plain_answer,
 )
-from pegboard.mcp.doorkeeper import Doorkeeper, Refusal
-from pegboard.mcp.envelopes import header_fault, version_fault
-from pegboard.mcp.exchange import Exchange, Json, Peer
-from pegboard.mcp.server import Service, is_modern
-from pegboard.mcp.streams import PING_S, Stream, disconnected, finish, stream_out, to_stream
+from pegboard.mcp.doorkeeper import HttpRejection, RequestGuard
+from pegboard.mcp.jsonrpc import handle_batch, handle_message
+from pegboard.mcp.request_context import Json, Peer, RequestContext
+from pegboard.mcp.request_headers import header_fault, version_fault
+from pegboard.mcp.server import ToolServer, is_modern
+from pegboard.mcp.streams import PING_S, EventStream, disconnected, finish, stream_out, to_stream
 from pegboard.mcp.wire import (
     HANDSHAKE,
     HEADER_MISMATCH,
@@ -55,12 +55,12 @@ class _Session:
 
     id: str
     peer: Peer
-    standalone: Stream
-    streams: dict[str, Stream] = field(default_factory=dict[str, Stream])
+    standalone: EventStream
+    streams: dict[str, EventStream] = field(default_factory=dict[str, EventStream])
     used: float = 0.0
 
 
-class HttpFace:
+class HttpApp:
     """The ASGI application.
 
     Args:
@@ -75,7 +75,7 @@ class HttpFace:
 
     def __init__(
         self,
-        service: Service,
+        service: ToolServer,
         *,
         tokens: Mapping[str, str] | None,
         hosts: Sequence[str],
@@ -84,7 +84,7 @@ class HttpFace:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
-        self._door = Doorkeeper(tokens, hosts=hosts, origins=origins, path=path, clock=clock)
+        self._door = RequestGuard(tokens, hosts=hosts, origins=origins, path=path, clock=clock)
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
 
@@ -97,8 +97,8 @@ class HttpFace:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = headers_of(scope)
-        owner = self._door.judge(scope, headers)
-        if isinstance(owner, Refusal):
+        owner = self._door.authenticate(scope, headers)
+        if isinstance(owner, HttpRejection):
             await plain_answer(send, owner.status, owner.text)
             return
         method = scope["method"]
@@ -163,7 +163,7 @@ class HttpFace:
             session = await self._session(owner, headers, send)
             if session is None:
                 return
-        reply = await answer_batch(self._service, entries, None if session is None else session.peer)
+        reply = await handle_batch(self._service, entries, None if session is None else session.peer)
         if reply is None:
             await plain_answer(send, 202, "")
         else:
@@ -192,7 +192,7 @@ class HttpFace:
         if fault is not None:
             await json_answer(send, 400, fault)
             return
-        stream = Stream(name="")
+        stream = EventStream(name="")
         # By its token alone: a session that went by what a client calls itself would be anybody's who says the same.
         peer = Peer(
             send=lambda m, _: stream.put(m),
@@ -227,7 +227,7 @@ class HttpFace:
             reply = await self._service.handle(message, session.peer)
             await (plain_answer(send, 202, "") if reply is None else json_answer(send, 400, reply))
             return
-        stream = Stream(name=secrets.token_hex(6))
+        stream = EventStream(name=secrets.token_hex(6))
         await self._answer(message, session.peer, stream, receive, send, modern=False, session=session)
 
     async def _initialize(self, message: Json, owner: str, receive: Receive, send: SendEvent) -> None:
@@ -235,7 +235,7 @@ class HttpFace:
         if len(self._sessions) >= MAX_SESSIONS:
             await plain_answer(send, 503, "too many sessions", [(b"retry-after", b"60")])
             return
-        standalone = Stream(name="all")
+        standalone = EventStream(name="all")
         peer = Peer(send=lambda m, e: to_stream(m, e, standalone), session="", owner=owner, listening=False)
         reply = await self._service.handle(message, peer)
         if reply is None or "error" in reply:
@@ -312,7 +312,7 @@ class HttpFace:
     # -- answering ----------------------------------------------------------------------------
 
     async def _answer(
-        self, message: Json, peer: Peer, stream: Stream, receive: Receive, send: SendEvent, *,
+        self, message: Json, peer: Peer, stream: EventStream, receive: Receive, send: SendEvent, *,
         modern: bool, session: _Session | None = None,
     ) -> None:  # fmt: skip
         """Run a request; plain JSON where it says nothing in between, else a stream of events."""
@@ -326,11 +326,11 @@ class HttpFace:
             )
             return
 
-        def made(exchange: Exchange) -> None:
-            exchange.sink = stream
+        def made(ctx: RequestContext) -> None:
+            ctx.sink = stream
 
         loop = asyncio.get_running_loop()
-        work = asyncio.ensure_future(answer(self._service, message, peer, made))
+        work = asyncio.ensure_future(handle_message(self._service, message, peer, made))
         if isinstance(id, str | int):
             peer.inflight[id] = work
         # One future for whatever comes first, and no task that most calls would not need: this is every call's way.

@@ -11,9 +11,9 @@ import threading
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from pegboard.mcp.answering import answer, answer_batch
-from pegboard.mcp.exchange import Exchange, Json, Peer
-from pegboard.mcp.server import Service
+from pegboard.mcp.jsonrpc import handle_batch, handle_message
+from pegboard.mcp.request_context import Json, Peer, RequestContext
+from pegboard.mcp.server import ToolServer
 from pegboard.mcp.wire import INVALID_REQUEST, PARSE_ERROR, error_reply
 
 MAX_LINE: Final = 16 * 1024 * 1024
@@ -29,7 +29,7 @@ def claim_stdout() -> int:
     return real
 
 
-async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> None:
+async def serve_stdio(service: ToolServer, *, source: int = 0, sink: int = 1) -> None:
     """Serve until the client closes its end, then end what still runs.
 
     Args:
@@ -75,13 +75,13 @@ async def serve_stdio(service: Service, *, source: int = 0, sink: int = 1) -> No
             await asyncio.to_thread(written.join, _LEAVE_S)
 
 
-def _piped(descriptor: int, *, reads: bool) -> tuple[int, threading.Thread | None]:
+def _piped(fd: int, *, reads: bool) -> tuple[int, threading.Thread | None]:
     """A descriptor that an event loop can wait for: a file's bytes go through a pipe and a thread."""
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor):
-        return descriptor, None
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd):
+        return fd, None
     out, into = os.pipe()
-    ends = (descriptor, into) if reads else (out, descriptor)
+    ends = (fd, into) if reads else (out, fd)
     thread = threading.Thread(target=_copy, args=ends, name="pegboard-stdio", daemon=True)
     thread.start()
     return (out if reads else into), thread
@@ -96,13 +96,13 @@ def _copy(source: int, sink: int) -> None:
 class _Line:
     """The one client of a pipe."""
 
-    def __init__(self, service: Service, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, service: ToolServer, writer: asyncio.StreamWriter) -> None:
         self._service = service
         self._writer = writer
         self._running: set[asyncio.Task[None]] = set()
         self.peer = Peer(send=self.send, session="mcp:stdio")
 
-    def send(self, message: Json, exchange: Exchange | None) -> None:
+    def send(self, message: Json, ctx: RequestContext | None) -> None:
         """See Peer."""
         self.write(message)
 
@@ -141,9 +141,9 @@ class _Line:
     async def _answer(self, message: Any) -> None:
         try:
             if isinstance(message, list):
-                reply = await answer_batch(self._service, cast("list[Any]", message), self.peer)
+                reply = await handle_batch(self._service, cast("list[Any]", message), self.peer)
             else:
-                reply = await answer(self._service, message, self.peer)
+                reply = await handle_message(self._service, message, self.peer)
         except asyncio.CancelledError:
             # The client asked for it and expects no answer (2025-11-25, cancellation).
             return

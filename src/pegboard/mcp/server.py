@@ -19,13 +19,22 @@ from pegboard.core.errors import NotFound, ToolError
 from pegboard.core.pipeline import Pipeline, new_id
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.mcp.envelopes import capabilities_of
-from pegboard.mcp.exchange import Exchange, Json, Peer, StateSeal, enter
-from pegboard.mcp.listening import Listening
-from pegboard.mcp.offered import Prompts, Resources
-from pegboard.mcp.shapes import cached, listing, page_of, paged, shown
+from pegboard.mcp.change_monitor import (
+    EVERY_S,
+    PROMPTS,
+    RESOURCES,
+    TOOLS,
+    UPDATED,
+    Etags,
+    ToolSources,
+    addresses,
+)
+from pegboard.mcp.prompts import Prompts, Resources
+from pegboard.mcp.rendering import cached, page_of, paged, render_result, render_tool
+from pegboard.mcp.request_context import Json, Peer, RequestContext, StateSigner, enter
+from pegboard.mcp.request_headers import capabilities_of
+from pegboard.mcp.subscriptions import Subscriptions
 from pegboard.mcp.tasks import EXTENSION, TaskMode, Tasks
-from pegboard.mcp.watching import EVERY_S, PROMPTS, RESOURCES, TOOLS, UPDATED, Marks, Sources, addresses
 from pegboard.mcp.wire import (
     HANDSHAKE,
     INTERNAL_ERROR,
@@ -44,10 +53,10 @@ from pegboard.mcp.wire import (
     error_reply,
 )
 
-Method: TypeAlias = Callable[[Peer, Exchange, Mapping[str, Any]], Awaitable[Json]]
+Method: TypeAlias = Callable[[Peer, RequestContext, Mapping[str, Any]], Awaitable[Json]]
 
 
-class Service:
+class ToolServer:
     """A toolkit behind the protocol; transports give it messages and take its answers.
 
     Args:
@@ -68,7 +77,7 @@ class Service:
         *,
         resources: Resources | None = None,
         prompts: Prompts | None = None,
-        sources: Sources | None = None,
+        sources: ToolSources | None = None,
         name: str = "pegboard",
         version: str = "0",
         instructions: str = "",
@@ -83,10 +92,10 @@ class Service:
         self.sources = sources
         self.info: Json = {"name": name, "version": version}
         self.instructions = instructions
-        self.seal = StateSeal(secrets.token_bytes(32))
+        self.seal = StateSigner(secrets.token_bytes(32))
         self.tasks = Tasks(after_s=task_after_s, modes=task_modes)
-        marks = Marks(pipeline, sources=sources, resources=resources, prompts=prompts)
-        self._listening = Listening(
+        marks = Etags(pipeline, sources=sources, resources=resources, prompts=prompts)
+        self._listening = Subscriptions(
             self.tasks, marks, prompts=prompts is not None, resources=resources, every_s=look_s
         )
         self._listed: tuple[Toolkit, list[Json]] | None = None
@@ -128,7 +137,7 @@ class Service:
     def join(self, peer: Peer) -> None:
         """A client is there: changes are told to it from now on."""
         self._listening.join(
-            Exchange(peer, "", {}, modern=False, seal=self.seal, binding="", capabilities={})
+            RequestContext(peer, "", {}, modern=False, seal=self.seal, binding="", capabilities={})
         )
 
     def leave(self, peer: Peer) -> None:
@@ -139,20 +148,20 @@ class Service:
     def tools_changed(self) -> None:
         """Tell every client that the list of tools is another one; what the pipeline offers is noticed without."""
         self._listed = None
-        self._listening.tell(TOOLS)
+        self._listening.publish(TOOLS)
 
     def prompts_changed(self) -> None:
         """Tell every client that the list of prompts is another one; what their marks show is noticed without."""
-        self._listening.tell(PROMPTS)
+        self._listening.publish(PROMPTS)
 
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that watch a resource that it is another; what its mark shows is noticed without."""
-        self._listening.tell((UPDATED, uri))
+        self._listening.publish((UPDATED, uri))
 
     # -- messages -----------------------------------------------------------------------------
 
     async def handle(
-        self, message: Any, peer: Peer, *, exchange_made: Callable[[Exchange], None] | None = None
+        self, message: Any, peer: Peer, *, exchange_made: Callable[[RequestContext], None] | None = None
     ) -> Json | None:
         """The answer to one message; None where it wants none."""
         if not isinstance(message, dict) or cast("Json", message).get("jsonrpc") != "2.0":
@@ -160,7 +169,7 @@ class Service:
         one = cast("Json", message)
         method: Any = one.get("method")
         if method is None and "method" not in one:
-            peer.answered(one)
+            peer.on_response(one)
             return None
         if "id" not in one:
             self._notified(str(method), one.get("params"), peer)
@@ -187,7 +196,7 @@ class Service:
         method: str,
         params: Json,
         peer: Peer,
-        exchange_made: Callable[[Exchange], None] | None,
+        exchange_made: Callable[[RequestContext], None] | None,
     ) -> Json:
         modern = is_modern(params)
         capabilities = peer.capabilities
@@ -216,7 +225,7 @@ class Service:
         run = (self._modern if modern else self._handshake).get(method)
         if run is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
-        exchange = Exchange(
+        exchange = RequestContext(
             peer, id, params, modern=modern, seal=self.seal, capabilities=capabilities,
             binding=_binding(method, params) if modern else "",
         )  # fmt: skip
@@ -266,17 +275,17 @@ class Service:
             out["completions"] = {}
         return out
 
-    async def _discover(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _discover(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         capabilities = self._capabilities()
         if self.tasks.enabled:
             capabilities["extensions"] = {EXTENSION: {}}
         out: Json = {"supportedVersions": list(MODERN), "capabilities": capabilities, **cached("public")}
         return {**out, "instructions": self.instructions} if self.instructions else out
 
-    async def _ping(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _ping(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         return {}
 
-    async def _set_level(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _set_level(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         if params.get("level") not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"level must be one of {', '.join(LOG_LEVELS)}")
         peer.log_level = str(params["level"])
@@ -284,63 +293,63 @@ class Service:
 
     # -- tools --------------------------------------------------------------------------------
 
-    async def _tools_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _tools_list(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         if self.sources is not None:
-            await self.sources.ready()
+            await self.sources.refresh_tools()
         kit = self.toolkit
         if self._listed is None or self._listed[0] is not kit:
-            self._listed = (kit, [listing(t) for t in kit])
-        self._listening.shown(peer, TOOLS, kit)
+            self._listed = (kit, [render_tool(t) for t in kit])
+        self._listening.acknowledge(peer, TOOLS, kit)
         rows, following = page_of(self._listed[1], params.get("cursor"))
-        return paged("tools", rows, following, exchange, "public")
+        return paged("tools", rows, following, ctx, "public")
 
-    async def _tools_call(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _tools_call(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or (arguments is not None and not isinstance(arguments, dict)):
             raise RpcError(INVALID_PARAMS, "tools/call needs a name, and arguments as an object")
         if self.sources is not None:
-            await self.sources.ready(name)
+            await self.sources.refresh_tools(name)
         tool = self.toolkit.get(name)
         if tool is None:
             # By its exact name only: what a client approved is one tool and no alias of it.
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
         given = cast("Json", arguments)
-        if not exchange.modern:
-            return await self._call(tool, given, peer, exchange)
+        if not ctx.modern:
+            return await self._call(tool, given, peer, ctx)
         return await self.tasks.run(
             name,
-            exchange,
-            lambda: self._call(tool, given, peer, exchange),
+            ctx,
+            lambda: self._call(tool, given, peer, ctx),
             answered="inputResponses" in params,
         )
 
-    async def _call(self, tool: Tool, arguments: Json | None, peer: Peer, exchange: Exchange) -> Json:
+    async def _call(self, tool: Tool, arguments: Json | None, peer: Peer, ctx: RequestContext) -> Json:
         context = replace(
-            self.context, session=peer.session, emit=exchange.emitted,
+            self.context, session=peer.session, emit=ctx.on_update,
             origin={"channel": "mcp", "sender": str(peer.info.get("name", ""))[:100]},
         )  # fmt: skip
         result = await self.pipeline.call(ToolCall(new_id("call"), tool.name, arguments or {}), context)
         self._listening.changed()
-        if exchange.wanted and not result.ok:
-            return exchange.input_required()
+        if ctx.wanted and not result.ok:
+            return ctx.input_required()
         failed = result.error
         if failed is not None and failed.code == "rpc":
             raise RpcError(failed.details["rpc"], failed.message, failed.details.get("data"))
-        return shown(tool, result)
+        return render_result(tool, result)
 
     # -- resources ----------------------------------------------------------------------------
 
-    async def _resources_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _resources_list(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         found = await cast(Resources, self.resources).list()
-        self._listening.shown(peer, RESOURCES, addresses(found))
+        self._listening.acknowledge(peer, RESOURCES, addresses(found))
         rows, following = page_of(found, params.get("cursor"))
-        return paged("resources", rows, following, exchange, "private")
+        return paged("resources", rows, following, ctx, "private")
 
-    async def _templates_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _templates_list(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         rows, following = page_of(await cast(Resources, self.resources).templates(), params.get("cursor"))
-        return paged("resourceTemplates", rows, following, exchange, "private")
+        return paged("resourceTemplates", rows, following, ctx, "private")
 
-    async def _resources_read(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _resources_read(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "resources/read needs a uri")
@@ -348,20 +357,20 @@ class Service:
             found = await cast(Resources, self.resources).read(uri)
         except NotFound as error:
             # 2026-07-28 gave up the code of its own for this (SEP-2164).
-            code = INVALID_PARAMS if exchange.modern else RESOURCE_NOT_FOUND
+            code = INVALID_PARAMS if ctx.modern else RESOURCE_NOT_FOUND
             raise RpcError(code, error.message, {"uri": uri}) from None
         out: Json = {"contents": [dict(part) for part in found]}
-        return {**out, **cached("private")} if exchange.modern else out
+        return {**out, **cached("private")} if ctx.modern else out
 
     # -- prompts ------------------------------------------------------------------------------
 
-    async def _prompts_list(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _prompts_list(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         prompts = cast(Prompts, self.prompts)
-        self._listening.shown(peer, PROMPTS, await prompts.mark())
+        self._listening.acknowledge(peer, PROMPTS, await prompts.etag())
         rows, following = page_of(await prompts.list(), params.get("cursor"))
-        return paged("prompts", rows, following, exchange, "public")
+        return paged("prompts", rows, following, ctx, "public")
 
-    async def _prompts_get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _prompts_get(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         name: Any = params.get("name")
         given: Any = params.get("arguments") or {}
         if not isinstance(name, str) or not isinstance(given, dict):
@@ -370,11 +379,11 @@ class Service:
         try:
             return dict(await cast(Prompts, self.prompts).get(name, arguments))
         except ToolError as error:
-            if exchange.wanted:
-                return exchange.input_required()
+            if ctx.wanted:
+                return ctx.input_required()
             raise RpcError(INVALID_PARAMS, error.message) from None
 
-    async def _complete(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
+    async def _complete(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         ref, argument = params.get("ref"), params.get("argument")
         if not isinstance(ref, dict) or not isinstance(argument, dict):
             raise RpcError(INVALID_PARAMS, "completion/complete needs ref and argument")

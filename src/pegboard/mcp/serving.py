@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from pegboard.mcp.serve_http import HttpFace
-from pegboard.mcp.server import Service
+from pegboard.mcp.serve_http import HttpApp
+from pegboard.mcp.server import ToolServer
 
 HEAD_S: Final = 15.0
 """Seconds that a connection has for the head of its first request."""
@@ -25,7 +25,7 @@ def local_names(host: str, port: int) -> list[str]:
 
 
 async def http_server(
-    service: Service,
+    service: ToolServer,
     *,
     host: str,
     port: int,
@@ -54,7 +54,7 @@ async def http_server(
         raise ValueError("a server that other machines reach needs a token")
     bound = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     port = bound.getsockname()[1]
-    face = HttpFace(service, tokens=tokens, hosts=[*local_names(host, port), *hosts], origins=origins)
+    face = HttpApp(service, tokens=tokens, hosts=[*local_names(host, port), *hosts], origins=origins)
     config = uvicorn.Config(
         face, log_level="error", access_log=False, lifespan="off", server_header=False, date_header=False,
         ws="none", http=_impatient(head_s), timeout_graceful_shutdown=2, timeout_keep_alive=75,

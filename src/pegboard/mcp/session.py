@@ -16,13 +16,13 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 from pegboard.core.errors import ToolError, Unavailable
-from pegboard.core.sanitise import clean
+from pegboard.core.sanitise import sanitise
 
 MAX_ROUNDS: Final = 10
 """How often a server may ask for more input before one answer."""
 
 
-class Session(ClientSession):
+class ProtocolSession(ClientSession):
     """The client half of a connection.
 
     Attributes:
@@ -60,14 +60,16 @@ class Session(ClientSession):
             raise Unavailable(f"no common protocol revision: {error}") from None
         except ValidationError as error:
             faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]]
-            raise Unavailable(f"the server's introduction is malformed: {clean('; '.join(faults))}") from None
+            raise Unavailable(
+                f"the server's introduction is malformed: {sanitise('; '.join(faults))}"
+            ) from None
 
-    async def _probed(self, patience_s: float | None) -> bool:
+    async def _probed(self, timeout_s: float | None) -> bool:
         """Whether the server answered as one of the stateless era; `patience_s` None waits without limit."""
         version = LATEST_MODERN_VERSION
         for _ in range(2):
             try:
-                async with asyncio.timeout(patience_s):
+                async with asyncio.timeout(timeout_s):
                     raw = await self.send_discover(version)
             except TimeoutError:
                 return False

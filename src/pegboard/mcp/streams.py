@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pegboard.mcp.asgi import Receive, SendEvent
-from pegboard.mcp.exchange import Exchange, Json
+from pegboard.mcp.request_context import Json, RequestContext
 
 PING_S: Final = 15.0
 _KEPT: Final = 256
@@ -21,7 +21,7 @@ _EVENTS: Final = [
 
 
 @dataclass(slots=True, kw_only=True)
-class Stream:
+class EventStream:
     """Messages for one response of the server, kept so that a client can take it up again.
 
     Attributes:
@@ -55,7 +55,7 @@ class Stream:
         self.wake.set()
 
 
-async def finish(work: asyncio.Future[Json | None], id: Any, stream: Stream) -> None:
+async def finish(work: asyncio.Future[Json | None], id: Any, stream: EventStream) -> None:
     """Put the answer behind what was said in between."""
     try:
         reply = await work
@@ -69,7 +69,7 @@ async def finish(work: asyncio.Future[Json | None], id: Any, stream: Stream) -> 
 
 
 async def stream_out(
-    send: SendEvent, receive: Receive, stream: Stream, after: int, *, ids: bool,
+    send: SendEvent, receive: Receive, stream: EventStream, after: int, *, ids: bool,
     gone: asyncio.Future[None] | None = None,
 ) -> None:  # fmt: skip
     """Events of a stream from number `after` on, until it ends or the client goes."""
@@ -106,9 +106,9 @@ async def stream_out(
             gone.cancel()
 
 
-def to_stream(message: Json, exchange: Exchange | None, standalone: Stream) -> None:
+def to_stream(message: Json, ctx: RequestContext | None, standalone: EventStream) -> None:
     """Put a message where it belongs: on the stream of its request, else on the one for everything."""
-    sink = standalone if exchange is None or exchange.sink is None else cast(Stream, exchange.sink)
+    sink = standalone if ctx is None or ctx.sink is None else cast(EventStream, ctx.sink)
     sink.put(message)
 
 

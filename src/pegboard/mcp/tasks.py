@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from pegboard.mcp.exchange import Exchange, Json, Peer
+from pegboard.mcp.request_context import Json, Peer, RequestContext
 from pegboard.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, META_SUBSCRIPTION, MISSING_CAPABILITY, RpcError
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -132,22 +132,22 @@ class Tasks:
         self._after_s = after_s
         self._modes = dict(modes or {})
         self._tasks: dict[str, Task] = {}
-        self._watchers: dict[str, list[tuple[Peer, Exchange]]] = {}
+        self._watchers: dict[str, list[tuple[Peer, RequestContext]]] = {}
 
-    def methods(self) -> dict[str, Callable[[Peer, Exchange, Mapping[str, Any]], Awaitable[Json]]]:
+    def methods(self) -> dict[str, Callable[[Peer, RequestContext, Mapping[str, Any]], Awaitable[Json]]]:
         """The protocol's methods."""
         if not self.enabled:
             return {}
         return {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
 
-    async def run(self, tool: str, exchange: Exchange, call: Run, *, answered: bool) -> Json:
+    async def run(self, tool: str, ctx: RequestContext, call: Run, *, answered: bool) -> Json:
         """A call, as a task where it is to be one.
 
         Raises:
             RpcError: the tool is only for clients that can take tasks.
         """
         mode = self._modes.get(tool)
-        if not _capable(exchange):
+        if not _capable(ctx):
             if mode in ("required", "after_input"):
                 raise _lacking()
             return await call()
@@ -164,16 +164,16 @@ class Tasks:
         except asyncio.CancelledError:
             work.cancel()
             raise
-        return self._adopt(work, exchange)
+        return self._adopt(work, ctx)
 
-    def _adopt(self, work: asyncio.Future[Json], exchange: Exchange) -> Json:
+    def _adopt(self, work: asyncio.Future[Json], ctx: RequestContext) -> Json:
         self._purge()
         if len(self._tasks) >= MAX_TASKS:
             work.cancel()
             raise RpcError(INTERNAL_ERROR, f"this server has {MAX_TASKS} tasks already")
-        task = Task(id=secrets.token_urlsafe(24), owner=exchange.peer.owner, changed=self._tell, work=work)
+        task = Task(id=secrets.token_urlsafe(24), owner=ctx.peer.owner, changed=self._tell, work=work)
         self._tasks[task.id] = task
-        exchange.task = task
+        ctx.task = task
         work.add_done_callback(task.ended)
         return {"resultType": "task", **task.brief()}
 
@@ -184,19 +184,19 @@ class Tasks:
                 del self._tasks[task.id]
                 self._watchers.pop(task.id, None)
 
-    def _find(self, exchange: Exchange, params: Mapping[str, Any]) -> Task:
-        if not _capable(exchange):
+    def _find(self, ctx: RequestContext, params: Mapping[str, Any]) -> Task:
+        if not _capable(ctx):
             raise _lacking()
         task = self._tasks.get(str(params.get("taskId")))
-        if task is None or task.owner != exchange.peer.owner:
+        if task is None or task.owner != ctx.peer.owner:
             raise RpcError(INVALID_PARAMS, f"there is no task {str(params.get('taskId'))[:80]!r}")
         return task
 
-    async def _get(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        return self._find(exchange, params).detail()
+    async def _get(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
+        return self._find(ctx, params).detail()
 
-    async def _update(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        task = self._find(exchange, params)
+    async def _update(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
+        task = self._find(ctx, params)
         given = params.get("inputResponses")
         if isinstance(given, dict):
             task.answer(cast("Json", given))
@@ -204,8 +204,8 @@ class Tasks:
         await asyncio.sleep(0)
         return {}
 
-    async def _cancel(self, peer: Peer, exchange: Exchange, params: Mapping[str, Any]) -> Json:
-        task = self._find(exchange, params)
+    async def _cancel(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
+        task = self._find(ctx, params)
         if task.work is not None and not task.is_over:
             task.work.cancel()
             await asyncio.wait([task.work], timeout=5)
@@ -218,15 +218,15 @@ class Tasks:
         found = [(id, self._tasks.get(id)) for id in ids if isinstance(id, str)]
         return [id for id, task in found if task is not None and task.owner == peer.owner]
 
-    def watch(self, peer: Peer, exchange: Exchange, ids: Sequence[str]) -> None:
+    def watch(self, peer: Peer, ctx: RequestContext, ids: Sequence[str]) -> None:
         """Tell a listener how some tasks go on."""
         for id in ids:
-            self._watchers.setdefault(id, []).append((peer, exchange))
+            self._watchers.setdefault(id, []).append((peer, ctx))
 
-    def unwatch(self, exchange: Exchange) -> None:
+    def unwatch(self, ctx: RequestContext) -> None:
         """A listener has gone."""
         for id, listeners in list(self._watchers.items()):
-            self._watchers[id] = [w for w in listeners if w[1] is not exchange]
+            self._watchers[id] = [w for w in listeners if w[1] is not ctx]
 
     def _tell(self, task: Task) -> None:
         for peer, exchange in self._watchers.get(task.id, ()):
@@ -235,8 +235,8 @@ class Tasks:
             )
 
 
-def _capable(exchange: Exchange) -> bool:
-    extensions = exchange.capabilities.get("extensions")
+def _capable(ctx: RequestContext) -> bool:
+    extensions = ctx.capabilities.get("extensions")
     return isinstance(extensions, dict) and EXTENSION in extensions
 
 

@@ -13,10 +13,10 @@ from pegboard.core.errors import Conflict, PermissionDenied
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.signature import Signature
 from pegboard.core.tool import Tool
-from pegboard.mcp.catalogue import Offer, addressed, permitted
+from pegboard.mcp.catalogue import RemoteTool, addressed, permitted
 from pegboard.mcp.definitions import shown_description
 from pegboard.mcp.results import LABEL, blocks, resource, tool_result
-from pegboard.mcp.visible import clean
+from pegboard.mcp.text_warnings import sanitise
 
 if TYPE_CHECKING:
     from pegboard.mcp.client import MCPServer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DIFF: Final = 4_000
 
 
-def tool_of(server: MCPServer, offer: Offer) -> Tool:
+def tool_of(server: MCPServer, offer: RemoteTool) -> Tool:
     """The tool for an offer. What the server says of itself lowers no permission (corpus mcp-057, mcp-064)."""
 
     def plan(call: ValidCall, context: Context) -> Plan:
@@ -70,7 +70,7 @@ def tool_of(server: MCPServer, offer: Offer) -> Tool:
     )
 
 
-def _effects(server: MCPServer, offer: Offer) -> tuple[Effect, ...]:
+def _effects(server: MCPServer, offer: RemoteTool) -> tuple[Effect, ...]:
     target = f"{server.name}/{offer.original}"
     reason = f"the server's description {'; '.join(offer.notes)}" if offer.notes else ""
     call = Effect(
@@ -79,7 +79,7 @@ def _effects(server: MCPServer, offer: Offer) -> tuple[Effect, ...]:
     state = server.pins.state(server.name, offer.definition)
     if state == "changed":
         diff = server.pins.diff(server.name, offer.definition)[:_DIFF]
-        why = f"its definition changed since it was approved:\n{clean(diff)}"
+        why = f"its definition changed since it was approved:\n{sanitise(diff)}"
     elif state == "new" and reason:
         why = f"nobody has approved its definition yet: {reason}"
     else:
@@ -92,7 +92,7 @@ def _effects(server: MCPServer, offer: Offer) -> tuple[Effect, ...]:
     return (call, unseen)
 
 
-async def _call(server: MCPServer, offer: Offer, arguments: Mapping[str, Any]) -> ToolResult:
+async def _call(server: MCPServer, offer: RemoteTool, arguments: Mapping[str, Any]) -> ToolResult:
     params = {"name": offer.original, "arguments": dict(arguments)}
     raw = await server.call("tools/call", params, what=offer.original, idempotent=offer.idempotent)
     return tool_result(raw, server=server.name, tool=offer.original, output=offer.output)
@@ -132,7 +132,7 @@ async def _prompt(server: MCPServer, name: str, arguments: Mapping[str, Any]) ->
     for message in cast("list[Any]", messages) if isinstance(messages, list) else []:
         one = cast("dict[str, Any]", message) if isinstance(message, dict) else {"content": message}
         for shown in blocks(one.get("content")):
-            said = f"{clean(str(one.get('role', '')))[:20]}: "
+            said = f"{sanitise(str(one.get('role', '')))[:20]}: "
             out.append(Text(f"{said}{shown.text}") if isinstance(shown, Text) else shown)
     return _untrusted(server, "prompts/get", out)
 

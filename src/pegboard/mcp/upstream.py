@@ -50,12 +50,12 @@ class Upstream:
         patterns: Sequence[str],
         *,
         offers: Callable[[Tool], None],
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = PATIENCE_S,
     ) -> None:
         self._server = server
         self._patterns = tuple(patterns)
         self._offers = offers
-        self._patience_s = patience_s
+        self._patience_s = timeout_s
         self._told: set[str] = set()
         self._starting: asyncio.Task[list[Tool]] | None = None
 
@@ -84,7 +84,7 @@ class Upstream:
                 self._offers(tool)
         return found
 
-    async def arrived(self, name: str) -> None:
+    async def wait_ready(self, name: str) -> None:
         """Wait for a start under way that could bring this tool, at most as long as the server may take to start."""
         starting = self._starting
         named = could_name(name, self._server) and any(fnmatchcase(name, p) for p in self._patterns)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pegboard.models.choose import choose_model as choose_model
     from pegboard.models.local import LocalModel as LocalModel
+    from pegboard.models.resolve import choose_model as choose_model
     from pegboard.models.scripted import ScriptedModel as ScriptedModel
 
 MODELS: dict[str, str] = {
@@ -23,7 +23,7 @@ MODELS: dict[str, str] = {
 _PUBLIC = {
     "ScriptedModel": "pegboard.models.scripted",
     "LocalModel": "pegboard.models.local",
-    "choose_model": "pegboard.models.choose",
+    "choose_model": "pegboard.models.resolve",
 }
 
 __all__ = ["MODELS", "LocalModel", "ScriptedModel", "choose_model"]

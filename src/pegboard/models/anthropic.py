@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
-from pegboard.models.conversation import Waiting
+from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
@@ -47,7 +47,7 @@ class AnthropicModel(RemoteModel):
         base_url: str | None = None,
         options: Mapping[str, Any] | None = None,
         timeout_s: float = 600.0,
-        waiting: Waiting | None = None,
+        waiting: RetryTiming | None = None,
     ) -> None:
         self.dialect = Anthropic()
         endpoint = endpoint_of(
@@ -100,7 +100,7 @@ class _Wire:
     ) -> AsyncGenerator[dict[str, Any], None]:
         request: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": marked(messages),
+            "messages": with_cache_markers(messages),
             "max_tokens": self._model.answer_tokens,
             "extra_body": self._model.options,
             **self._head,
@@ -120,7 +120,7 @@ class _Wire:
         return chunk.get("type") == "message_stop"
 
 
-def marked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages with cache markers on the last two of the user's; only those are copied."""
     out = list(messages)
     left = 2

@@ -17,11 +17,11 @@ from pegboard.dialects import protocol
 from pegboard.dialects.protocol import Dialect
 from pegboard.models.failures import Endpoint, failure_of, is_torn
 from pegboard.models.retry import Failure, Retry
-from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
+from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class RetryTiming:
     """How a conversation waits: policy, clock, sleep and the source of spread."""
 
     retry: Retry = field(default_factory=Retry)
@@ -62,7 +62,7 @@ class ProviderConversation:
     An answer without text, thinking or calls is asked for once more, then given as it is.
     """
 
-    def __init__(self, wire: Wire, tools: Toolkit, waiting: Waiting) -> None:
+    def __init__(self, wire: Wire, tools: Toolkit, waiting: RetryTiming) -> None:
         self._wire = wire
         self._tools = tools
         self._waiting = waiting
@@ -86,7 +86,7 @@ class ProviderConversation:
             try:
                 async with aclosing(self._attempt(allow_tools)) as events:
                     async for event in events:
-                        if isinstance(event, Replied) and _is_empty(event.message) and not asked_again:
+                        if isinstance(event, TurnEnd) and _is_empty(event.message) and not asked_again:
                             asked_again = True
                             break
                         forwarded = True
@@ -139,7 +139,7 @@ class ProviderConversation:
             raise _Failed(Failure(error)) from error
         except Exception as error:
             raise _Failed(failure_of(error, endpoint, self._waiting.clock.now())) from error
-        yield Replied(_named(message, endpoint))
+        yield TurnEnd(_named(message, endpoint))
 
 
 class _Failed(Exception):
@@ -158,11 +158,11 @@ def _named(message: AssistantMessage, endpoint: Endpoint) -> AssistantMessage:
 
 def _event(delta: protocol.Delta) -> ModelEvent | None:
     match delta:
-        case protocol.TextDelta(text):
+        case protocol.TextChunk(text):
             return TextDelta(text)
-        case protocol.ThinkingDelta(text):
+        case protocol.ThinkingChunk(text):
             return ThinkingDelta(text)
-        case protocol.CallStarted(index=index, id=id, name=name):
+        case protocol.CallStartChunk(index=index, id=id, name=name):
             return CallDelta(index=index, id=id, name=name)
-        case protocol.CallDelta(index=index, arguments=arguments):
+        case protocol.CallChunk(index=index, arguments=arguments):
             return CallDelta(index=index, arguments=arguments)

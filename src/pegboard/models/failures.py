@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import ModelError
 from pegboard.models.retry import Failure, asked_wait_s
 
@@ -183,7 +183,7 @@ def no_stream(text: str, endpoint: Endpoint) -> ModelError:
     if isinstance(code, int) and 400 <= code < 600:
         return _by_status(code, words, endpoint, None)
     return ModelError(
-        f"{endpoint.host} answered without a stream: {words or _shown(clipped(text, 0, 200), endpoint)}",
+        f"{endpoint.host} answered without a stream: {words or _shown(clip(text, 0, 200), endpoint)}",
         hint="Is this address the model's server, and nothing in between that answers in its place?",
         retryable=True,
         too_long=is_too_long(words),
@@ -279,7 +279,7 @@ def _plain(text: str) -> str:
     """A page's title and words, without its marks: proxies and balancers answer so."""
     if not _MARKUP.match(text):
         return text
-    text = _UNSEEN.sub(" ", clipped(text, 0, _PAGE))
+    text = _UNSEEN.sub(" ", clip(text, 0, _PAGE))
     title = _TITLE.search(text)
     words = " ".join(html.unescape(_MARK.sub(" ", text)).split())
     named = " ".join(html.unescape(title[1]).split()) if title else ""
@@ -292,7 +292,7 @@ def _shown(text: str, endpoint: Endpoint) -> str:
     if len(endpoint.key) >= 8:
         text = text.replace(endpoint.key, "[key]")
     text = " ".join(text.split())
-    return text if len(text) <= SHOWN_CHARACTERS else clipped(text, 0, SHOWN_CHARACTERS) + "…"
+    return text if len(text) <= SHOWN_CHARACTERS else clip(text, 0, SHOWN_CHARACTERS) + "…"
 
 
 def _chain(error: BaseException) -> list[BaseException]:
@@ -306,4 +306,4 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _last_words(error: Exception) -> str:
     said = [str(e) for e in _chain(error) if str(e)]
-    return clipped(said[-1], 0, SHOWN_CHARACTERS) if said else type(error).__name__
+    return clip(said[-1], 0, SHOWN_CHARACTERS) if said else type(error).__name__

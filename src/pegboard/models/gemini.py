@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
-from pegboard.models.conversation import Waiting
+from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
@@ -42,7 +42,7 @@ class GeminiModel(RemoteModel):
         base_url: str | None = None,
         options: Mapping[str, Any] | None = None,
         timeout_s: float = 600.0,
-        waiting: Waiting | None = None,
+        waiting: RetryTiming | None = None,
     ) -> None:
         self.dialect = Gemini()
         super().__init__(
@@ -61,7 +61,7 @@ class GeminiModel(RemoteModel):
     def _make_client(self) -> Any:
         genai = sdk("google.genai", "gemini")
         types = sdk("google.genai.types", "gemini")
-        return genai.Client(
+        return genai.LoopClient(
             # Always given: else the SDK would look for keys, projects and addresses of its own.
             api_key=self.endpoint.key or "none",
             vertexai=False,

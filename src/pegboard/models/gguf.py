@@ -12,7 +12,7 @@ from pegboard.core.clock import SystemClock
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message
-from pegboard.models.conversation import ProviderConversation, Waiting
+from pegboard.models.conversation import ProviderConversation, RetryTiming
 from pegboard.models.failures import failure_of
 from pegboard.models.guided import GuidedConversation
 from pegboard.models.llama import CONTEXT_TOKENS, LlamaProcess
@@ -53,7 +53,7 @@ class GgufModel:
         data_dir: Path | None = None,
         context: int = CONTEXT_TOKENS,
         options: Mapping[str, Any] | None = None,
-        waiting: Waiting | None = None,
+        waiting: RetryTiming | None = None,
     ) -> None:
         if source in WEIGHTS and data_dir is None:
             raise ModelError(f"gguf:{source} needs a data folder to keep its weights in")
@@ -61,7 +61,7 @@ class GgufModel:
         self._data_dir = data_dir
         self._context = context
         self._options = {"temperature": 0, "seed": 1, "max_tokens": ANSWER_TOKENS, **(options or {})}
-        self._waiting = waiting or Waiting()
+        self._waiting = waiting or RetryTiming()
         self._running: _Running | None = None
         self._shows_tools: bool | None = None
         self._starting = asyncio.Lock()

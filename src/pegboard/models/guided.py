@@ -15,10 +15,10 @@ from pegboard.core.content import Text
 from pegboard.core.result import HINT, ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, UserMessage
-from pegboard.models.coverage import covered
+from pegboard.models.grounding import is_grounded
 from pegboard.models.local import READ_CHARACTERS, choose, quote
-from pegboard.models.router.choose import Choice
-from pegboard.models.router.request import Request, read_request
+from pegboard.models.router.rank import CandidateCall
+from pegboard.models.router.request import ParsedRequest, read_request
 from pegboard.models.router.steps import first_step
 from pegboard.models.scripted import events_of
 from pegboard.ports.model import ModelEvent
@@ -77,7 +77,7 @@ class GuidedConversation:
         for event in events_of(message):
             yield event
 
-    async def _call(self, request: Request, choice: Choice) -> AssistantMessage:
+    async def _call(self, request: ParsedRequest, choice: CandidateCall) -> AssistantMessage:
         tool = next(tool for tool in self._tools if tool.name == choice.tool)
         said = await self._complete(
             messages=[
@@ -94,7 +94,9 @@ class GuidedConversation:
         call = ToolCall(f"guided_{self._calls}", tool.name, said.text)
         return AssistantMessage(content=(call,), stop="tools", usage=said.usage, model=said.model)
 
-    async def _answer(self, request: Request, results: tuple[ToolResult, ...], rest: str) -> AssistantMessage:
+    async def _answer(
+        self, request: ParsedRequest, results: tuple[ToolResult, ...], rest: str
+    ) -> AssistantMessage:
         text = "\n".join(result.text.removesuffix(HINT) for result in results)
         quoted = "\n\n".join(_quoted(request, result) for result in results)
         said = await self._complete(
@@ -112,7 +114,7 @@ class GuidedConversation:
         words = said.text.strip()
         if any(not result.ok for result in results):
             body = quoted
-        elif words and said.stop != "length" and covered(words, text, request.text):
+        elif words and said.stop != "length" and is_grounded(words, text, request.text):
             body = f"{words}\n\n{quoted}"
         elif words:
             body = f"{quoted}\n\n{NOT_COVERED} The model said: {words[:_REFUTED_CHARACTERS]}"
@@ -122,13 +124,13 @@ class GuidedConversation:
             body += f"\n\n(Only the first step was done. Still to do: {rest})"
         return AssistantMessage(content=(Text(body),), usage=said.usage, model=said.model)
 
-    async def _plain(self, request: Request) -> AssistantMessage:
+    async def _plain(self, request: ParsedRequest) -> AssistantMessage:
         said = await self._complete(messages=[_user(request.text)], max_tokens=_ANSWER_TOKENS)
         body = f"{said.text.strip()}\n\n{UNCHECKED}"
         return AssistantMessage(content=(Text(body),), stop=said.stop, usage=said.usage, model=said.model)
 
 
-def call_schema(schema: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
+def call_schema(schema: Mapping[str, Any], choice: CandidateCall) -> dict[str, Any]:
     """The tool's schema narrowed to what the request can mean.
 
     What the router found in the request is fixed; a required parameter that it did not find is
@@ -149,7 +151,7 @@ def call_schema(schema: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     return out
 
 
-def _quoted(request: Request, result: ToolResult) -> str:
+def _quoted(request: ParsedRequest, result: ToolResult) -> str:
     text = result.text.removesuffix(HINT).strip("\n")
     tool = result.tool or "the tool"
     if result.error is not None:

@@ -11,8 +11,8 @@ from pegboard.core.ranking import rank
 from pegboard.core.result import HINT, ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
-from pegboard.models.router.choose import THRESHOLD, Choice, choices
-from pegboard.models.router.request import Request, read_request
+from pegboard.models.router.rank import THRESHOLD, CandidateCall, choices
+from pegboard.models.router.request import ParsedRequest, read_request
 from pegboard.models.router.steps import first_step
 from pegboard.models.scripted import events_of
 from pegboard.ports.model import ModelEvent
@@ -89,13 +89,13 @@ class LocalConversation:
         return AssistantMessage(content=(call,), stop="tools", usage=Usage(requests=1), model="local")
 
 
-def choose(request: Request, tools: Toolkit) -> Choice | None:
+def choose(request: ParsedRequest, tools: Toolkit) -> CandidateCall | None:
     """The call that the request plainly asks for, or None."""
     found = choices(request, tools)
     return found[0] if found and found[0].score >= THRESHOLD else None
 
 
-def answer(request: Request, results: tuple[ToolResult, ...], rest: str = "") -> str:
+def answer(request: ParsedRequest, results: tuple[ToolResult, ...], rest: str = "") -> str:
     """The results, quoted and bounded, under a line that says who answers."""
     parts: list[str] = []
     for result in results:
@@ -120,7 +120,7 @@ def answer(request: Request, results: tuple[ToolResult, ...], rest: str = "") ->
     return "\n\n".join([f"[{NOTICE}]", *parts])
 
 
-def quote(request: Request, text: str) -> str:
+def quote(request: ParsedRequest, text: str) -> str:
     """The text where it is short; else its beginning, and the lines that share most words with the request."""
     text = text.rstrip()
     if len(text) <= QUOTED_CHARACTERS:
@@ -143,7 +143,7 @@ def quote(request: Request, text: str) -> str:
     )
 
 
-def _declined(request: Request, tools: Toolkit, allow_tools: bool) -> str:
+def _declined(request: ParsedRequest, tools: Toolkit, allow_tools: bool) -> str:
     names = ", ".join(tool.name for tool in tools)
     if not allow_tools or not names:
         body = (

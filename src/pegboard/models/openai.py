@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
-from pegboard.models.conversation import Waiting
+from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import Endpoint, endpoint_of
 from pegboard.models.remote import RemoteModel
 from pegboard.models.sdk import sdk
@@ -47,7 +47,7 @@ class OpenAIModel(RemoteModel):
         thinking_field: str | None = None,
         options: Mapping[str, Any] | None = None,
         timeout_s: float = 600.0,
-        waiting: Waiting | None = None,
+        waiting: RetryTiming | None = None,
     ) -> None:
         self.dialect = OpenAIChat(strict=strict, thinking_field=thinking_field)
         super().__init__(

@@ -9,7 +9,7 @@ from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_responses import OpenAIResponses
 from pegboard.dialects.openai_responses_stream import PASSING
-from pegboard.models.conversation import Waiting
+from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.openai import KEY_VARIABLE, OPENAI_URL, make_client
 from pegboard.models.remote import RemoteModel
@@ -45,7 +45,7 @@ class OpenAIResponsesModel(RemoteModel):
         strict: bool = False,
         options: Mapping[str, Any] | None = None,
         timeout_s: float = 600.0,
-        waiting: Waiting | None = None,
+        waiting: RetryTiming | None = None,
     ) -> None:
         self.dialect = OpenAIResponses(strict=strict)
         super().__init__(

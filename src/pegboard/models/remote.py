@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from pegboard.core.toolkit import Toolkit
-from pegboard.models.conversation import ProviderConversation, Waiting, Wire
+from pegboard.models.conversation import ProviderConversation, RetryTiming, Wire
 from pegboard.models.failures import Endpoint
-from pegboard.models.sdk import Client, close_client
+from pegboard.models.sdk import LoopClient, close_client
 
 Opens: TypeAlias = Callable[[str, Mapping[str, Any] | None], Wire]
 """Makes the requests of one conversation from its instructions and the schema of its answer."""
@@ -36,15 +36,15 @@ class RemoteModel:
         opens: Opens,
         close: Callable[[Any], Awaitable[None]] = close_client,
         options: Mapping[str, Any] | None = None,
-        waiting: Waiting | None = None,
+        waiting: RetryTiming | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.options: dict[str, Any] = dict(options or {})
         named = endpoint.model if base_url is None else f"{endpoint.model}@{base_url}"
         self._name = f"{endpoint.provider}:{named}"
         self._opens = opens
-        self._client = Client(make, close)
-        self._waiting = waiting or Waiting()
+        self._client = LoopClient(make, close)
+        self._waiting = waiting or RetryTiming()
 
     @property
     def name(self) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.content import Text
 from pegboard.core.errors import ConfigError, ModelError
-from pegboard.core.given import several, told
+from pegboard.core.given import check_sequence, format_value
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, StopReason, Thinking, Usage
-from pegboard.ports.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
+from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
 
 _TURN_KEYS: Final = frozenset({"text", "thinking", "calls", "stop", "usage", "error"})
 _CALL_KEYS: Final = frozenset({"id", "name", "arguments"})
@@ -23,7 +23,7 @@ _STOPS: Final = ("end", "tools", "length", "refusal", "filtered", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """What the model was sent for one turn.
 
     Attributes:
@@ -52,7 +52,7 @@ ScriptedTurn: TypeAlias = (
     Mapping[str, Any]
     | AssistantMessage
     | Exception
-    | Callable[[Request], Mapping[str, Any] | AssistantMessage]
+    | Callable[[ModelRequest], Mapping[str, Any] | AssistantMessage]
 )
 """One turn: `{"text", "thinking", "calls": [{"id", "name", "arguments"}], "stop", "usage", "error"}`
 (every key optional), a whole message, an exception to raise, or a function of the request."""
@@ -72,16 +72,18 @@ class ScriptedModel:
     """
 
     def __init__(self, turns: Sequence[ScriptedTurn], *, name: str = "scripted") -> None:
-        self._turns: tuple[ScriptedTurn, ...] = several(turns, "ScriptedModel", "turns")
+        self._turns: tuple[ScriptedTurn, ...] = check_sequence(turns, "ScriptedModel", "turns")
         self._name = name
         self._next = 0
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         """What was sent, in order."""
         for number, turn in enumerate(self._turns, 1):
             if isinstance(turn, Mapping):
                 _check(cast("Mapping[str, Any]", turn), f"turn {number}")
             elif not isinstance(cast(object, turn), AssistantMessage | Exception) and not callable(turn):
-                raise ConfigError(f'turn {number}: a turn is an object like {{"text": …}}, not {told(turn)}')
+                raise ConfigError(
+                    f'turn {number}: a turn is an object like {{"text": …}}, not {format_value(turn)}'
+                )
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
@@ -107,7 +109,7 @@ class ScriptedModel:
                 raise ConfigError(f"{where}: no JSON: {error}") from error
             if not isinstance(turn, dict):
                 raise ConfigError(
-                    f'{where}: a turn is an object like {{"text": …}}, not {clipped(line, 0, 60)!r}'
+                    f'{where}: a turn is an object like {{"text": …}}, not {clip(line, 0, 60)!r}'
                 )
             turns.append(_check(cast(dict[str, Any], turn), where))
         return cls(turns, name=f"scripted:{path}")
@@ -135,7 +137,7 @@ class ScriptedModel:
         """Leave out the first turns: an earlier process has played them."""
         self._next = max(self._next, turns)
 
-    def take(self, request: Request) -> AssistantMessage:
+    def take(self, request: ModelRequest) -> AssistantMessage:
         """Record a request and give the next turn.
 
         Raises:
@@ -184,7 +186,7 @@ class ScriptedConversation:
             ModelError: the script has ended, or plays an error.
         """
         message = self._model.take(
-            Request(
+            ModelRequest(
                 instructions=self._instructions,
                 tools=self._tools,
                 output_schema=self._output_schema,
@@ -213,7 +215,7 @@ def events_of(message: AssistantMessage) -> list[ModelEvent]:
                 index += 1
             case _:
                 pass
-    out.append(Replied(message))
+    out.append(TurnEnd(message))
     return out
 
 

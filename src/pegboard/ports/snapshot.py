@@ -9,7 +9,7 @@ from pegboard.core.effects import NO_CHANGES, ChangeSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
+class SnapshotChanges:
     """What a command changed.
 
     Attributes:
@@ -24,7 +24,7 @@ class Captured:
 class Snapshot(Protocol):
     """The workspace as it was."""
 
-    async def changes(self) -> Captured:
+    async def changes(self) -> SnapshotChanges:
         """The differences between then and now; to be called once."""
         ...
 

@@ -9,7 +9,7 @@ from pegboard.core.values import value
 
 
 @value
-class Entry:
+class Record:
     """One record of a stream.
 
     Attributes:
@@ -32,7 +32,7 @@ class Entry:
 
 
 @value
-class Draft:
+class NewRecord:
     """One record before it is chained: run, type, time and body."""
 
     run: str
@@ -72,7 +72,7 @@ class Store(Protocol):
     def append(
         self,
         stream: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[NewRecord],
         *,
         key: bytes,
         power_loss: bool = False,
@@ -88,7 +88,7 @@ class Store(Protocol):
         """Number and mac of the last record; `(0, GENESIS)` for an empty stream."""
         ...
 
-    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Entry]:
+    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Record]:
         """Records with a number above `after`, in order; of one run where it is named."""
         ...
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pegboard.process.limits import Limits
+from pegboard.process.limits import ResourceLimits
 
 ROOT: Final = Path("/sys/fs/cgroup")
 _KEPT: Final = 4
@@ -74,7 +74,7 @@ class CgroupPool:
         unified: whether `parents` is one cgroup-v2 folder.
     """
 
-    def __init__(self, parents: tuple[Path, ...], limits: Limits, *, unified: bool) -> None:
+    def __init__(self, parents: tuple[Path, ...], limits: ResourceLimits, *, unified: bool) -> None:
         self._parents = parents
         self._limits = limits
         self._unified = unified
@@ -82,7 +82,7 @@ class CgroupPool:
         self._lock = threading.Lock()
 
     @classmethod
-    def detect(cls, limits: Limits, root: Path = ROOT) -> CgroupPool | None:
+    def detect(cls, limits: ResourceLimits, root: Path = ROOT) -> CgroupPool | None:
         """A pool that has really made one group, or None."""
         for parents, unified in _candidates(root):
             pool = cls(parents, limits, unified=unified)

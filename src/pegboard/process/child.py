@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.process import tree
-from pegboard.process.ring import Ring
+from pegboard.process.ring import HeadTailBuffer
 from pegboard.process.spawner import Spawn, spawn
 from pegboard.process.status import shell_status
 
@@ -44,8 +44,8 @@ class Streams:
             without one, the process's own end is the command's end. Owned by the Child.
     """
 
-    stdout: Ring
-    stderr: Ring
+    stdout: HeadTailBuffer
+    stderr: HeadTailBuffer
     stdin: bytes | None = None
     keep_stdin: bool = False
     status_fd: int | None = None
@@ -199,7 +199,7 @@ class Child:
             self._stdin.close()
         self.drained.set()
 
-    def _pump(self, fd: int, ring: Ring) -> None:
+    def _pump(self, fd: int, ring: HeadTailBuffer) -> None:
         self._pumps.append(_Pump(self._loop, fd, ring, self._output_came, self._pump_ended))
 
     def _output_came(self) -> None:
@@ -256,7 +256,7 @@ class _Pump:
         self,
         loop: asyncio.AbstractEventLoop,
         fd: int,
-        ring: Ring,
+        ring: HeadTailBuffer,
         on_output: Callable[[], None],
         ended: Callable[[_Pump], None],
     ) -> None:
@@ -369,7 +369,7 @@ async def run_small(
         OSError: it could not be started.
         TimeoutError: it did not end in time; it was killed.
     """
-    ring = Ring(1_000_000)
+    ring = HeadTailBuffer(1_000_000)
     child = await Child.start(Spawn(argv=argv, env=env, cwd=cwd), Streams(stdout=ring, stderr=ring))
     try:
         if not await child.wait(timeout_s):

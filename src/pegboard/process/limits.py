@@ -11,7 +11,7 @@ GIB: Final = 1024 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ResourceLimits:
     """What one command with all its children may take; 0 = no limit.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 _FOLD: Final = 64
 
 
-class Ring:
+class HeadTailBuffer:
     """Keeps the first and the last bytes of a stream in bounded memory.
 
     Args:

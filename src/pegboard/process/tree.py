@@ -39,7 +39,7 @@ def group_runs(group: int) -> bool:
     return any(int(fields[2]) == group and fields[0] not in _ENDED for _, fields in _processes())
 
 
-def marked(mark: str, *, prefix: bool = False) -> list[int]:
+def find_marked(mark: str, *, prefix: bool = False) -> list[int]:
     """Ids of living processes that carry `mark` (or a mark that starts with it), except this one."""
     needle = f"{MARK}={mark}".encode()
     found: list[int] = []
@@ -79,7 +79,7 @@ def kill_tree(root: int | None, mark: str, *, prefix: bool = False, within_s: fl
     killed: set[int] = set()
     deadline = time.monotonic() + within_s
     while True:
-        targets = set(marked(mark, prefix=prefix))
+        targets = set(find_marked(mark, prefix=prefix))
         if root is not None:
             targets.update(descendants(root))
             kill_group(root)

@@ -10,7 +10,7 @@ from pegboard.core.call import ToolCall
 from pegboard.core.content import Text
 from pegboard.core.errors import Conflict
 from pegboard.core.events import PermissionRequested
-from pegboard.core.redact import holds_mark
+from pegboard.core.redact import has_redaction_mark
 from pegboard.core.result import ToolResult
 
 
@@ -52,7 +52,7 @@ class AnsweredApprover:
         return answer
 
 
-def answered(call_id: str, tool: str, answer: Any) -> ToolResult:
+def answered_result(call_id: str, tool: str, answer: Any) -> ToolResult:
     """The result of a call that waited for an answer: the answer itself; its function is not run again."""
     text = answer if isinstance(answer, str) else str(answer)
     return ToolResult(content=(Text(text),), data=answer, call_id=call_id, tool=tool)
@@ -64,7 +64,7 @@ VOID: Final = "void"
 
 def lost_secret(call: ToolCall) -> Conflict | None:
     """Why a call cannot be done from its record: that keeps no secrets, and a mark is not what was shown (decisions 5, 16)."""
-    if not holds_mark(call.arguments):
+    if not has_redaction_mark(call.arguments):
         return None
     return Conflict(
         f"{call.name} did not run: its arguments held a secret, which the record of this run does not keep, so an "

@@ -31,14 +31,14 @@ class Availability:
             if fnmatchcase(tool, pattern)
         )
 
-    def kit(self, model: str, kit: Toolkit) -> Toolkit:
+    def kit(self, model: str, toolkit: Toolkit) -> Toolkit:
         """The tools of a kit that a model may have; always the same object for the same kit."""
         if not self._rules:
-            return kit
-        key = (model, id(kit))
+            return toolkit
+        key = (model, id(toolkit))
         if key not in self._kits:
-            allowed = [t for t in kit if self.allows(t.name, model)]
-            self._kits[key] = kit if len(allowed) == len(kit) else Toolkit(allowed)
+            allowed = [t for t in toolkit if self.allows(t.name, model)]
+            self._kits[key] = toolkit if len(allowed) == len(toolkit) else Toolkit(allowed)
         return self._kits[key]
 
 

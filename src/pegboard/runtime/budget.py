@@ -20,7 +20,7 @@ BEYOND: Final = "beyond"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class LimitUse:
     """One limit and what has been spent of it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Spent:
                 return f"{self.spent:.0f} of {self.most:.0f} {unit}"
 
 
-class Budget:
+class RunBudget:
     """One run's budget.
 
     Args:
@@ -74,7 +74,7 @@ class Budget:
         self._turns_only = limits.tokens is None and limits.money is None and limits.wall_s is None
         self._near = limits.turns * limits.soft if limits.soft else float("inf")
 
-    def check(self, turns: int, usage: Usage) -> tuple[Spent | None, Spent | None]:
+    def check(self, turns: int, usage: Usage) -> tuple[LimitUse | None, LimitUse | None]:
         """The first limit that is used up, and one of which the `soft` share is spent, once for each."""
         if self._turns_only and turns < self._near and turns < self._limits.turns:
             return None, None
@@ -94,7 +94,7 @@ class Budget:
         self._calls += 1
         self._by_tool[tool] = self._by_tool.get(tool, 0) + 1
 
-    def refused(
+    def over_limit(
         self, calls: Sequence[ToolCall], named: Callable[[ToolCall], str] = lambda call: call.name
     ) -> dict[str, PermissionDenied]:
         """The calls of a turn that are beyond a limit, by id; the others are counted.
@@ -127,17 +127,17 @@ class Budget:
                 self._by_tool[name] = done + 1
         return out
 
-    def _spent(self, turns: int, usage: Usage) -> Iterator[Spent]:
+    def _spent(self, turns: int, usage: Usage) -> Iterator[LimitUse]:
         limits = self._limits
-        yield Spent(limit="turns", spent=turns, most=limits.turns)
+        yield LimitUse(limit="turns", spent=turns, most=limits.turns)
         if limits.tokens is not None:
-            yield Spent(limit="tokens", spent=usage.input_tokens + usage.output_tokens, most=limits.tokens)
+            yield LimitUse(limit="tokens", spent=usage.input_tokens + usage.output_tokens, most=limits.tokens)
         if limits.money is not None:
-            yield Spent(limit="money", spent=usage.cost_usd or 0.0, most=limits.money)
+            yield LimitUse(limit="money", spent=usage.cost_usd or 0.0, most=limits.money)
         if limits.wall_s is not None:
             # To the millisecond, so that a replay's sum is the same to the last bit.
             spent = round(self._before + (self._clock.monotonic() - self._started), 3)
-            yield Spent(limit=WALL, spent=spent, most=limits.wall_s)
+            yield LimitUse(limit=WALL, spent=spent, most=limits.wall_s)
 
 
 def _denied(call: ToolCall, what: str) -> PermissionDenied:

@@ -120,7 +120,7 @@ def compact(
     Raises:
         ContextOverflow: it cannot be made to fit.
     """
-    work = _Work(messages, sizes, settled)
+    work = _Compactor(messages, sizes, settled)
     work.drop_images()
     goal = int(budget * TARGET)
     if work.size > goal:
@@ -159,7 +159,7 @@ class _Group:
         self.sizes.append(size)
 
 
-class _Work:
+class _Compactor:
     """One compaction under way."""
 
     def __init__(self, messages: Sequence[Message], sizes: Sequence[int], settled: int) -> None:

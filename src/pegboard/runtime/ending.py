@@ -28,7 +28,7 @@ _NUDGES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnd:
     """How a run ends."""
 
     status: Status
@@ -37,7 +37,7 @@ class Ended:
     output: Any = None
 
 
-class Ending:
+class CompletionCheck:
     """Judges the turns of one run.
 
     Args:
@@ -50,7 +50,7 @@ class Ending:
         self.begun = ""
         """What earlier turns of a cut answer said; the answer is the whole of it."""
 
-    def judge(self, message: AssistantMessage) -> Ended | str:
+    def check(self, message: AssistantMessage) -> RunEnd | str:
         """The end, or the note that asks the model for another turn."""
         ended = self._judge(message)
         if isinstance(ended, str):
@@ -65,30 +65,30 @@ class Ending:
         except ValueError:
             return None
 
-    def _judge(self, message: AssistantMessage) -> Ended | str:
+    def _judge(self, message: AssistantMessage) -> RunEnd | str:
         text = self.begun + message.text
         again = self._nudges < _NUDGES
         if message.stop in ("refusal", "filtered"):
             status: Status = "done" if self._read_output is None else "failed"
-            return Ended(status, text or "The model declined to answer.", f"stop: {message.stop}")
+            return RunEnd(status, text or "The model declined to answer.", f"stop: {message.stop}")
         if message.stop == "error":
-            return Ended("failed", text, "the model ended its turn with an error")
+            return RunEnd("failed", text, "the model ended its turn with an error")
         if again and message.stop == "length":
             return CUT_NOTE
         if message.stop == "malformed":
-            failed = Ended("failed", text, "the model's tool calls could not be read, three times")
+            failed = RunEnd("failed", text, "the model's tool calls could not be read, three times")
             return MALFORMED_NOTE if again else failed
         if not text.strip():
-            return EMPTY_NOTE if again else Ended("failed", "", "the model answered nothing, three times")
+            return EMPTY_NOTE if again else RunEnd("failed", "", "the model answered nothing, three times")
         cut = "the answer is cut off by the output limit" if message.stop == "length" else ""
         if self._read_output is None:
-            return Ended("done", text, cut)
+            return RunEnd("done", text, cut)
         try:
-            return Ended("done", text, "", self._read_output(text))
+            return RunEnd("done", text, "", self._read_output(text))
         except ValueError as wrong:
             if self.begun and (whole := self.read(message.text)) is not None:
                 # It did not go on but began again.
-                return Ended("done", message.text, "", whole)
+                return RunEnd("done", message.text, "", whole)
             if again:
                 return f"{MISFIT_NOTE[0]}{wrong}{MISFIT_NOTE[1]}"
-            return Ended("failed", text, f"the answer does not fit the wanted output: {wrong}")
+            return RunEnd("failed", text, f"the answer does not fit the wanted output: {wrong}")

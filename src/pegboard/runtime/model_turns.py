@@ -12,10 +12,10 @@ from pegboard.core.events import ModelReplied, Recorder, TextPiece, ThinkingPiec
 from pegboard.core.executor import distinct_calls
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models.failures import is_too_long
-from pegboard.ports.model import CallDelta, Model, Replied, TextDelta, ThinkingDelta
+from pegboard.ports.model import CallDelta, Model, TextDelta, ThinkingDelta, TurnEnd
 from pegboard.runtime.compaction import ContextOverflow
 from pegboard.runtime.state import RunState
-from pegboard.runtime.talk import Talk
+from pegboard.runtime.talk import WindowedConversation
 from pegboard.runtime.telemetry import Telemetry
 
 
@@ -28,42 +28,48 @@ class ModelTurns:
     price: Callable[[str, AssistantMessage], float | None] | None
     telemetry: Telemetry | None
 
-    async def next(self, talk: Talk, state: RunState, *, allow_tools: bool = True) -> AssistantMessage:
+    async def next(
+        self, conversation: WindowedConversation, state: RunState, *, allow_tools: bool = True
+    ) -> AssistantMessage:
         """One model turn within the window; where the model says it was too long, once more with less."""
-        if (done := talk.fit()) is not None:
+        if (done := conversation.fit()) is not None:
             self.recorder.record(done)
         try:
-            return await self._reply(talk, state, allow_tools)
+            return await self._reply(conversation, state, allow_tools)
         except ModelError as failure:
-            if len(talk.messages) < 4 or not (failure.too_long or is_too_long(str(failure))):
+            if len(conversation.messages) < 4 or not (failure.too_long or is_too_long(str(failure))):
                 raise
             try:
-                self.recorder.record(talk.compact(talk.tokens // 2))
+                self.recorder.record(conversation.compact(conversation.tokens // 2))
             except ContextOverflow as error:
                 # What the model said is what a person can act on; our estimate of it is not.
                 raise failure from error
-            return await self._reply(talk, state, allow_tools)
+            return await self._reply(conversation, state, allow_tools)
 
-    async def _reply(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
+    async def _reply(
+        self, conversation: WindowedConversation, state: RunState, allow_tools: bool
+    ) -> AssistantMessage:
         """One model turn, in a span of its own where somebody traces."""
         if self.telemetry is None:
-            return await self._streamed(talk, state, allow_tools)
+            return await self._streamed(conversation, state, allow_tools)
         with self.telemetry.chat(self.model.name) as replied:
-            message = await self._streamed(talk, state, allow_tools)
+            message = await self._streamed(conversation, state, allow_tools)
             replied(message)
             return message
 
-    async def _streamed(self, talk: Talk, state: RunState, allow_tools: bool) -> AssistantMessage:
+    async def _streamed(
+        self, conversation: WindowedConversation, state: RunState, allow_tools: bool
+    ) -> AssistantMessage:
         """Pieces as they stream, then ModelReplied, appended to the talk."""
         message: AssistantMessage | None = None
         record = self.recorder.record
-        async for event in talk.reply(allow_tools=allow_tools):
+        async for event in conversation.reply(allow_tools=allow_tools):
             match event:
                 case TextDelta(text):
                     record(TextPiece(text))
                 case ThinkingDelta(text):
                     record(ThinkingPiece(text))
-                case Replied(replied):
+                case TurnEnd(replied):
                     message = replied
                 case CallDelta():
                     pass
@@ -79,7 +85,7 @@ class ModelTurns:
             if cost is not None:
                 message = replace(message, usage=replace(message.usage, cost_usd=cost))
         # First: a turn that cannot be kept was none, and the run's figures are those of its record.
-        talk.append(message)
+        conversation.append(message)
         state.turns += 1
         state.usage += message.usage
         record(ModelReplied(message))

@@ -21,15 +21,15 @@ from pegboard.core.events import (
 )
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message
-from pegboard.ports.model import ModelEvent, Replied
+from pegboard.ports.model import ModelEvent, TurnEnd
 from pegboard.runtime.answers import VOID
-from pegboard.runtime.script import CALL_EVENTS, RecordEnds, Script
+from pegboard.runtime.script import CALL_EVENTS, RecordEnds, ReplayLog
 
 
-class Inbox(list[Any]):
+class RecordedInbox(list[Any]):
     """The messages that a person sent while the run went on, as they come up in the record."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ReplayLog) -> None:
         super().__init__()
         self._script = script
 
@@ -42,10 +42,10 @@ class Inbox(list[Any]):
         return cast(UserSaid, self._script.next).message
 
 
-class GivenAnswers(dict[str, Any]):
+class RecordedAnswers(dict[str, Any]):
     """What was answered to a call that waited: its recorded result's value."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ReplayLog) -> None:
         super().__init__()
         self._script = script
 
@@ -76,7 +76,7 @@ class RecordedModel:
 
     destination = "nowhere"
 
-    def __init__(self, script: Script, name: str) -> None:
+    def __init__(self, script: ReplayLog, name: str) -> None:
         self._script = script
         self.name = name
 
@@ -92,7 +92,7 @@ class RecordedModel:
         event = self._script.next
         match event:
             case ModelReplied(message):
-                yield Replied(message)
+                yield TurnEnd(message)
             case None:
                 raise RecordEnds
             case RunFinished(error="cancelled"):
@@ -108,7 +108,7 @@ class RecordedModel:
             case _ if event.type == "context.compacted":
                 raise _Failed("context length")
             case _:
-                raise self._script.differs("a model turn")
+                raise self._script.report_difference("a model turn")
 
     async def aclose(self) -> None:
         """Nothing was started."""
@@ -124,7 +124,7 @@ class _Failed(ModelError):
 class RecordedExecutor:
     """Gives the recorded results of each turn's calls, and tells their events as they were."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ReplayLog) -> None:
         self._script = script
         self.pipeline = self
         self.toolkit = self
@@ -146,7 +146,7 @@ class RecordedExecutor:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}
         if self._script.planner is not None:
-            self._script.planner.turn(wanted, self._script.results)
+            self._script.planner.on_turn(wanted, self._script.results)
         done: dict[str, ToolResult] = {}
         while len(done) < len(wanted):
             event = self._script.next
@@ -156,12 +156,12 @@ class RecordedExecutor:
                 raise asyncio.CancelledError
             if not isinstance(event, CALL_EVENTS):
                 missing = ", ".join(c.name for i, c in wanted.items() if i not in done)
-                raise self._script.differs(f"the calls {missing}")
+                raise self._script.report_difference(f"the calls {missing}")
             if isinstance(event, CallFinished):
                 if event.result.call_id not in wanted:
-                    raise self._script.differs(f"the calls {', '.join(wanted)}")
+                    raise self._script.report_difference(f"the calls {', '.join(wanted)}")
                 done[event.result.call_id] = event.result
-            await self._script.called(event, context)
+            await self._script.on_call(event, context)
         after = self._script.next
         if isinstance(after, RunFinished) and after.error == "cancelled":
             raise asyncio.CancelledError

@@ -12,14 +12,14 @@ from pegboard.core.problems import short_name
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, StopReason
-from pegboard.runtime.budget import BEYOND, Budget
+from pegboard.runtime.budget import BEYOND, RunBudget
 
 _STOPPED: Final[Mapping[StopReason, str]] = {
     "refusal": "refusal", "filtered": "content filter", "error": "error",
 }  # fmt: skip
 
 
-def not_whole(message: AssistantMessage) -> Mapping[str, ToolError]:
+def truncated_calls(message: AssistantMessage) -> Mapping[str, ToolError]:
     """The calls of an answer that its provider did not let finish, by id: what is not whole does not run.
 
     Arguments that are cut inside are seen where they are decoded. A call that was cut before its first argument
@@ -50,9 +50,9 @@ def _given(call: ToolCall) -> bool:
 
 
 def refused_calls(
-    kit: Toolkit,
+    toolkit: Toolkit,
     calls: Sequence[ToolCall],
-    budget: Budget | None,
+    budget: RunBudget | None,
     offered: Toolkit | None,
     broken: Mapping[str, ToolError],
 ) -> Mapping[str, ToolError]:
@@ -67,9 +67,9 @@ def refused_calls(
         broken: those that are not whole; they are not counted.
     """
     out: dict[str, ToolError] = {c.id or "": broken[c.id or ""] for c in calls if c.id in broken}
-    if offered is not None and offered is not kit:
+    if offered is not None and offered is not toolkit:
         for call in calls:
-            tool = kit.resolve(call.name)
+            tool = toolkit.resolve(call.name)
             if tool is not None and tool.name not in offered and call.id not in out:
                 names = ", ".join(offered.names) or "none"
                 out[call.id or ""] = UnknownTool(
@@ -79,14 +79,14 @@ def refused_calls(
     if budget is not None:
 
         def named(call: ToolCall) -> str:
-            tool = kit.resolve(call.name)
+            tool = toolkit.resolve(call.name)
             return call.name if tool is None else tool.name
 
-        out |= budget.refused([c for c in calls if c.id not in out], named)
+        out |= budget.over_limit([c for c in calls if c.id not in out], named)
     return out
 
 
-def used_up(call: ToolCall, over: str) -> PermissionDenied:
+def over_limit_error(call: ToolCall, over: str) -> PermissionDenied:
     return PermissionDenied(
         f"{call.name} did not run: the budget is used up ({over})", details={BEYOND: "budget"}
     )

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.core.authorising import check_secrets, decide
+from pegboard.core.authorising import check_secrets, evaluate
 from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.codec import event_to_dict
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
@@ -22,14 +22,14 @@ from pegboard.core.effects import Change
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder, UserSaid
 from pegboard.core.failing import as_tool_error
-from pegboard.core.invocation import Planned
+from pegboard.core.invocation import Call
 from pegboard.core.marking import SOURCE
 from pegboard.core.pipeline import Pipeline
 from pegboard.core.planning import decode, plan, situation
 from pegboard.core.policy import ALLOWED, Decision
-from pegboard.core.recording import failed
+from pegboard.core.recording import failed_result
 from pegboard.core.result import ToolResult
-from pegboard.core.taint import MemoryProvenance, Taints
+from pegboard.core.taint import MemoryProvenance, TaintTracker
 from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Seen:
 
     call: ToolCall
     result: ToolResult | None
-    ready: Planned | None = None
+    ready: Call | None = None
     decision: Decision | None = None
 
 
@@ -84,7 +84,7 @@ class Replanner:
     otherwise: int = 0
     checked: int = 0
     _line: Pipeline = field(init=False, repr=False)
-    _taints: Taints | None = field(init=False, repr=False)
+    _taints: TaintTracker | None = field(init=False, repr=False)
     _provenance: MemoryProvenance = field(default_factory=MemoryProvenance, repr=False)
     _seen: dict[str, _Seen] = field(default_factory=dict[str, "_Seen"], repr=False)
     _lost: dict[str, CallFinished] = field(default_factory=dict[str, CallFinished], repr=False)
@@ -93,7 +93,7 @@ class Replanner:
         line = copy.copy(self.pipeline)
         guards = line.safeguards
         known = guards.taints
-        self._taints = None if known is None else Taints(known.rules, provenance=self._provenance)
+        self._taints = None if known is None else TaintTracker(known.rules, provenance=self._provenance)
         # What a person has allowed for longer is an answer and no rule: the record says what it was then.
         line.policy = replace(line.policy, grants=None)
         line.grants = None
@@ -106,16 +106,16 @@ class Replanner:
     def _same_rules(self) -> bool:
         return self.lenient or self.policy == self.pipeline.policy.revision
 
-    def heard(self, event: UserSaid, session: str) -> None:
+    def on_user_message(self, event: UserSaid, session: str) -> None:
         """A person said something: addresses in it may be fetched."""
         if self._taints is not None:
-            self._taints.heard(session, text_of(event.message.content))
+            self._taints.endorse_text(session, text_of(event.message.content))
 
-    def turn(self, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> None:
+    def on_turn(self, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> None:
         """The calls of a model turn come, with the results that the record has of them."""
         self._seen = {id: _Seen(call, results.get(id)) for id, call in calls.items()}
 
-    async def started(self, recorded: CallStarted, context: Context) -> Event:
+    async def on_call_started(self, recorded: CallStarted, context: Context) -> Event:
         """The start of a call as it would be recorded now, or its failure where it would not start."""
         seen = self._seen.get(recorded.call_id)
         if seen is None:
@@ -149,7 +149,7 @@ class Replanner:
                 return self._stopped(seen, failure)
             self._tell(
                 recorded.tool,
-                f"what it was planned on has changed since ({clipped(failure.message, 0, 160)})",
+                f"what it was planned on has changed since ({clip(failure.message, 0, 160)})",
             )
             ready.plan = replace(ready.plan, effects=recorded.effects)
         else:
@@ -160,7 +160,7 @@ class Replanner:
         self.checked += 1
         return self._decided(seen, ready, replace(now, effects=ready.plan.effects), recorded, context)
 
-    async def finished(self, recorded: CallFinished, context: Context) -> Event:
+    async def on_call_finished(self, recorded: CallFinished, context: Context) -> Event:
         """The result of a call as it would be recorded now, as far as that hangs on no act."""
         result = recorded.result
         if (lost := self._lost.pop(result.call_id, None)) is not None:
@@ -185,7 +185,7 @@ class Replanner:
     def _failed(self, seen: _Seen, error: Any) -> CallFinished:
         """The failure, under the recorded duration: how long it takes is no behaviour."""
         call_id = seen.call.id or ""
-        made = failed(self._line, error, seen.call.name, call_id, seen.ready, self._line.now())
+        made = failed_result(self._line, error, seen.call.name, call_id, seen.ready, self._line.now())
         then = 0.0 if seen.result is None else seen.result.notes.duration_s
         return CallFinished(replace(made, notes=replace(made.notes, duration_s=then)))
 
@@ -220,13 +220,13 @@ class Replanner:
         )
 
     def _decided(
-        self, seen: _Seen, ready: Planned, now: CallStarted, recorded: CallStarted, context: Context
+        self, seen: _Seen, call: Call, now: CallStarted, recorded: CallStarted, context: Context
     ) -> CallStarted:
         """With the decision of now where it can be compared, else that of then."""
-        tool = ready.tool
+        tool = call.tool
         decision = ALLOWED
-        if ready.plan.effects or tool.level != "auto" or self._line.policy.rules:
-            decision = decide(self._line, ready, context)
+        if call.plan.effects or tool.level != "auto" or self._line.policy.rules:
+            decision = evaluate(self._line, call, context)
         seen.decision = decision
         verdict = decision.verdict
         if recorded.decision == "deny" and recorded.approver and verdict == "ask":
@@ -254,34 +254,34 @@ class Replanner:
             if label not in held:
                 for effect in recorded.effects:
                     if effect.kind == "read":
-                        self._provenance.keep(
+                        self._provenance.add_labels(
                             str(context.workspace or ""), effect.target, {label: "before this run"}
                         )
 
-    def _trace(self, ready: Planned, result: ToolResult, context: Context) -> None:
+    def _trace(self, call: Call, result: ToolResult, context: Context) -> None:
         """Let taint follow the recorded result, as it followed the real one."""
         assert self._taints is not None
-        here = situation(ready.tool, context)
-        own = self._taints.reached(ready.plan, here) if result.ok or ready.plan.effects else {}
+        here = situation(call.tool, context)
+        own = self._taints.labels_of_result(call.plan, here) if result.ok or call.plan.effects else {}
         held = self._taints.labels(context.session, context.labels)
         for label in result.notes.labels:
             if label not in held and label not in own:
-                own[label] = str(result.notes.extra.get(SOURCE) or ready.tool.name)
+                own[label] = str(result.notes.extra.get(SOURCE) or call.tool.name)
         own = {label: source for label, source in own.items() if label in result.notes.labels}
-        self._taints.finished(
-            ready.plan, context.session, context.labels, own, result.data, str(context.workspace or "")
+        self._taints.propagate(
+            call.plan, context.session, context.labels, own, result.data, str(context.workspace or "")
         )
 
     async def _act(
-        self, seen: _Seen, ready: Planned, decision: Decision, recorded: CallFinished, context: Context
+        self, seen: _Seen, call: Call, decision: Decision, recorded: CallFinished, context: Context
     ) -> Event:
         """What would come of it now: a refusal where rules refuse, the result of a pure function anew."""
         result = recorded.result
         refused = result.error is not None and result.error.code == "permission_denied"
         if decision.verdict == "deny" and not refused:
             why = decision.reason or decision.rule
-            return self._failed(seen, PermissionDenied(f"{ready.tool.name} may not run: {why}"))
-        if decision.verdict == "allow" and _is_pure(ready.tool, self._line):
+            return self._failed(seen, PermissionDenied(f"{call.tool.name} may not run: {why}"))
+        if decision.verdict == "allow" and _is_pure(call.tool, self._line):
             again = await self._line.call(seen.call, context)
             return CallFinished(replace(again, notes=result.notes))
         return recorded
@@ -292,9 +292,9 @@ def _shown(changes: Sequence[Change]) -> list[dict[str, Any]]:
     return [c.to_dict() for c in changes]
 
 
-def _is_pure(tool: Tool, line: Pipeline) -> bool:
+def _is_pure(tool: Tool, pipeline: Pipeline) -> bool:
     """Whether a function may run in a comparison: it says that it touches nothing, and is given nothing."""
-    return not (tool.effects or tool.plan or tool.markers or line.injected.get(tool.name))
+    return not (tool.effects or tool.plan or tool.markers or pipeline.injected.get(tool.name))
 
 
 def results_in(events: Sequence[Event]) -> dict[str, ToolResult]:

@@ -24,15 +24,15 @@ from pegboard.core.events import (
 from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
 from pegboard.runtime.compaction import Window
-from pegboard.runtime.recorded import GivenAnswers, Inbox, RecordedExecutor, RecordedModel
+from pegboard.runtime.recorded import RecordedAnswers, RecordedExecutor, RecordedInbox, RecordedModel
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.run import Loop, RunState
-from pegboard.runtime.script import Divergence, RecordEnds, Script, text_of_event
-from pegboard.runtime.transcripts import fold, heard
+from pegboard.runtime.script import Divergence, RecordEnds, ReplayLog, text_of_event
+from pegboard.runtime.transcripts import fold, user_messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayResult:
     """What a replay found.
 
     Attributes:
@@ -46,7 +46,7 @@ class Replayed:
     finished: RunFinished | None
 
 
-async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None = None) -> Replayed:
+async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None = None) -> ReplayResult:
     """Run the loop again from the events of a session.
 
     Args:
@@ -62,7 +62,7 @@ async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None
     before, mine = split(events, run)
     kept = [e for e in mine if e.type not in TRANSIENT]
     # When a person typed is no step of the loop; that it read it is one.
-    script = Script([e for e in kept if not isinstance(e, UserTold)], planner)
+    script = ReplayLog([e for e in kept if not isinstance(e, UserTold)], planner)
     typed = len(kept) - len(script.events)
     if planner is not None:
         _remember(planner, before)
@@ -71,7 +71,7 @@ async def replay(events: Sequence[Event], run: str, *, planner: Replanner | None
     for segment in script.segments():
         finished = await _segment(script, known, segment)
         known += segment
-    return Replayed(run=run, events=script.place + typed, finished=finished)
+    return ReplayResult(run=run, events=script.place + typed, finished=finished)
 
 
 def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
@@ -92,7 +92,7 @@ def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
     return list(events[:start]), mine
 
 
-async def _segment(script: Script, known: Sequence[Event], segment: Sequence[Event]) -> RunFinished | None:
+async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[Event]) -> RunFinished | None:
     """Replay one part; None where its process ended without telling."""
     first = segment[0]
     started = next(e for e in (*known, *segment) if isinstance(e, RunStarted) and _is_run(e, segment, known))
@@ -109,25 +109,25 @@ async def _segment(script: Script, known: Sequence[Event], segment: Sequence[Eve
         clock=script,
         read_output=script.read_output if detail.get("typed") else None,
         window=Window(**detail["window"]) if "window" in detail else Window(),
-        answers=GivenAnswers(script),
-        unpaid=script.unpaid,
+        answers=RecordedAnswers(script),
+        unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
     )
-    state.inbox = Inbox(script)
+    state.inbox = RecordedInbox(script)
     context = Context(agent=started.agent, session=started.session, model=model, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""
     try:
         finished = await loop.run(task, state=state, context=_At(context, detail), history=history)
         if script.place < script.end:
-            raise script.differs(None)
+            raise script.report_difference(None)
         return finished
     except RecordEnds:
         return None
     except Divergence:
-        raise script.fault or script.differs(None) from None
+        raise script.fault or script.report_difference(None) from None
     except asyncio.CancelledError:
         last = script.events[script.place - 1]
         if isinstance(last, RunFinished) and last.error == "cancelled":
@@ -138,8 +138,8 @@ async def _segment(script: Script, known: Sequence[Event], segment: Sequence[Eve
 def _remember(planner: Replanner, before: Sequence[Event]) -> None:
     """What the session had heard before the run."""
     session = next((e.session for e in before if isinstance(e, RunStarted)), "")
-    for event in heard(before):
-        planner.heard(event, session)
+    for event in user_messages(before):
+        planner.on_user_message(event, session)
 
 
 def _is_run(started: RunStarted, segment: Sequence[Event], known: Sequence[Event]) -> bool:
@@ -157,4 +157,4 @@ def _At(context: Context, detail: Mapping[str, Any]) -> Context:
     return replace(context, workspace=cast(Any, PurePosixPath(where)))
 
 
-__all__ = ["Divergence", "Replayed", "replay", "split", "text_of_event"]
+__all__ = ["Divergence", "ReplayResult", "replay", "split", "text_of_event"]

@@ -163,7 +163,7 @@ def behaviour(events: Sequence[Event], *, plans: bool = False) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Comparison:
     """A recorded run beside what it would be by the code, tools and rules of now.
 
     Attributes:
@@ -179,7 +179,7 @@ class Compared:
     untold: tuple[str, ...]
 
 
-async def compare_now(events: Sequence[Event], run: str, planner: Replanner) -> Compared:
+async def compare_now(events: Sequence[Event], run: str, planner: Replanner) -> Comparison:
     """Run the loop again over the model's recorded turns, with the calls as the tools and rules of now take them.
 
     The model cannot be asked what it would have said to another result: what follows a difference is as recorded.
@@ -203,7 +203,7 @@ async def compare_now(events: Sequence[Event], run: str, planner: Replanner) -> 
         now = behaviour(planner.now, plans=True)
         now += [f"the loop goes another way from here: {line}" for line in str(other_way).splitlines()]
     diff = tuple(difflib.unified_diff(then, now, f"{run} as recorded", f"{run} now", lineterm=""))
-    return Compared(run=run, diff=diff, checked=planner.checked, untold=tuple(planner.untold))
+    return Comparison(run=run, diff=diff, checked=planner.checked, untold=tuple(planner.untold))
 
 
 def _arguments(call: ToolCall) -> str:

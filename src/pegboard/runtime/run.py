@@ -29,17 +29,17 @@ from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
 from pegboard.ports.model import Model
-from pegboard.runtime.budget import USED_UP, Budget, Spent
+from pegboard.runtime.budget import USED_UP, LimitUse, RunBudget
 from pegboard.runtime.compaction import Window
-from pegboard.runtime.ending import BUDGET_NOTE, Ended, Ending, Status
+from pegboard.runtime.ending import BUDGET_NOTE, CompletionCheck, RunEnd, Status
 from pegboard.runtime.model_turns import ModelTurns
-from pegboard.runtime.refusals import failed_call, not_whole, refused_calls, used_up
+from pegboard.runtime.refusals import failed_call, over_limit_error, refused_calls, truncated_calls
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.state import RunState
-from pegboard.runtime.taking_up import parted
-from pegboard.runtime.talk import Talk
+from pegboard.runtime.taking_up import split_calls
+from pegboard.runtime.talk import WindowedConversation
 from pegboard.runtime.telemetry import Telemetry
-from pegboard.runtime.transcripts import History, closing
+from pegboard.runtime.transcripts import History, interrupted_results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +91,14 @@ class Loop:
         """
         kit = self.executor.pipeline.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
-        talk = Talk(
+        talk = WindowedConversation(
             lambda: self.model.converse(
                 instructions=self.instructions, tools=offered, output_schema=self.output_schema
             ),
             self.window,
         )
         before = None if task or history is None else history
-        state.budget = Budget(
+        state.budget = RunBudget(
             self.limits,
             self.clock,
             spent_s=state.spent_s,
@@ -109,25 +109,30 @@ class Loop:
         try:
             last = self._begin(talk, task, state, context, history)
             if history is not None and not task and history.open_calls:
-                await self._take_up(talk, history, state, context)
+                await self._resume_calls(talk, history, state, context)
             if state.pending:
-                ended = Ended("suspended", "")
+                ended = RunEnd("suspended", "")
             elif over and last is not None:
                 # Its process ended between its last word and its end.
-                ended = Ended("limit", last.text, over)
+                ended = RunEnd("limit", last.text, over)
             else:
                 ended = await self._turns(talk, state, context, state.budget, last)
         except asyncio.CancelledError:
-            self._record(self._finished(state, Ended("failed", "", "cancelled")))
+            self._record(self._finished(state, RunEnd("failed", "", "cancelled")))
             raise
         except Exception as error:  # noqa: BLE001  The run's boundary: whatever broke, its end is told.
-            ended = Ended("failed", "", f"{type(error).__name__}: {error}")
+            ended = RunEnd("failed", "", f"{type(error).__name__}: {error}")
         finished = self._finished(state, ended)
         self._record(finished)
         return finished
 
     def _begin(
-        self, talk: Talk, task: str, state: RunState, context: Context, history: History | None
+        self,
+        conversation: WindowedConversation,
+        task: str,
+        state: RunState,
+        context: Context,
+        history: History | None,
     ) -> AssistantMessage | None:
         """Lay out the conversation so far; the last answer where a run that is taken up has one already."""
         if not task and history is not None and history.run is not None:
@@ -143,17 +148,17 @@ class Loop:
         }
         if history is not None:
             for message in history.messages:
-                talk.append(message)
+                conversation.append(message)
             state.usage, state.turns = history.usage, history.turns
             state.labels |= history.labels
             state.call_ids |= history.call_ids
         if task:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
-                talk.append(closing(history))
+                conversation.append(interrupted_results(history))
             for message in () if history is None else history.told:
                 # Nor without what the run before was told and never read.
-                talk.append(message)
+                conversation.append(message)
             state.usage, state.turns = Usage(), 0
             self._record(
                 RunStarted(
@@ -165,7 +170,7 @@ class Loop:
                     detail=detail,
                 )
             )
-            self._say(talk, UserMessage.of(task))
+            self._add_user_message(conversation, UserMessage.of(task))
             return None
         if state.spent_s:
             detail["spent_s"] = state.spent_s
@@ -174,7 +179,7 @@ class Loop:
         self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
         if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
-            self._say(talk, UserMessage.of(history.run.task))
+            self._add_user_message(conversation, UserMessage.of(history.run.task))
         elif history is not None and history.messages:
             message = history.messages[-1]
             if isinstance(message, AssistantMessage) and not message.calls:
@@ -185,53 +190,53 @@ class Loop:
 
     async def _turns(
         self,
-        talk: Talk,
+        conversation: WindowedConversation,
         state: RunState,
         context: Context,
-        budget: Budget,
+        budget: RunBudget,
         answered: AssistantMessage | None,
-    ) -> Ended:
+    ) -> RunEnd:
         asking = ModelTurns(
             model=self.model, recorder=self.recorder, price=self.price, telemetry=self.telemetry
         )
         repeats = RepeatGuard()
-        ending = Ending(self.read_output)
+        ending = CompletionCheck(self.read_output)
         last_text = ""
         while True:
             while state.inbox:
-                self._say(talk, state.inbox.pop(0))
+                self._add_user_message(conversation, state.inbox.pop(0))
                 state.asked = Turn()
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
                 if self.unpaid is not None and (why := self.unpaid()):
                     # Not even a last word: it would be paid for too.
-                    return Ended("limit", last_text, why)
+                    return RunEnd("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)
                 if over is not None:
-                    return await self._last_word(asking, talk, state, over, ending)
+                    return await self._final_answer(asking, conversation, state, over, ending)
                 if near is not None:
                     self._record(Notice(text=f"{near} are used", detail=asdict(near)))
             try:
-                message = answered or await asking.next(talk, state)
+                message = answered or await asking.next(conversation, state)
             except ModelError as failure:
-                return Ended("failed", last_text, str(failure))
+                return RunEnd("failed", last_text, str(failure))
             answered = None
             last_text = message.text or last_text
             if message.calls:
                 results, warning = await self._calls(message.calls, state, context, repeats, message)
                 if state.pending:
-                    return Ended("suspended", message.text)
-                talk.append(ResultsMessage(for_model(results, state.mark, message.calls)))
+                    return RunEnd("suspended", message.text)
+                conversation.append(ResultsMessage(for_model(results, state.mark, message.calls)))
                 ending.begun = ""
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
-                    self._say(talk, UserMessage.of(warning), by="runtime")
+                    self._add_user_message(conversation, UserMessage.of(warning), by="runtime")
             elif not state.inbox:
-                ended = ending.judge(message)
-                if isinstance(ended, Ended):
+                ended = ending.check(message)
+                if isinstance(ended, RunEnd):
                     return ended
-                self._say(talk, UserMessage.of(ended), by="runtime")
+                self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -251,9 +256,9 @@ class Loop:
             calls,
             state.budget,
             self._offered(message.model),
-            not_whole(message),
+            truncated_calls(message),
         )
-        results = await self._unless_refused(calls, refused, context, state) if refused else (
+        results = await self._call_allowed(calls, refused, context, state) if refused else (
             await self.executor.turn(calls, context, state.asked)
         )  # fmt: skip
         for result in results:
@@ -271,7 +276,7 @@ class Loop:
         # A fallback's answer carries its whole name; any other may call itself what it likes.
         return self.offer(model if ":" in model else self.model.name, self.executor.pipeline.toolkit)
 
-    async def _unless_refused(
+    async def _call_allowed(
         self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context, state: RunState
     ) -> tuple[ToolResult, ...]:
         done: dict[str, ToolResult] = {}
@@ -284,10 +289,12 @@ class Loop:
             done |= {r.call_id: r for r in await self.executor.turn(rest, context, state.asked)}
         return tuple(done[c.id or ""] for c in calls)
 
-    async def _take_up(self, talk: Talk, history: History, state: RunState, context: Context) -> None:
+    async def _resume_calls(
+        self, conversation: WindowedConversation, history: History, state: RunState, context: Context
+    ) -> None:
         """Answer the calls that an ended process left open (ledger G-10), or that waited (decisions 14)."""
         kit = self.executor.pipeline.toolkit
-        found = parted(history, kit, self.answers)
+        found = split_calls(history, kit, self.answers)
         state.pending += found.pending
         done = dict(history.done)
         for call, result in found.results:
@@ -297,39 +304,46 @@ class Loop:
                 tool = kit.resolve(call.name)
                 state.budget.count(call.name if tool is None else tool.name)
         last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
-        if found.again:
-            results, _ = await self._calls(found.again, state, context, RepeatGuard(), last)
+        if found.rerun:
+            results, _ = await self._calls(found.rerun, state, context, RepeatGuard(), last)
             done.update({r.call_id: r for r in results})
         if not state.pending:
-            talk.append(
+            conversation.append(
                 ResultsMessage(for_model((done[c.id or ""] for c in last.calls), state.mark, last.calls))
             )
 
-    async def _last_word(
-        self, asking: ModelTurns, talk: Talk, state: RunState, over: Spent, ending: Ending
-    ) -> Ended:
+    async def _final_answer(
+        self,
+        asking: ModelTurns,
+        conversation: WindowedConversation,
+        state: RunState,
+        over: LimitUse,
+        ending: CompletionCheck,
+    ) -> RunEnd:
         """The budget is used up: one answer without tools (ledger K-51)."""
         self._record(Notice(text=f"{over}{USED_UP}", detail=asdict(over)))
-        self._say(talk, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
+        self._add_user_message(conversation, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
         try:
-            message = await asking.next(talk, state, allow_tools=False)
+            message = await asking.next(conversation, state, allow_tools=False)
         except ModelError as failure:
-            return Ended("limit", ending.begun, f"{over}; then: {failure}")
+            return RunEnd("limit", ending.begun, f"{over}; then: {failure}")
         for call in message.calls:
             # A model may call in spite of being told not to; the call still gets its one result.
-            self._record(CallFinished(failed_call(call, used_up(call, str(over)))))
-        return Ended("limit", message.text or ending.begun, str(over), ending.read(message.text))
+            self._record(CallFinished(failed_call(call, over_limit_error(call, str(over)))))
+        return RunEnd("limit", message.text or ending.begun, str(over), ending.read(message.text))
 
     # -- parts --------------------------------------------------------------------------------
 
     def _record(self, event: Event) -> None:
         self.recorder.record(event)
 
-    def _say(self, talk: Talk, message: UserMessage, *, by: str = "user") -> None:
-        talk.append(message)
+    def _add_user_message(
+        self, conversation: WindowedConversation, message: UserMessage, *, by: str = "user"
+    ) -> None:
+        conversation.append(message)
         self.recorder.record(UserSaid(message, by))
 
-    def _finished(self, state: RunState, ended: Ended) -> RunFinished:
+    def _finished(self, state: RunState, ended: RunEnd) -> RunFinished:
         # What was told too late to be read stays in the session for its next run. Where this one can be taken
         # up again it reads it then: said now, it would end the wait of the calls that are open.
         while state.inbox and ended.status in ("done", "limit"):

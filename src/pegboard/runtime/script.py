@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.codec import event_to_dict
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
@@ -52,7 +52,7 @@ class RecordEnds(BaseException):
     """The recorded process was killed here. No Exception: the loop must not turn it into an end of its own."""
 
 
-class Script:
+class ReplayLog:
     """The recorded events of one run and how far the replay has come; also the replay's recorder."""
 
     def __init__(self, events: Sequence[Event], planner: Replanner | None = None) -> None:
@@ -68,7 +68,7 @@ class Script:
         self._begun = False
         self.names = _names(events)
 
-    def differs(self, got: str | None) -> Divergence:
+    def report_difference(self, got: str | None) -> Divergence:
         """The first difference, to be raised; whatever follows from it is not told."""
         if self.fault is None:
             expected = self.texts[self.place] if self.place < self.end else None
@@ -103,7 +103,7 @@ class Script:
         if self.place >= self.end:
             if self.end < len(self.events) or not isinstance(self.events[-1], RunFinished):
                 raise RecordEnds
-            raise self.differs(text_of_event(event))
+            raise self.report_difference(text_of_event(event))
         recorded = self.events[self.place]
         if (
             isinstance(event, RunStarted | RunResumed)
@@ -120,19 +120,19 @@ class Script:
             event = replace(event, detail={**event.detail, IMPORTED: recorded.detail[IMPORTED]})
         text = text_of_event(event)
         if self.fault is not None or text != self.texts[self.place]:
-            raise self.differs(text)
+            raise self.report_difference(text)
         self.place += 1
         if self.planner is not None and isinstance(recorded, UserSaid) and recorded.by == "user":
-            self.planner.heard(recorded, self.session)
+            self.planner.on_user_message(recorded, self.session)
 
-    async def called(self, recorded: Event, context: Context) -> None:
+    async def on_call(self, recorded: Event, context: Context) -> None:
         """An event of a call: as it would be now, or as it was where nobody plans again."""
         planner, now = self.planner, recorded
         if planner is not None:
             if isinstance(recorded, CallStarted):
-                now = await planner.started(recorded, context)
+                now = await planner.on_call_started(recorded, context)
             elif isinstance(recorded, CallFinished):
-                now = await planner.finished(recorded, context)
+                now = await planner.on_call_finished(recorded, context)
             if now.type == recorded.type or isinstance(now, CallStarted):
                 # A call that would not start now is told with its result.
                 planner.now.append(now)
@@ -159,7 +159,7 @@ class Script:
         """Seconds since the epoch; the loop does not look."""
         return 0.0
 
-    def unpaid(self) -> str:
+    def exhausted_reason(self) -> str:
         """Why no further turn was paid for; empty where one was."""
         event = self.next
         if isinstance(event, RunFinished) and event.status == "limit" and event.error.startswith("budget "):
@@ -205,4 +205,4 @@ def _near(text: str | None, other: str | None) -> str:
         return "(nothing more)"
     at = next((n for n, (a, b) in enumerate(zip(text, other or "", strict=False)) if a != b), 0)
     start = max(0, at - 80)
-    return ("…" if start else "") + clipped(text, start, at + 160) + ("…" if at + 160 < len(text) else "")
+    return ("…" if start else "") + clip(text, start, at + 160) + ("…" if at + 160 < len(text) else "")

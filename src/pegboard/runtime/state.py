@@ -9,7 +9,7 @@ from typing import Any
 from pegboard.core.invocation import Turn
 from pegboard.core.marking import new_seed
 from pegboard.core.transcript import Usage, UserMessage
-from pegboard.runtime.budget import Budget
+from pegboard.runtime.budget import RunBudget
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class RunState:
     turns: int = 0
     inbox: list[UserMessage] = field(default_factory=list[UserMessage])
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
-    budget: Budget | None = None
+    budget: RunBudget | None = None
     call_ids: set[str] = field(default_factory=set[str])
     asked: Turn = field(default_factory=Turn)
     spent_s: float = 0.0

@@ -10,8 +10,8 @@ from pegboard.core.approval import Refused
 from pegboard.core.call import ToolCall
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
-from pegboard.runtime.answers import answered, lost_secret
-from pegboard.runtime.refusals import failed_call, used_up
+from pegboard.runtime.answers import answered_result, lost_secret
+from pegboard.runtime.refusals import failed_call, over_limit_error
 from pegboard.runtime.transcripts import History, interrupted
 
 
@@ -26,11 +26,11 @@ class OpenCalls:
     """
 
     results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list[tuple[ToolCall, ToolResult]])
-    again: list[ToolCall] = field(default_factory=list[ToolCall])
+    rerun: list[ToolCall] = field(default_factory=list[ToolCall])
     pending: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
-def parted(history: History, kit: Toolkit, answers: Mapping[str, Any]) -> OpenCalls:
+def split_calls(history: History, toolkit: Toolkit, answers: Mapping[str, Any]) -> OpenCalls:
     """Part the open calls; nothing is run or recorded.
 
     Args:
@@ -43,7 +43,7 @@ def parted(history: History, kit: Toolkit, answers: Mapping[str, Any]) -> OpenCa
         waiting = history.waiting.get(call.id or "")
         if history.over:
             # A call in spite of the last word's being without tools.
-            out.results.append((call, failed_call(call, used_up(call, history.over))))
+            out.results.append((call, failed_call(call, over_limit_error(call, history.over))))
         elif waiting is not None and waiting.error is not None:
             details = waiting.error.details
             if details.get("kind") == "approval":
@@ -51,10 +51,12 @@ def parted(history: History, kit: Toolkit, answers: Mapping[str, Any]) -> OpenCa
                 said_no = asked is not None and isinstance(answers.get(asked.approval), Refused)
                 _run(call, out, refused=said_no)
             elif details.get("pending") in answers:
-                out.results.append((call, answered(call.id or "", waiting.tool, answers[details["pending"]])))
+                out.results.append(
+                    (call, answered_result(call.id or "", waiting.tool, answers[details["pending"]]))
+                )
             else:
                 out.pending.append({**details, "call_id": call.id, "tool": waiting.tool})
-        elif call.id in history.started and not _repeatable(call, kit):
+        elif call.id in history.started and not _repeatable(call, toolkit):
             out.results.append((call, interrupted(call, history.started)))
         else:
             _run(call, out)
@@ -65,11 +67,11 @@ def _run(call: ToolCall, out: OpenCalls, *, refused: bool = False) -> None:
     """Let it run, unless a secret that it was sent with is not in the record; a refused one needs none."""
     lost = None if refused else lost_secret(call)
     if lost is None:
-        out.again.append(call)
+        out.rerun.append(call)
     else:
         out.results.append((call, failed_call(call, lost)))
 
 
-def _repeatable(call: ToolCall, kit: Toolkit) -> bool:
-    found = kit.resolve(call.name)
+def _repeatable(call: ToolCall, toolkit: Toolkit) -> bool:
+    found = toolkit.resolve(call.name)
     return found is not None and found.idempotent

@@ -12,7 +12,7 @@ from pegboard.runtime.shorten import images_in
 from pegboard.runtime.tokens import message_tokens
 
 
-class Talk:
+class WindowedConversation:
     """A conversation and the messages that it holds. Each message is encoded and counted once.
 
     Args:

@@ -182,7 +182,7 @@ class Telemetry:
         finally:
             self._seconds.record(perf_counter() - started, measured)
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """A listener: a call that never came to run (refused, invalid, beyond a limit) has a span and a time too."""
         if not isinstance(event, CallFinished):
             return

@@ -18,9 +18,9 @@ from pegboard.ports.model import (
     Conversation,
     Model,
     ModelEvent,
-    Replied,
     TextDelta,
     ThinkingDelta,
+    TurnEnd,
 )
 
 _NO_TOOLS = Toolkit()
@@ -69,8 +69,8 @@ class TextCallModel:
 class TextCallConversation:
     """One talk in text."""
 
-    def __init__(self, talk: Conversation, form: TextDialect, tools: Toolkit) -> None:
-        self._talk = talk
+    def __init__(self, conversation: Conversation, form: TextDialect, tools: Toolkit) -> None:
+        self._talk = conversation
         self._form = form
         self._tools = tools
         self._feedback = ""
@@ -109,7 +109,7 @@ class TextCallConversation:
                     written.append(text)
                     for delta in reader.feed(text):
                         yield _event(delta)
-                case Replied(message):
+                case TurnEnd(message):
                     last = message
                 case _:
                     yield event
@@ -121,18 +121,18 @@ class TextCallConversation:
         reading = self._form.read("".join(written), self._tools)
         self._feedback = feedback_of(reading)
         stop = read.stop if read.stop != "end" else last.stop
-        yield Replied(replace(read, stop=stop, usage=last.usage, model=last.model))
+        yield TurnEnd(replace(read, stop=stop, usage=last.usage, model=last.model))
 
 
 def _event(delta: protocol.Delta) -> ModelEvent:
     match delta:
-        case protocol.TextDelta(text):
+        case protocol.TextChunk(text):
             return TextDelta(text)
-        case protocol.ThinkingDelta(text):
+        case protocol.ThinkingChunk(text):
             return ThinkingDelta(text)
-        case protocol.CallStarted(index=index, id=id, name=name):
+        case protocol.CallStartChunk(index=index, id=id, name=name):
             return CallDelta(index=index, id=id, name=name)
-        case protocol.CallDelta(index=index, arguments=arguments):
+        case protocol.CallChunk(index=index, arguments=arguments):
             return CallDelta(index=index, arguments=arguments)
 
 
@@ -148,7 +148,7 @@ _NO_TOOL_CALLS: Final = re.compile(
 """How servers refuse a request because their model has no tool calls."""
 
 
-class EitherWayModel:
+class ToolCallFallbackModel:
     """A model on somebody's own server: asked with tool calls, and in text once the server refuses them.
 
     Args:
@@ -174,13 +174,13 @@ class EitherWayModel:
 
     def converse(
         self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
-    ) -> EitherWayConversation:
+    ) -> ToolCallFallbackConversation:
         """Open a conversation."""
 
         def opened(model: Model | TextCallModel) -> Conversation:
             return model.converse(instructions=instructions, tools=tools, output_schema=output_schema)
 
-        return EitherWayConversation(
+        return ToolCallFallbackConversation(
             self, opened(self._in_text if self.calls_in_text else self._model), lambda: opened(self._in_text)
         )
 
@@ -189,14 +189,14 @@ class EitherWayModel:
         await self._model.aclose()
 
 
-class EitherWayConversation:
+class ToolCallFallbackConversation:
     """One talk that goes on in text where it must."""
 
     def __init__(
-        self, model: EitherWayModel, talk: Conversation, in_text: Callable[[], Conversation]
+        self, model: ToolCallFallbackModel, conversation: Conversation, in_text: Callable[[], Conversation]
     ) -> None:
         self._model = model
-        self._talk = talk
+        self._talk = conversation
         self._in_text = in_text
         self._messages: list[Message] | None = None if model.calls_in_text else []
 

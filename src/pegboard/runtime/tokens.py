@@ -46,12 +46,12 @@ def result_tokens(result: ToolResult) -> int:
     return MESSAGE_TOKENS + _blocks(result.content)
 
 
-def toolkit_tokens(kit: Toolkit) -> dict[str, int]:
+def toolkit_tokens(toolkit: Toolkit) -> dict[str, int]:
     """The estimate for each tool's name, description and schema (ledger G-21)."""
     return {
         tool.name: MESSAGE_TOKENS
         + text_tokens(json.dumps([tool.name, tool.description, tool.schema], ensure_ascii=False, default=str))
-        for tool in kit
+        for tool in toolkit
     }
 
 

@@ -180,7 +180,7 @@ def _folded(events: Iterable[Event]) -> History:
     return history
 
 
-def heard(events: Iterable[Event]) -> Iterator[UserSaid]:
+def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:
     """What people said in a session themselves; what was imported is nobody's word."""
     foreign = False
     told: list[UserMessage] = []
@@ -197,7 +197,7 @@ def heard(events: Iterable[Event]) -> Iterator[UserSaid]:
     yield from map(UserSaid, told)
 
 
-def closing(history: History) -> ResultsMessage:
+def interrupted_results(history: History) -> ResultsMessage:
     """The results of the last turn's calls where the conversation goes on without waiting for them."""
     last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
     return _results(history, last.calls)

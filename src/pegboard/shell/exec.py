@@ -17,14 +17,14 @@ from pegboard.core.placeholders import Placeholders
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
-from pegboard.ports.snapshot import Captured, Snapshot, Snapshots
+from pegboard.ports.snapshot import Snapshot, SnapshotChanges, Snapshots
 from pegboard.process.child import Child, Streams
-from pegboard.process.ring import Ring
+from pegboard.process.ring import HeadTailBuffer
 from pegboard.process.spawner import Spawn
 from pegboard.shell.environment import command_environment
-from pegboard.shell.running import Adopter, Running
+from pegboard.shell.running_command import Adopter, RunningCommand
 from pegboard.shell.sandbox import bridge
-from pegboard.shell.sandbox.confinement import Backend, Job, Prepared
+from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
 from pegboard.shell.sandbox.none import Unconfined
 from pegboard.shell.sandbox.repository import repositories_told
 
@@ -135,12 +135,14 @@ class CommandShell:
             await asyncio.shield(asyncio.ensure_future(running.end()))
             raise
 
-    async def conclude(self, running: Running, snapshot: Snapshot | None, *, in_time: bool) -> ExecOutcome:
+    async def conclude(
+        self, running: RunningCommand, snapshot: Snapshot | None, *, in_time: bool
+    ) -> ExecOutcome:
         """The outcome of a command that has ended (`in_time`) or is to be ended now."""
         if in_time and await self._lingers(running):
             return await self._leave(running, snapshot)
         await running.end()
-        captured = await snapshot.changes() if snapshot is not None else Captured()
+        captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
         running.notes += repositories_told(captured)
         if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
             running.notes.append(
@@ -161,7 +163,7 @@ class CommandShell:
         terminal: tuple[int, str] | None = None,
         keep_stdin: bool = False,
         merged: bool = False,
-    ) -> Running:
+    ) -> RunningCommand:
         """Start a command; the caller owns it and must `end` it.
 
         Args:
@@ -192,20 +194,20 @@ class CommandShell:
         pair = socket.socketpair() if request.hosts and self._backend.network == "filtered" else None
         if pair is not None:
             env.update(bridge.proxy_environment())
-        job = Job(
+        job = SandboxCommand(
             argv=(SHELL, "-c", request.command),
             cwd=folder,
             env=env,
             terminal=None if terminal is None else terminal[1],
             bridge=None if pair is None else pair[1].fileno(),
         )
-        stdout = Ring(request.max_output_bytes)
-        stderr = stdout if merged or terminal is not None else Ring(request.max_output_bytes)
+        stdout = HeadTailBuffer(request.max_output_bytes)
+        stderr = stdout if merged or terminal is not None else HeadTailBuffer(request.max_output_bytes)
         try:
             prepared = self._backend.prepare(job)
             started = time.monotonic()
             child = await self._start(prepared, stdout, stderr, request, terminal, keep_stdin)
-            running = Running(
+            running = RunningCommand(
                 request=request,
                 child=child,
                 stdout=stdout,
@@ -226,9 +228,9 @@ class CommandShell:
 
     async def _start(
         self,
-        prepared: Prepared,
-        stdout: Ring,
-        stderr: Ring,
+        prepared: PreparedCommand,
+        stdout: HeadTailBuffer,
+        stderr: HeadTailBuffer,
         request: ExecRequest,
         terminal: tuple[int, str] | None,
         keep_stdin: bool,
@@ -275,7 +277,7 @@ class CommandShell:
                 if fd >= 0:
                     os.close(fd)
 
-    async def _open_egress(self, running: Running, ours: socket.socket) -> EgressProxy:
+    async def _open_egress(self, running: RunningCommand, ours: socket.socket) -> EgressProxy:
         ours.settimeout(_BRIDGE_S)
         try:
             listener = await asyncio.to_thread(bridge.receive, ours)
@@ -290,16 +292,16 @@ class CommandShell:
             allow_cidrs=self.egress_cidrs,
             resolve=self.resolve,
             on_destination=self._on_destination,
-            swaps=()
+            substitutions=()
             if self._placeholders is None
-            else self._placeholders.within(
+            else self._placeholders.find_in(
                 (request.command, *request.env.values(), (request.stdin or b"").decode("utf-8", "replace"))
             ),
         )
         await proxy.serve(listener)
         return proxy
 
-    async def _lingers(self, running: Running) -> bool:
+    async def _lingers(self, running: RunningCommand) -> bool:
         """Whether children still hold the output after a short grace."""
         child = running.child
         if not await child.wait_drained(_LINGER_S):
@@ -307,10 +309,10 @@ class CommandShell:
         await child.wait_gone(_LINGER_S)
         return await child.still_lingers(_LINGER_S)
 
-    async def _leave(self, running: Running, snapshot: Snapshot | None) -> ExecOutcome:
+    async def _leave(self, running: RunningCommand, snapshot: Snapshot | None) -> ExecOutcome:
         """The command has ended, children of it have not."""
         running.child.drain_now()
-        captured = await snapshot.changes() if snapshot is not None else Captured()
+        captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
         running.notes += repositories_told(captured)
         if self.adopter is None:
             await running.end()

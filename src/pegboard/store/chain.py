@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pegboard.ports.store import Draft, Entry
+from pegboard.ports.store import NewRecord, Record
 
 GENESIS = "0" * 64
 """The mac before the first record."""
@@ -32,9 +32,9 @@ def mac_of(
     return hmac.digest(key, record.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
-def chained(key: bytes, stream: str, head: str, seq: int, drafts: Sequence[Draft]) -> list[Entry]:
+def chain_records(key: bytes, stream: str, head: str, seq: int, drafts: Sequence[NewRecord]) -> list[Record]:
     """The drafts as entries that continue a stream after record `seq` with mac `head`."""
-    out: list[Entry] = []
+    out: list[Record] = []
     for draft in drafts:
         seq += 1
         digest = hashlib.sha256(draft.body).hexdigest()
@@ -42,13 +42,13 @@ def chained(key: bytes, stream: str, head: str, seq: int, drafts: Sequence[Draft
         at = float(draft.at)
         head = mac_of(key, head, stream, seq, draft.run, draft.type, at, digest)
         out.append(
-            Entry(seq=seq, run=draft.run, type=draft.type, at=at, digest=digest, mac=head, body=draft.body)
+            Record(seq=seq, run=draft.run, type=draft.type, at=at, digest=digest, mac=head, body=draft.body)
         )
     return out
 
 
 def verify(
-    key: bytes, stream: str, entries: Sequence[Entry], *, head: tuple[int, str] | None = None
+    key: bytes, stream: str, entries: Sequence[Record], *, head: tuple[int, str] | None = None
 ) -> list[Fault]:
     """Every fault of a whole stream: changed, removed, reordered or appended records.
 

@@ -39,7 +39,7 @@ def encode(event: Event, redact: Redact | None = None) -> bytes:
         return _json(row)
     except _UNWRITABLE as error:
         # One value that has no JSON (it holds itself) must not take the other records with it.
-        return _json(event_to_dict(_told(event, error)))
+        return _json(event_to_dict(_unwritable_event(event, error)))
 
 
 def encode_all(events: Sequence[Event], redact: Redact | None = None) -> list[bytes]:
@@ -112,7 +112,7 @@ def _redacted(value: Any, redact: Redact) -> Any:
     return [_redacted(v, redact) for v in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-def _told(event: Event, error: Exception) -> Event:
+def _unwritable_event(event: Event, error: Exception) -> Event:
     """What can be kept of an event that cannot be written."""
     why = f"not kept: {type(error).__name__}"
     if isinstance(event, CallFinished):

@@ -14,11 +14,11 @@ from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.clock import Clock
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
-from pegboard.core.grants import Grant, GrantBook
+from pegboard.core.grants import Grant, MemoryGrants
 from pegboard.core.rules import Situation
 
 
-class GrantFile(GrantBook):
+class StoredGrants(MemoryGrants):
     """Grants as JSON, 0600, replaced as a whole at every change.
 
     Processes share the file: each looks again before it leans on a grant, and changes it only under a

@@ -28,7 +28,7 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
-from pegboard.ports.store import Draft, Entry, RunRow, Store
+from pegboard.ports.store import NewRecord, Record, RunRow, Store
 from pegboard.store.encoding import Redact, encode_all
 
 DAMAGED: Final = "damaged"
@@ -38,7 +38,7 @@ _STOP: Final = None
 _PAGE: Final = 256
 
 
-class _Item(NamedTuple):
+class _QueuedEvent(NamedTuple):
     run: str
     at: float
     event: Event
@@ -85,8 +85,8 @@ class SessionLog:
         self._heads = heads
         self._now = (clock or SystemClock()).now
         self._run = run
-        self._unsent: list[_Item] = []
-        self._queue: queue.SimpleQueue[_Item | _Barrier | None] = queue.SimpleQueue()
+        self._unsent: list[_QueuedEvent] = []
+        self._queue: queue.SimpleQueue[_QueuedEvent | _Barrier | None] = queue.SimpleQueue()
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
         self._rows: dict[str, RunRow] = {}
@@ -100,7 +100,7 @@ class SessionLog:
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="pegboard-log", daemon=True)
             self._thread.start()
-        self._queue.put(_Item(self._run, self._now(), event))
+        self._queue.put(_QueuedEvent(self._run, self._now(), event))
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """See Recorder. What could not be written is kept and tried again with what comes next.
@@ -133,7 +133,7 @@ class SessionLog:
     def _write(self) -> None:
         going = True
         while going:
-            batch: list[_Item] = []
+            batch: list[_QueuedEvent] = []
             barriers: list[_Barrier] = []
             item = self._queue.get()
             while True:
@@ -151,7 +151,7 @@ class SessionLog:
                     break
             self._commit(batch, barriers)
 
-    def _commit(self, batch: list[_Item], barriers: list[_Barrier]) -> None:
+    def _commit(self, batch: list[_QueuedEvent], barriers: list[_Barrier]) -> None:
         self._unsent += batch
         power_loss = any(b.power_loss for b in barriers)
         try:
@@ -170,10 +170,10 @@ class SessionLog:
             else:
                 barrier.done.set_exception(self._failure)
 
-    def _append(self, batch: list[_Item], *, power_loss: bool) -> None:
+    def _append(self, batch: list[_QueuedEvent], *, power_loss: bool) -> None:
         bodies = encode_all([i.event for i in batch], self._redact)
         drafts = [
-            Draft(run=i.run, type=i.event.type, at=i.at, body=body)
+            NewRecord(run=i.run, type=i.event.type, at=i.at, body=body)
             for i, body in zip(batch, bodies, strict=True)
         ]
         # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
@@ -184,7 +184,7 @@ class SessionLog:
         if self._heads is not None:
             write_head(self._heads, self.stream, *self.store.head(self.stream))
 
-    def _indexed(self, batch: list[_Item]) -> list[RunRow]:
+    def _indexed(self, batch: list[_QueuedEvent]) -> list[RunRow]:
         """The rows of the list of runs that this batch changes; they can be made again from the stream."""
         out: dict[str, RunRow] = {}
         for item in batch:
@@ -223,23 +223,23 @@ def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
     fresh.replace(path)
 
 
-def decode(entries: Iterable[Entry]) -> list[Event]:
+def decode_events(entries: Iterable[Record]) -> list[Event]:
     """The events of some records; purged ones are left out, a damaged one is told (see `read_back`)."""
-    return read_back([(e.seq, e.body) for e in entries])
+    return decode_records([(e.seq, e.body) for e in entries])
 
 
 def history(
     store: Store, stream: str, *, run: str | None = None, after: int = 0, types: Sequence[str] = ()
 ) -> list[Event]:
     """The events of a session, or of one of its runs, oldest first; `types`: only those."""
-    return read_back(store.bodies(stream, run=run, after=after, types=types))
+    return decode_records(store.bodies(stream, run=run, after=after, types=types))
 
 
 _BEGUN: Final = "call.started"
 """The type of events that a fold does not use of turns which have all their results."""
 
 
-def history_to_go_on(store: Store, stream: str) -> list[Event]:
+def resume_history(store: Store, stream: str) -> list[Event]:
     """A session's events as far as going on with it needs them, oldest first; their fold is that of the whole.
 
     What each call was going to do is left out where its turn has all its results: a third of a long history.
@@ -250,7 +250,7 @@ def history_to_go_on(store: Store, stream: str) -> list[Event]:
 
 def _to_go_on(store: Store, stream: str) -> list[Event]:
     bodies = store.bodies(stream, without=_BEGUN)
-    events = read_back(bodies)
+    events = decode_records(bodies)
     last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
     if last is None or not _answered(events[: last + 1]):
         # Of a turn that was left open the fold tells which calls had begun.
@@ -274,7 +274,7 @@ def _answered(events: Sequence[Event]) -> bool:
     return True
 
 
-def active_s(entries: Iterable[Entry]) -> float:
+def active_s(entries: Iterable[Record]) -> float:
     """Seconds that a run has taken: from the first to the last record of each of its parts.
 
     What it waited for somebody, or lay still between two processes, does not count.
@@ -293,7 +293,7 @@ UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, Recursi
 """What a body raises that is no JSON, or JSON and no event."""
 
 
-def read_back(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
+def decode_records(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
     """Records as events, oldest first.
 
     One that cannot be read stands in its place as a Notice with its number (case agents-16): a damaged

@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pegboard.ports.store import Draft, Entry, RunRow
-from pegboard.store.chain import GENESIS, chained
+from pegboard.ports.store import NewRecord, Record, RunRow
+from pegboard.store.chain import GENESIS, chain_records
 
 
 class MemoryStore:
     """Everything in dicts, under one lock."""
 
     def __init__(self) -> None:
-        self._streams: dict[str, list[Entry]] = {}
+        self._streams: dict[str, list[Record]] = {}
         self._runs: dict[str, RunRow] = {}
         self._tables: dict[str, dict[str, bytes]] = {}
         self._lock = threading.RLock()
@@ -22,7 +22,7 @@ class MemoryStore:
     def append(
         self,
         stream: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[NewRecord],
         *,
         key: bytes,
         power_loss: bool = False,
@@ -33,7 +33,7 @@ class MemoryStore:
             self._runs.update({row.id: row for row in rows})
             entries = self._streams.setdefault(stream, [])
             head = entries[-1].mac if entries else GENESIS
-            new = chained(key, stream, head, len(entries), drafts)
+            new = chain_records(key, stream, head, len(entries), drafts)
             entries.extend(new)
             return new[-1].mac if new else head
 
@@ -43,7 +43,7 @@ class MemoryStore:
             entries = self._streams.get(stream, ())
             return (entries[-1].seq, entries[-1].mac) if entries else (0, GENESIS)
 
-    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Entry]:
+    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Record]:
         """See Store."""
         with self._lock:
             found = [e for e in self._streams.get(stream, ())[after:] if run is None or e.run == run]

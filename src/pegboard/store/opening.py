@@ -36,7 +36,7 @@ class StoreError(PegboardError):
     """The store's file cannot be read or written."""
 
 
-def opened(path: Path) -> sqlite3.Connection:
+def open_database(path: Path) -> sqlite3.Connection:
     """A connection to the file; a new one is made with mode 0600."""
     if not path.exists():
         # Made by us before SQLite does, so that no moment exists in which others can read it.
@@ -67,7 +67,7 @@ def is_damage(error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
     )
 
 
-def way_out(error: Exception) -> str:
+def recovery_hint(error: Exception) -> str:
     """What a person can do; nothing is repaired or overwritten by itself."""
     if isinstance(error, OSError):
         return "; XDG_STATE_HOME can name a folder that can be written"

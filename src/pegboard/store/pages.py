@@ -22,7 +22,7 @@ _WHOLE: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PageRow:
     """One row as it stands in a page.
 
     Attributes:
@@ -34,7 +34,7 @@ class Row:
     values: tuple[Any, ...]
 
 
-def rows_in(raw: bytes, wal: bytes = b"") -> Iterator[Row]:
+def rows_in(raw: bytes, wal: bytes = b"") -> Iterator[PageRow]:
     """Every row of every page that can be read, the log's newest pages first; free pages are left out.
 
     Args:
@@ -82,7 +82,7 @@ def _free(raw: bytes, size: int) -> frozenset[int]:
     return frozenset(out)
 
 
-def _rows(page: bytes, at: int, raw: bytes, size: int) -> Iterator[Row]:
+def _rows(page: bytes, at: int, raw: bytes, size: int) -> Iterator[PageRow]:
     kind = page[at]
     if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
         return
@@ -99,13 +99,13 @@ def _rows(page: bytes, at: int, raw: bytes, size: int) -> Iterator[Row]:
             continue
 
 
-def _cell(page: bytes, at: int, kind: int, raw: bytes, size: int) -> Row:
+def _cell(page: bytes, at: int, kind: int, raw: bytes, size: int) -> PageRow:
     if kind == _INDEX_INTERIOR:
         at += 4
     length, at = _varint(page, at)
     if kind == _TABLE_LEAF:
         _, at = _varint(page, at)
-    return Row(kind == _TABLE_LEAF, _record(_payload(page, at, length, kind, raw, size)))
+    return PageRow(kind == _TABLE_LEAF, _record(_payload(page, at, length, kind, raw, size)))
 
 
 def _payload(page: bytes, at: int, length: int, kind: int, raw: bytes, size: int) -> bytes:

@@ -37,7 +37,7 @@ class StoredProvenance:
                 out.update(labels)
         return out
 
-    def keep(self, workspace: str, path: str, labels: Labels) -> None:
+    def add_labels(self, workspace: str, path: str, labels: Labels) -> None:
         """See Provenance."""
         rows = self._of(workspace)
         if (merged := {**rows.get(path, {}), **labels}) == rows.get(path):
@@ -77,7 +77,7 @@ class StoredProvenance:
             self._revisions[workspace] = after
 
 
-class StoredNovelty:
+class StoredFirstUses:
     """A Novelty that survives its process; what is known is asked for once.
 
     Args:
@@ -88,7 +88,7 @@ class StoredNovelty:
         self._open = store
         self._known: set[str] = set()
 
-    def first(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
+    def unseen(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
         """See Novelty."""
         return tuple(t for t in things if not self._knows(_key(workspace, t)))
 

@@ -29,7 +29,7 @@ _FORGOTTEN: Final = frozenset({"answers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Salvaged:
+class SalvageResult:
     """What became of a damaged history.
 
     Attributes:
@@ -57,7 +57,7 @@ class Salvaged:
 
 
 @dataclass(slots=True)
-class _Found:
+class _RecoveredRows:
     """Rows by their keys; what SQLite itself gives wins over what stands in a page."""
 
     entries: dict[tuple[str, int], tuple[Any, ...]] = field(default_factory=dict[Any, Any])
@@ -80,7 +80,7 @@ class _Found:
 
 
 @contextmanager
-def alone(path: Path) -> Generator[None]:
+def exclusive(path: Path) -> Generator[None]:
     """One process at a time mends a history."""
     handle = os.open(path.with_name(path.name + ".mend"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -90,7 +90,7 @@ def alone(path: Path) -> Generator[None]:
         os.close(handle)
 
 
-def salvage(path: Path, fresh: Callable[[Path], sqlite3.Connection]) -> Salvaged | None:
+def salvage(path: Path, fresh: Callable[[Path], sqlite3.Connection]) -> SalvageResult | None:
     """Put a new file with all that can be read in the place of a damaged one. Call it `alone`.
 
     Args:
@@ -105,7 +105,7 @@ def salvage(path: Path, fresh: Callable[[Path], sqlite3.Connection]) -> Salvaged
     """
     log = path.with_name(path.name + "-wal")
     raw, wal = path.read_bytes(), log.read_bytes() if log.exists() else b""
-    found = _Found()
+    found = _RecoveredRows()
     # From a copy: SQLite may write into what it opens.
     kept = _copied(path, log)
     trial = kept.with_name(kept.name + ".trial")
@@ -129,7 +129,7 @@ def salvage(path: Path, fresh: Callable[[Path], sqlite3.Connection]) -> Salvaged
     for name in ("-wal", "-shm"):
         path.with_name(path.name + name).unlink(missing_ok=True)
     new.replace(path)
-    return Salvaged(kept=kept, records=len(found.entries), runs=len(found.runs), lost=lost)
+    return SalvageResult(kept=kept, records=len(found.entries), runs=len(found.runs), lost=lost)
 
 
 def _copied(path: Path, log: Path) -> Path:
@@ -147,7 +147,7 @@ def _copied(path: Path, log: Path) -> Path:
     return kept
 
 
-def _by_sqlite(path: Path, found: _Found) -> None:
+def _by_sqlite(path: Path, found: _RecoveredRows) -> None:
     """What SQLite gives of each table, from both ends up to the first bad page."""
     orders = {
         "entries": ("stream, seq", "stream DESC, seq DESC"),
@@ -169,7 +169,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _by_pages(raw: bytes, wal: bytes, found: _Found) -> None:
+def _by_pages(raw: bytes, wal: bytes, found: _RecoveredRows) -> None:
     """What SQLite did not give, from the pages themselves."""
     for row in rows_in(raw, wal):
         if row.in_table:
@@ -185,7 +185,7 @@ def _by_pages(raw: bytes, wal: bytes, found: _Found) -> None:
             found.take("kept", row.values)
 
 
-def _completed(found: _Found) -> dict[str, int]:
+def _completed(found: _RecoveredRows) -> dict[str, int]:
     """Fill in what can be made again, mark what is lost; how many records each session lacks."""
     _paired(found)
     _entries_of_payloads(found)
@@ -210,7 +210,7 @@ def _completed(found: _Found) -> dict[str, int]:
     return lost
 
 
-def _paired(found: _Found) -> None:
+def _paired(found: _RecoveredRows) -> None:
     """Bring records and payloads together again whose numbers were damaged: a record says its payload's digest.
 
     Within one session only, and not where a person purged: equal payloads of others are not what was there.
@@ -234,7 +234,7 @@ def _paired(found: _Found) -> None:
             found.payloads[key] = found.payloads.pop(place)
 
 
-def _entries_of_payloads(found: _Found) -> None:
+def _entries_of_payloads(found: _RecoveredRows) -> None:
     """A payload whose record is lost: its type stands in it, its run is that of the record before it."""
     for stream, seq in sorted(set(found.payloads) - set(found.entries)):
         body = found.payloads[stream, seq]
@@ -247,7 +247,7 @@ def _entries_of_payloads(found: _Found) -> None:
         found.entries[stream, seq] = row
 
 
-def _runs_of_entries(found: _Found) -> None:
+def _runs_of_entries(found: _RecoveredRows) -> None:
     """Rows of the list of runs that are lost, made again from the records."""
     made: dict[str, list[Any]] = {}
     for (stream, seq), entry in sorted(found.entries.items()):
@@ -264,7 +264,7 @@ def _runs_of_entries(found: _Found) -> None:
     found.runs.update({run: tuple(row) for run, row in made.items()})
 
 
-def _write(path: Path, found: _Found, fresh: Callable[[Path], sqlite3.Connection]) -> None:
+def _write(path: Path, found: _RecoveredRows, fresh: Callable[[Path], sqlite3.Connection]) -> None:
     for name in ("", "-wal", "-shm"):
         path.with_name(path.name + name).unlink(missing_ok=True)
     with closing(fresh(path)) as db:

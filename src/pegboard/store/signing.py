@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import PegboardError
-from pegboard.ports.store import Entry
+from pegboard.ports.store import Record
 from pegboard.store.chain import Fault
 
 FORMAT: Final = "pegboard audit export 1"
@@ -36,7 +36,7 @@ def public_of(seed: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
 
-def export(streams: Iterable[tuple[str, Iterable[Entry]]], seed: bytes) -> Iterator[str]:
+def export(streams: Iterable[tuple[str, Iterable[Record]]], seed: bytes) -> Iterator[str]:
     """The lines of an export, without their ends: each record, then the signature.
 
     Args:
@@ -110,7 +110,7 @@ def _signed(count: int, digest: bytes) -> bytes:
     return b"\x00".join((FORMAT.encode(), str(count).encode(), digest))
 
 
-def line_of(stream: str, entry: Entry) -> str:
+def line_of(stream: str, entry: Record) -> str:
     """A record as a line of an export; its payload in base64, since it may be no text."""
     return json.dumps(
         {
@@ -128,7 +128,7 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         raise BadExport(
-            f"line {number} is no record: {clipped(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
+            f"line {number} is no record: {clip(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
         )
     return cast("dict[str, Any]", value)
 
@@ -146,7 +146,7 @@ def _faults(line: bytes, number: int, seen: dict[str, int]) -> Iterator[tuple[st
         payload = None if body is None else base64.b64decode(body, validate=True)
     except (KeyError, ValueError, TypeError):
         raise BadExport(
-            f"line {number} is no record: {clipped(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
+            f"line {number} is no record: {clip(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
         ) from None
     before = seen.get(stream, 0)
     if seq != before + 1:

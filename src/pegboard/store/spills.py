@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import NotFound
 
@@ -94,7 +94,7 @@ class SpillFolder:
         path = self._folder / f"{match.group(1)}.txt" if match else None
         if path is None or not path.exists():
             raise NotFound(
-                f"there is no {clipped(name, 0, 40)!r}; spills end with their session or after 7 days",
+                f"there is no {clip(name, 0, 40)!r}; spills end with their session or after 7 days",
                 hint="Make the call again to get its whole output.",
             )
         return path

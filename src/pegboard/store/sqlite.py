@@ -10,12 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pegboard.ports.store import Draft, Entry, RunRow
-from pegboard.store.chain import GENESIS, chained
-from pegboard.store.opening import FAULTS, StoreError, identity, is_damage, migrate, opened, way_out
+from pegboard.ports.store import NewRecord, Record, RunRow
+from pegboard.store.chain import GENESIS, chain_records
+from pegboard.store.opening import (
+    FAULTS,
+    StoreError,
+    identity,
+    is_damage,
+    migrate,
+    open_database,
+    recovery_hint,
+)
 
 if TYPE_CHECKING:
-    from pegboard.store.salvage import Salvaged
+    from pegboard.store.salvage import SalvageResult
 
 T = TypeVar("T")
 
@@ -33,7 +41,7 @@ class SqliteStore:
         StoreError: the file cannot be opened, or a newer Pegboard wrote it.
     """
 
-    def __init__(self, path: Path, *, mended: Callable[[Salvaged], None] | None = None) -> None:
+    def __init__(self, path: Path, *, mended: Callable[[SalvageResult], None] | None = None) -> None:
         self._path = path
         self._mended = mended
         self._lock = threading.RLock()
@@ -43,11 +51,11 @@ class SqliteStore:
             try:
                 self._open()
             except FAULTS as error:
-                if not self._mend(error):
+                if not self._repair(error):
                     raise
 
     def _open(self) -> None:
-        self._db = opened(self._path)
+        self._db = open_database(self._path)
         try:
             migrate(self._db, self._path)
         except BaseException:
@@ -67,19 +75,19 @@ class SqliteStore:
                 told = str(error)
             if told == "ok":
                 return ""
-            self._mend(sqlite3.DatabaseError(f"malformed: {told}"))
+            self._repair(sqlite3.DatabaseError(f"malformed: {told}"))
             return told
 
-    def _mend(self, error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
+    def _repair(self, error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
         """Put what can be saved of a damaged file in its place; whether the store can be used again."""
         if self._mended is None or not is_damage(error):
             return False
-        from pegboard.store.salvage import alone, salvage
+        from pegboard.store.salvage import exclusive, salvage
 
-        with alone(self._path):
+        with exclusive(self._path):
             if self._file != (0, 0):
                 self._db.close()
-            done: Salvaged | None = None
+            done: SalvageResult | None = None
             # Whoever was here first may have mended it meanwhile.
             if self._file == identity(self._path) or not self._opens():
                 done = salvage(self._path, self._fresh)
@@ -102,7 +110,7 @@ class SqliteStore:
     @staticmethod
     def _fresh(path: Path) -> sqlite3.Connection:
         SqliteStore(path).close()
-        return opened(path)
+        return open_database(path)
 
     def _current(self) -> None:
         """Another process may have mended the file: then this one goes on in the new one."""
@@ -113,7 +121,7 @@ class SqliteStore:
     def append(
         self,
         stream: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[NewRecord],
         *,
         key: bytes,
         power_loss: bool = False,
@@ -127,7 +135,7 @@ class SqliteStore:
 
         def work() -> str:
             seq, head = self._head(stream)
-            entries = chained(key, stream, head, seq, drafts)
+            entries = chain_records(key, stream, head, seq, drafts)
             self._db.executemany(
                 "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
                 [(stream, e.seq, e.run, e.type, e.at, e.digest, e.mac) for e in entries],
@@ -145,7 +153,7 @@ class SqliteStore:
         """See Store."""
         return self._read(lambda: self._head(stream))
 
-    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Entry]:
+    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Record]:
         """See Store."""
         where, values = "e.stream=? AND e.seq>?", [stream, after]
         if run is not None:
@@ -313,7 +321,7 @@ class SqliteStore:
             try:
                 return work()
             except FAULTS as error:
-                if not self._mend(error):
+                if not self._repair(error):
                     raise
             return work()
 
@@ -325,7 +333,7 @@ class SqliteStore:
                 with self._transaction(full=full):
                     return work()
             except FAULTS as error:
-                if not self._mend(error):
+                if not self._repair(error):
                     raise
             with self._transaction(full=full):
                 return work()
@@ -354,14 +362,16 @@ class SqliteStore:
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:
-            raise StoreError(f"cannot {verb} the store {self._path}: {error}{way_out(error)}") from error
+            raise StoreError(
+                f"cannot {verb} the store {self._path}: {error}{recovery_hint(error)}"
+            ) from error
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _entry(row: tuple[Any, ...]) -> Record:
     """A row as an entry. SQLite keeps what it is given whatever the column says; who changed the file may have
     left text where bytes were, and verifying must still name the record."""
     seq, run, kind, at, digest, mac, body = row
-    return Entry(
+    return Record(
         seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
         body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
     )  # fmt: skip

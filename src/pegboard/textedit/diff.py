@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final, TypeAlias
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.textedit import spans
 from pegboard.textedit.encoding import UTF8, Encoding, NotText, decode, detect
 
@@ -217,7 +217,7 @@ def _show(line: str) -> str:
     """A diff line that ends in a newline, a missing one marked as git does, overlong ones cut."""
     body = line[:-1] if line.endswith("\n") else line
     if len(body) > _MAX_LINE:
-        body = f"{clipped(body, 0, _MAX_LINE)}… ({len(body) - 1} characters)"
+        body = f"{clip(body, 0, _MAX_LINE)}… ({len(body) - 1} characters)"
     return body + "\n" if line.endswith("\n") else body + "\n\\ No newline at end of file\n"
 
 

@@ -10,12 +10,11 @@ from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolErro
 from pegboard.textedit import view
 from pegboard.textedit.encoding import UTF8, Encoding, codec_with, detect
 from pegboard.textedit.lines import line_numbers, name_lines, newline_near
-from pegboard.textedit.marks import marks_in, put_back
 from pegboard.textedit.match import (
     NUMBERED,
     Edit,
-    Source,
-    Span,
+    EditText,
+    MatchSpan,
     Spans,
     Strategy,
     exact_pattern,
@@ -24,13 +23,14 @@ from pegboard.textedit.match import (
     without_numbers,
 )  # fmt: skip
 from pegboard.textedit.merge import merge_lines, transfer
-from pegboard.textedit.miss import place_or_error
+from pegboard.textedit.no_match import place_or_error
+from pegboard.textedit.redaction_marks import marks_in, put_back
 
 _MARK: Final = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class EditResult:
     """What an edit makes of a file.
 
     Attributes:
@@ -44,7 +44,7 @@ class Edited:
     lines: tuple[int, ...]
 
 
-def apply_edit(data: bytes, edit: Edit, *, path: str) -> Edited:
+def apply_edit(data: bytes, edit: Edit, *, path: str) -> EditResult:
     """Make one edit.
 
     The exact match in a UTF-8 file works on the bytes: it neither decodes nor copies the
@@ -78,13 +78,13 @@ def apply_edit(data: bytes, edit: Edit, *, path: str) -> Edited:
     return edited
 
 
-def apply_edits(data: bytes, edits: Sequence[Edit], *, path: str) -> tuple[Edited, ...]:
+def apply_edits(data: bytes, edits: Sequence[Edit], *, path: str) -> tuple[EditResult, ...]:
     """Make several edits one after the other, each seeing the result of those before; all or none.
 
     Raises:
         ToolError: as `apply_edit`, the message naming the edit by its number.
     """
-    done: list[Edited] = []
+    done: list[EditResult] = []
     for number, edit in enumerate(edits, 1):
         try:
             done.append(apply_edit(done[-1].data if done else data, edit, path=path))
@@ -121,7 +121,7 @@ def _checked(edit: Edit, path: str) -> Edit:
     return replace(edit, old=old, new=new)
 
 
-def _apply_legacy(data: bytes, edit: Edit, path: str, encoding: Encoding) -> Edited:
+def _apply_legacy(data: bytes, edit: Edit, path: str, encoding: Encoding) -> EditResult:
     """Through UTF-8 and back; what was not replaced gives the same bytes again (see `encoding.LEGACY`)."""
     try:
         text = encoding.decode(data[len(encoding.bom) :])
@@ -136,7 +136,7 @@ def _apply_legacy(data: bytes, edit: Edit, path: str, encoding: Encoding) -> Edi
     return replace(edited, data=encoding.bom + encoding.encode(edited.data.decode("utf-8")))
 
 
-def _apply_utf8(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
+def _apply_utf8(data: bytes, edit: Edit, path: str, skip: int) -> EditResult:
     if b"\r" in data and b"\n" not in data:
         # Old Mac files: the same bytes with the other ending, so that lines are lines everywhere below.
         edited = _apply_utf8(data.replace(b"\r", b"\n"), edit, path, skip)
@@ -180,7 +180,7 @@ def _length(data: bytes, at: int, old: bytes) -> int:
     return found.end() - at if found else len(old)
 
 
-def _exact_bytes(data: bytes, edit: Edit, old: bytes, at: int, count: int, path: str) -> Edited:
+def _exact_bytes(data: bytes, edit: Edit, old: bytes, at: int, count: int, path: str) -> EditResult:
     _keep_marks(edit, path)
     if count == 1:
         return _replace_bytes(data, edit, [(at, at + len(old))])
@@ -188,10 +188,10 @@ def _exact_bytes(data: bytes, edit: Edit, old: bytes, at: int, count: int, path:
     new = UTF8.encode(edit.new)
     if b"\n" in new and b"\r\n" in data:
         return _replace_bytes(data, edit, [(o, o + len(old)) for o in offsets])
-    return Edited(data=data.replace(old, new), strategy="exact", lines=line_numbers(data, offsets))
+    return EditResult(data=data.replace(old, new), strategy="exact", lines=line_numbers(data, offsets))
 
 
-def _replace_bytes(data: bytes, edit: Edit, spans: Sequence[tuple[int, int]]) -> Edited:
+def _replace_bytes(data: bytes, edit: Edit, spans: Sequence[tuple[int, int]]) -> EditResult:
     whole = memoryview(data)
     pieces: list[bytes | memoryview] = []
     done = 0
@@ -200,7 +200,7 @@ def _replace_bytes(data: bytes, edit: Edit, spans: Sequence[tuple[int, int]]) ->
         done = end
     pieces.append(whole[done:])
     lines = line_numbers(data, [start for start, _ in spans])
-    return Edited(data=b"".join(pieces), strategy="exact", lines=lines)
+    return EditResult(data=b"".join(pieces), strategy="exact", lines=lines)
 
 
 def _new_bytes(data: bytes, edit: Edit, start: int, end: int) -> bytes:
@@ -269,10 +269,10 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
+def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> EditResult:
     """The looser strategies, on the decoded text."""
     text = data[skip:].decode("utf-8")
-    source = Source(text)
+    source = EditText(text)
     found = search(source, edit.old) or place_or_error(source, edit, path)
     if found.listing is not None:
         new = found.listing.new(edit.new, edit.old)
@@ -293,14 +293,14 @@ def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> Edited:
         pieces += [text[done : span.start], _new_text(text, span, found, edit, path)]
         done = span.end
     pieces.append(text[done:])
-    return Edited(
+    return EditResult(
         data=data[:skip] + UTF8.encode("".join(pieces)),
         strategy=found.strategy,
         lines=tuple(lines[span.start] for span in chosen),
     )
 
 
-def _new_text(text: str, span: Span, found: Spans, edit: Edit, path: str) -> str:
+def _new_text(text: str, span: MatchSpan, found: Spans, edit: Edit, path: str) -> str:
     """What goes in place of one span."""
     source, old, new = text[span.start : span.end], found.old, edit.new
     newline = newline_in(text, span)

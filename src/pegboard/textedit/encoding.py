@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pegboard.core.errors import Unsupported
-from pegboard.textedit.damage import bytes_of, is_damaged_utf8, shown_utf8
+from pegboard.textedit.invalid_bytes import bytes_of, is_damaged_utf8, shown_utf8
 from pegboard.textedit.legacy import LEGACY, guess, round_trips
 
 _PROBE: Final = 8192
@@ -78,7 +78,7 @@ UTF8: Final = Encoding(codec="utf-8", label="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class DecodedText:
     """A whole file as text.
 
     Attributes:
@@ -127,7 +127,7 @@ def detect(data: bytes) -> Encoding:
     return Encoding(codec=(codec := guess(data)), label=codec.replace("_", "-"), certain=False)
 
 
-def decode(data: bytes) -> Decoded:
+def decode(data: bytes) -> DecodedText:
     """A whole file as text that can be written back exactly.
 
     Raises:
@@ -135,7 +135,7 @@ def decode(data: bytes) -> Decoded:
     """
     encoding = detect(data)
     text = encoding.decode(data[len(encoding.bom) :])
-    return Decoded(text=text, encoding=encoding, newline=newline_of(text))
+    return DecodedText(text=text, encoding=encoding, newline=newline_of(text))
 
 
 def newline_of(text: str) -> str:

@@ -19,7 +19,7 @@ MAX_WORK: Final = 400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class FuzzyMatch:
     """An approximate match.
 
     Attributes:
@@ -38,7 +38,7 @@ class Near:
 
 def find_near(
     text: str, old: str, *, threshold: float = THRESHOLD, max_distance: float = MAX_DISTANCE
-) -> Near | None:
+) -> FuzzyMatch | None:
     """The part of `text` that is nearest to `old`, None where nothing is near enough.
 
     Searches the whole text while that takes at most MAX_WORK steps, else only around the
@@ -65,7 +65,7 @@ def find_near(
         return None
     margin = score + len(old) // 20
     rivals = sum(other <= margin for other, _, _ in groups) - 1
-    return Near(start=start, end=end, distance=score, similarity=similarity, rivals=rivals)
+    return FuzzyMatch(start=start, end=end, distance=score, similarity=similarity, rivals=rivals)
 
 
 def _windows(text: str, old: str, limit: int) -> list[tuple[int, int]]:

@@ -10,9 +10,9 @@ from pegboard.core.errors import NotFound, NotUnique, ToolError
 from pegboard.textedit import view
 from pegboard.textedit.closest import closest
 from pegboard.textedit.lines import name_lines
-from pegboard.textedit.marks import REDACTION_MARK, around_line
-from pegboard.textedit.miss import AlreadyApplied
+from pegboard.textedit.no_match import AlreadyApplied
 from pegboard.textedit.patch import Hunk
+from pegboard.textedit.redaction_marks import REDACTION_MARK, around_line
 
 Level: TypeAlias = Literal["exact", "trimmed", "normalized", "hidden"]
 
@@ -25,7 +25,7 @@ _MAX_FUZZ: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HunkPosition:
     """Where a hunk goes.
 
     Attributes:
@@ -55,7 +55,7 @@ class Locator:
         self._cursor = 0
         self._shift = 0
 
-    def place(self, hunk: Hunk, number: int, twins: int) -> Place:
+    def place(self, hunk: Hunk, number: int, twins: int) -> HunkPosition:
         """Where the hunk goes.
 
         Args:
@@ -80,12 +80,12 @@ class Locator:
         self._cursor = place.line + place.size
         return place
 
-    def _addition(self, hunk: Hunk, cursor: int | None) -> Place:
+    def _addition(self, hunk: Hunk, cursor: int | None) -> HunkPosition:
         if cursor is not None and not hunk.at_end:
-            return Place(line=cursor)
+            return HunkPosition(line=cursor)
         if hunk.start is not None and not hunk.at_end:
-            return Place(line=min(len(self._bodies), max(0, hunk.start)))
-        return Place(line=len(self._bodies))
+            return HunkPosition(line=min(len(self._bodies), max(0, hunk.start)))
+        return HunkPosition(line=len(self._bodies))
 
     def _seek(self, hunk: Hunk, number: int) -> tuple[int, bool]:
         """The line behind the last seek line; the hunk may also begin with the seek line itself."""
@@ -115,7 +115,9 @@ class Locator:
         ]
         return begins[0] if begins and wanted else None
 
-    def _match(self, hunk: Hunk, old: list[str], cursor: int, sought: bool, number: int, twins: int) -> Place:
+    def _match(
+        self, hunk: Hunk, old: list[str], cursor: int, sought: bool, number: int, twins: int
+    ) -> HunkPosition:
         size = len(old)
         while True:
             for level in ("exact", "trimmed", "normalized", "hidden"):
@@ -124,7 +126,7 @@ class Locator:
                     places = [at for at in places if at + size == len(self._bodies)]
                 if places:
                     line = self._pick(places, hunk, cursor, sought, number, twins)
-                    return Place(line=line, level=level, size=size, tail=len(old) - size)
+                    return HunkPosition(line=line, level=level, size=size, tail=len(old) - size)
             # Blank lines at the end of a hunk are mostly there by accident.
             if size > 1 and not old[size - 1].strip() and self._blank_tail(hunk, len(old) - size + 1):
                 size -= 1
@@ -173,7 +175,7 @@ class Locator:
             details={"path": self._path, "hunk": number, "lines": lines[:100]},
         )
 
-    def _fuzzy(self, hunk: Hunk, old: list[str]) -> Place | None:
+    def _fuzzy(self, hunk: Hunk, old: list[str]) -> HunkPosition | None:
         """GNU patch's way: leave out up to two lines of context at the ends, where that is unique."""
         lead = next((i for i, line in enumerate(hunk.lines) if line.sign != " "), 0)
         trail = next((i for i, line in enumerate(reversed(hunk.lines)) if line.sign != " "), 0)
@@ -185,7 +187,7 @@ class Locator:
             for level in ("exact", "trimmed"):
                 places = self._free(self._all(part, level), len(part))
                 if len(places) == 1:
-                    return Place(line=places[0], level=level, head=head, tail=tail, size=len(part))
+                    return HunkPosition(line=places[0], level=level, head=head, tail=tail, size=len(part))
         return None
 
     def _free(self, places: list[int], size: int) -> list[int]:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from pegboard.textedit import view
-from pegboard.textedit.marks import find_around, marks_in
 from pegboard.textedit.merge import Keys
+from pegboard.textedit.redaction_marks import find_around, marks_in
 
 Strategy: TypeAlias = Literal["exact", "shown", "hidden", "numbered", "trimmed", "normalized", "fuzzy"]
 
@@ -52,7 +52,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MatchSpan:
     """One place in the text, in characters; `hidden` is what marks stand for there, None without marks."""
 
     start: int
@@ -65,13 +65,13 @@ class Spans:
     """Every place that one strategy found, ascending, not overlapping."""
 
     strategy: Strategy
-    spans: tuple[Span, ...]
+    spans: tuple[MatchSpan, ...]
     old: str
     whole_lines: bool = False
-    listing: Listing | None = None
+    listing: LineNumbering | None = None
 
 
-class Source:
+class EditText:
     """A file's text with what the strategies need of it, each computed once.
 
     Attributes:
@@ -97,7 +97,7 @@ class Source:
         return "\n" + "\n".join(view.loose_keys(self.text)) + "\n"
 
 
-def search(source: Source, old: str) -> Spans | None:
+def search(source: EditText, old: str) -> Spans | None:
     """The places of the first strategy that finds any, behind exact and before fuzzy.
 
     Args:
@@ -119,7 +119,7 @@ def exact_pattern(old: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"\r?\n".join(map(re.escape, old.split(b"\n"))))
 
 
-def _folded(text: str, old: str, fold: Callable[[str], view.Folded]) -> tuple[Span, ...]:
+def _folded(text: str, old: str, fold: Callable[[str], view.FoldedText]) -> tuple[MatchSpan, ...]:
     needle = fold(old).text
     if not needle.strip():
         return ()
@@ -132,7 +132,7 @@ def _folded(text: str, old: str, fold: Callable[[str], view.Folded]) -> tuple[Sp
     return _spans(out)
 
 
-def _shown(source: Source, old: str) -> Spans | None:
+def _shown(source: EditText, old: str) -> Spans | None:
     if source.quiet and view.quiet(old):
         return None
     spans = _folded(source.text, old, view.shown)
@@ -141,16 +141,16 @@ def _shown(source: Source, old: str) -> Spans | None:
     return Spans(strategy="shown", spans=spans, old=old)
 
 
-def _hidden(source: Source, old: str) -> Spans | None:
+def _hidden(source: EditText, old: str) -> Spans | None:
     """Marks in `old` stand for hidden text; line endings must be `\n` for this one."""
     if not marks_in(old):
         return None
-    spans = tuple(Span(at.start, at.end, at.hidden) for at in find_around(source.text, old))
+    spans = tuple(MatchSpan(at.start, at.end, at.hidden) for at in find_around(source.text, old))
     return Spans(strategy="hidden", spans=spans, old=old)
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class LineNumbering:
     """How the lines of a listing begin.
 
     Attributes:
@@ -171,11 +171,11 @@ class Listing:
         plain = "\n".join(line[p.end() :] for line, p in zip(lines, prefixes, strict=True) if p is not None)
         return plain + ("\n" if text.endswith("\n") else ""), numbers[0]
 
-    def find(self, text: str, plain: str, first: int) -> list[Span]:
+    def find(self, text: str, plain: str, first: int) -> list[MatchSpan]:
         """Where the text without prefixes stands; at its own number, where it does so there."""
         body = r"\r?\n".join(map(re.escape, plain.split("\n")))
         found = _whole_lines(text, plain, body) if self.loose else list(re.finditer(body, text))
-        spans = [Span(*m.span()) for m in found]
+        spans = [MatchSpan(*m.span()) for m in found]
         # The number says which of several it is; a number that fits none leaves the choice open.
         named = [s for s in spans if text.count("\n", 0, s.start) + 1 == first]
         # One line in a loose form may be text that only looks like it: its number must be right.
@@ -214,14 +214,14 @@ def _whole_lines(text: str, plain: str, body: str) -> list[re.Match[str]]:
 
 
 _LISTINGS: Final = (
-    Listing(NUMBERED, loose=False),
+    LineNumbering(NUMBERED, loose=False),
     # With the space that divides them, then without: `12: text` of a listing, `12:text` of a search.
     *(
-        Listing(re.compile(rf" *(\d+){sign}{gap}"), loose=True)
+        LineNumbering(re.compile(rf" *(\d+){sign}{gap}"), loose=True)
         for sign in (":", r" ?\|")
         for gap in ("(?: |$)", "")
     ),
-    Listing(re.compile(r" *(\d+)→ "), loose=True),
+    LineNumbering(re.compile(r" *(\d+)→ "), loose=True),
 )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def looks_numbered(text: str) -> bool:
     return any(listing.without(text) for listing in _LISTINGS)
 
 
-def _numbered(source: Source, old: str) -> Spans | None:
+def _numbered(source: EditText, old: str) -> Spans | None:
     for listing in _LISTINGS:
         stripped = listing.without(old)
         if stripped is None or not stripped[0].strip():
@@ -245,12 +245,12 @@ def _numbered(source: Source, old: str) -> Spans | None:
     return None
 
 
-def _trimmed(source: Source, old: str) -> Spans:
+def _trimmed(source: EditText, old: str) -> Spans:
     spans = _by_lines(source.text, source.trimmed, old, view.trimmed_keys)
     return Spans(strategy="trimmed", spans=spans, old=old, whole_lines=True)
 
 
-def _normalized(source: Source, old: str) -> Spans:
+def _normalized(source: EditText, old: str) -> Spans:
     # Where both are plain the loose fold shows what the exact search has seen already.
     spans = () if source.quiet and view.quiet(old) else _folded(source.text, old, view.loose)
     if spans:
@@ -259,7 +259,7 @@ def _normalized(source: Source, old: str) -> Spans:
     return Spans(strategy="normalized", spans=spans, old=old, whole_lines=True)
 
 
-def _by_lines(text: str, hay: str, old: str, keys: Keys) -> tuple[Span, ...]:
+def _by_lines(text: str, hay: str, old: str, keys: Keys) -> tuple[MatchSpan, ...]:
     """Whole lines whose keys equal those of `old`; `hay` holds the keys of the text."""
     wanted = keys(old.removesuffix("\n"))
     if not any(wanted):
@@ -282,12 +282,12 @@ def lines_to_spans(
     *,
     with_ending: bool = False,
     offsets: Sequence[int] | None = None,
-) -> tuple[Span, ...]:
+) -> tuple[MatchSpan, ...]:
     """The character spans of `count` lines from each 0-based line of `starts` (ascending).
 
     `offsets`: where each line of the text begins, if that is known.
     """
-    spans: list[Span] = []
+    spans: list[MatchSpan] = []
     offset = line = 0
     for start in starts:
         if offsets is None:
@@ -297,12 +297,12 @@ def lines_to_spans(
         end = _skip(text, offset, count)
         if not with_ending and text.endswith("\n", offset, end):
             end -= 2 if text.endswith("\r\n", offset, end) else 1
-        spans.append(Span(offset, end))
+        spans.append(MatchSpan(offset, end))
         line = start
     return tuple(spans)
 
 
-def newline_in(text: str, span: Span) -> str:
+def newline_in(text: str, span: MatchSpan) -> str:
     """The line ending that new lines in place of a span take (see `lines.newline_near`)."""
     at = text.find("\n", span.start, span.end)
     if at < 0:
@@ -328,5 +328,5 @@ def _all(text: str, needle: str) -> Iterator[int]:
         at = text.find(needle, at + len(needle))
 
 
-def _spans(pairs: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> tuple[Span, ...]:
-    return tuple(Span(start, end) for start, end in pairs)
+def _spans(pairs: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> tuple[MatchSpan, ...]:
+    return tuple(MatchSpan(start, end) for start, end in pairs)

@@ -8,12 +8,12 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from pegboard.textedit.indent import Reindent, indent_of
-from pegboard.textedit.view import SPACES, Folded
+from pegboard.textedit.view import SPACES, FoldedText
 
 _TOKEN: Final = re.compile(r"\w+|\s|[^\w\s]")
 _MAX_TOKENS: Final = 4000
 
-Fold = Callable[[str], Folded]
+Fold = Callable[[str], FoldedText]
 Keys = Callable[[str], list[str]]
 
 
@@ -36,7 +36,9 @@ def transfer(found: str, old: str, new: str, fold: Fold) -> str:
     return "".join(pieces)
 
 
-def _cut(source: Folded, found: str, i1: int, i2: int, wanted: Folded, new: str, j1: int, j2: int) -> str:
+def _cut(
+    source: FoldedText, found: str, i1: int, i2: int, wanted: FoldedText, new: str, j1: int, j2: int
+) -> str:
     """The file's own text of an unchanged part, with the invisible characters on both sides of it."""
     start, end = source.end(i1), source.start(i2)
     return _piece(wanted, new, j1, j2) if start is None or end is None else found[start:end]
@@ -52,7 +54,7 @@ def _plain_spaces(kept: str, *, first: bool, last: bool) -> str:
     return "\n".join(lines)
 
 
-def _piece(folded: Folded, text: str, start: int, end: int) -> str:
+def _piece(folded: FoldedText, text: str, start: int, end: int) -> str:
     first = 0 if start == 0 else folded.start(start)
     last = len(text) if end == len(folded.text) else folded.start(end)
     # A piece that was folded as one stands whole on one side: fall back to its folded form.

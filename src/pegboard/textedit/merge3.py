@@ -12,7 +12,7 @@ _MOST_LINES: Final = 20_000  # lines between the common ends that are compared o
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """What a merge gave.
 
     Attributes:
@@ -24,26 +24,26 @@ class Merged:
     conflicts: tuple[str, ...] = ()
 
 
-def merge3(base: bytes, mine: bytes, theirs: bytes) -> Merged:
+def merge3(base: bytes, mine: bytes, theirs: bytes) -> MergeResult:
     """Apply to `mine` what changed from `base` to `theirs`.
 
     Lines keep their endings; a change next to another without an unchanged line between them
     is a conflict, as in diff3(1). Binary content merges only where one side is unchanged.
     """
     if mine in (base, theirs):
-        return Merged(theirs)
+        return MergeResult(theirs)
     if theirs == base:
-        return Merged(mine)
+        return MergeResult(mine)
     if b"\0" in base or b"\0" in mine or b"\0" in theirs:
-        return Merged(None, ("binary content differs on both sides",))
+        return MergeResult(None, ("binary content differs on both sides",))
     head, tail = _shared_ends(base, mine, theirs)
     cut = [side[head : len(side) - tail].splitlines(keepends=True) for side in (base, mine, theirs)]
     if max(map(len, cut)) > _MOST_LINES:
-        return Merged(None, (f"over {_MOST_LINES} lines differ",))
+        return MergeResult(None, (f"over {_MOST_LINES} lines differ",))
     merged, conflicts = _weave(*cut)
     if conflicts:
-        return Merged(None, tuple(conflicts))
-    return Merged(base[:head] + b"".join(merged) + base[len(base) - tail :])
+        return MergeResult(None, tuple(conflicts))
+    return MergeResult(base[:head] + b"".join(merged) + base[len(base) - tail :])
 
 
 def _shared_ends(base: bytes, mine: bytes, theirs: bytes) -> tuple[int, int]:

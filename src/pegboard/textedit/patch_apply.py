@@ -11,7 +11,6 @@ from typing import Final
 from pegboard.core.errors import Conflict, NotFound, ToolError
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from pegboard.textedit.encoding import decode
-from pegboard.textedit.marks import refuse_marks
 from pegboard.textedit.patch import (
     AddFile,
     CopyFile,
@@ -22,6 +21,7 @@ from pegboard.textedit.patch import (
     read_patch,
 )
 from pegboard.textedit.patch_update import update
+from pegboard.textedit.redaction_marks import refuse_marks
 
 Read = Callable[[str], bytes | None]
 
@@ -49,7 +49,7 @@ CODEX: Final = PatchRules(overwrite=True, first_match=True, partial=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patched:
+class PatchResult:
     """What a patch makes of the files.
 
     Attributes:
@@ -68,7 +68,7 @@ class Patched:
     error: ToolError | None = None
 
 
-def apply_patch(text: str, read: Read, *, rules: PatchRules = STRICT) -> Patched:
+def apply_patch(text: str, read: Read, *, rules: PatchRules = STRICT) -> PatchResult:
     """The changes that a patch stands for; changes nothing itself.
 
     Args:
@@ -86,7 +86,7 @@ def apply_patch(text: str, read: Read, *, rules: PatchRules = STRICT) -> Patched
     return apply_files(read_patch(text), read, rules=rules)
 
 
-def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules = STRICT) -> Patched:
+def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules = STRICT) -> PatchResult:
     """As `apply_patch`, from a patch that was read already."""
     tree = _Tree(read, rules, _leaving(patches))
     error: ToolError | None = None
@@ -98,7 +98,7 @@ def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules =
                 raise
             error = failed
             break
-    return Patched(
+    return PatchResult(
         wanted=tree.wanted(), summary=tuple(dict.fromkeys(tree.summary)), notes=tuple(tree.notes),
         replaced=tuple(tree.replaced), error=error,
     )  # fmt: skip

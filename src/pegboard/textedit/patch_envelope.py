@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.textedit.patch import (
     BEGIN,
     END,
@@ -51,12 +51,12 @@ def read_envelope(rows: Sequence[str], begin: int | None) -> tuple[FilePatch, ..
     if begin is None:
         raise bad(
             first + 1,
-            f"expected '{BEGIN}', found {clipped(rows[first], 0, 60)!r}",
+            f"expected '{BEGIN}', found {clip(rows[first], 0, 60)!r}",
             f"Begin with '{BEGIN}' and end with '{END}', or send a unified diff.",
         )
     for index, row in enumerate(rows[:begin]):
         if not _BEFORE.match(row):
-            raise bad(index + 1, f"{clipped(row, 0, 60)!r} stands before '{BEGIN}'", "Send the patch alone.")
+            raise bad(index + 1, f"{clip(row, 0, 60)!r} stands before '{BEGIN}'", "Send the patch alone.")
     end = next((i for i in range(len(rows) - 1, begin, -1) if rows[i].strip().rstrip("'\"`)") == END), None)
     if end is None:
         raise bad(
@@ -67,7 +67,7 @@ def read_envelope(rows: Sequence[str], begin: int | None) -> tuple[FilePatch, ..
     for index in range(end + 1, len(rows)):
         if not _AFTER.match(rows[index]):
             raise bad(
-                index + 1, f"{clipped(rows[index], 0, 60)!r} stands after '{END}'", "Send the patch alone."
+                index + 1, f"{clip(rows[index], 0, 60)!r} stands after '{END}'", "Send the patch alone."
             )
     return _Reader(_outdented(rows[:end], begin), begin + 1).files()
 
@@ -107,7 +107,7 @@ class _Reader:
         if kind is None:
             raise bad(
                 self._at + 1,
-                f"{clipped(header, 0, 60)!r} is no file header",
+                f"{clip(header, 0, 60)!r} is no file header",
                 f"Use '{_ADD} path', '{_UPDATE} path' or '{_DELETE} path'.",
             )
         path = _bare(header[len(kind) :].strip())
@@ -141,7 +141,7 @@ class _Reader:
             else:
                 raise bad(
                     self._at + 1,
-                    f"{clipped(row, 0, 60)!r} does not begin with '+'",
+                    f"{clip(row, 0, 60)!r} does not begin with '+'",
                     "Begin every line of a new file with '+'.",
                 )
             self._at += 1
@@ -218,7 +218,7 @@ class _Reader:
         if sign is None:
             raise bad(
                 self._at,
-                f"{clipped(text, 0, 60)!r} begins with none of ' ', '+', '-'",
+                f"{clip(text, 0, 60)!r} begins with none of ' ', '+', '-'",
                 "Begin every line of a hunk with a space (kept), '+' (added) or '-' (removed).",
             )
         return PatchLine(sign, text if text[0] == "\t" else text[1:])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import Unsupported
 from pegboard.textedit.patch import (
     AddFile,
@@ -163,7 +163,7 @@ class _Reader:
         if header is None:
             raise bad(
                 row,
-                f"{clipped(self._rows[self._at], 0, 60)!r} is no hunk header",
+                f"{clip(self._rows[self._at], 0, 60)!r} is no hunk header",
                 "Write '@@ -line,count +line,count @@'.",
             )
         old_left = _count(header.group(1), header.group(2))
@@ -223,7 +223,7 @@ class _Reader:
         if any(row.startswith("+") or (not told and _REMOVED.match(row)) for row in later):
             raise bad(
                 self._at + 1,
-                f"{clipped(text, 0, 60)!r} begins with none of ' ', '+', '-', and changes come behind it",
+                f"{clip(text, 0, 60)!r} begins with none of ' ', '+', '-', and changes come behind it",
                 "Begin each context line with a space.",
             )
         return True
@@ -301,7 +301,7 @@ def _not_text(section: _Section, number: int, kind: int) -> Unsupported:
     else:
         target = _new_text(section.hunks).strip("\n") or "TARGET"
         what = "symbolic link"
-        way = f"make it with `ln -sfn -- {shlex.quote(clipped(target, 0, 200))} {shlex.quote(name)}`"
+        way = f"make it with `ln -sfn -- {shlex.quote(clip(target, 0, 200))} {shlex.quote(name)}`"
     return Unsupported(
         f"line {number} of the patch: {name} is a {what}, and only files of text can be patched; nothing was changed",
         hint=f"Send the patch without the part about {name}, and {way}.",

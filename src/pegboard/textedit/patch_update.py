@@ -8,10 +8,10 @@ from typing import TypeAlias
 from pegboard.textedit import view
 from pegboard.textedit.encoding import decode
 from pegboard.textedit.indent import Reindent
-from pegboard.textedit.locate import Locator, Place
-from pegboard.textedit.marks import around_line, marks_in, refuse_marks
+from pegboard.textedit.locate import HunkPosition, Locator
 from pegboard.textedit.merge import rewrite
 from pegboard.textedit.patch import Hunk, PatchLine, UpdateFile
+from pegboard.textedit.redaction_marks import around_line, marks_in, refuse_marks
 
 
 def update(data: bytes, patch: UpdateFile, *, first_match: bool = False) -> tuple[bytes, list[str]]:
@@ -31,7 +31,7 @@ def update(data: bytes, patch: UpdateFile, *, first_match: bool = False) -> tupl
     lines = _split(text)
     locator = Locator([body for body, _ in lines], patch.path, first_match=first_match)
     notes: list[str] = []
-    placed: list[tuple[Place, Hunk]] = []
+    placed: list[tuple[HunkPosition, Hunk]] = []
     for number, hunk in enumerate(patch.hunks, 1):
         twins = sum(other.old == hunk.old and not other.seeks for other in patch.hunks[number - 1 :])
         place = locator.place(hunk, number, twins)
@@ -53,7 +53,7 @@ def update(data: bytes, patch: UpdateFile, *, first_match: bool = False) -> tupl
     return decoded.encode(joined.replace("\n", "\r") if mac else joined), notes
 
 
-def _how(place: Place) -> str:
+def _how(place: HunkPosition) -> str:
     if place.head or place.tail:
         return f"leaving out {max(place.head, place.tail)} context lines"
     return {
@@ -78,7 +78,12 @@ def _join(lines: Sequence[tuple[str, str]], default: str) -> str:
 
 
 def _changed(
-    found: Sequence[tuple[str, str]], hunk: Hunk, place: Place, newline: str, patch: UpdateFile, text: str
+    found: Sequence[tuple[str, str]],
+    hunk: Hunk,
+    place: HunkPosition,
+    newline: str,
+    patch: UpdateFile,
+    text: str,
 ) -> list[tuple[str, str]]:
     """The lines that stand in place of those that the hunk covers."""
     kept = hunk.lines[place.head : len(hunk.lines) - place.tail]

@@ -40,7 +40,7 @@ _CONTROLS: Final = [chr(c) for c in range(0x80) if (c < 0x20 and chr(c) not in "
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedText:
     """A text with some characters replaced or taken out, and the map back.
 
     Attributes:
@@ -84,7 +84,7 @@ def quiet(text: str) -> bool:
     return text.isascii() and not any(c in text for c in _CONTROLS)
 
 
-def _fold(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) -> Folded:
+def _fold(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) -> FoldedText:
     pieces: list[str] = []
     at: list[int] = []
     size: list[int] = []
@@ -92,7 +92,7 @@ def _fold(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) ->
     source_size: list[int] = []
     done = length = 0
     if quiet(text):
-        return Folded(text, len(text), at, size, source_at, source_size)
+        return FoldedText(text, len(text), at, size, source_at, source_size)
     for found in pattern.finditer(text):
         start, end = found.span()
         plain = text[done:start]
@@ -107,7 +107,7 @@ def _fold(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) ->
         length += len(new)
         done = end
     pieces.append(text[done:])
-    return Folded("".join(pieces), len(text), at, size, source_at, source_size)
+    return FoldedText("".join(pieces), len(text), at, size, source_at, source_size)
 
 
 def _shown_piece(piece: str) -> str:
@@ -123,17 +123,17 @@ def _loose_piece(piece: str) -> str:
     return _shown_piece(piece)
 
 
-def shown(text: str) -> Folded:
+def shown(text: str) -> FoldedText:
     """CRLF as LF; control and invisible characters taken out."""
     return _fold(text, _SHOWN, _shown_piece)
 
 
-def shown_plain(text: str) -> Folded:
+def shown_plain(text: str) -> FoldedText:
     """As `shown`, whole terminal escape sequences taken out too."""
     return _fold(text, _SHOWN_PLAIN, _shown_piece)
 
 
-def loose(text: str) -> Folded:
+def loose(text: str) -> FoldedText:
     """As `shown_plain`, with plain quotes, dashes, spaces and ellipses, and composed accents (NFC)."""
     return _fold(text, _LOOSE, _loose_piece)
 

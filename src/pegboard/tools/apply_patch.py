@@ -13,7 +13,7 @@ from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import NotFound
 from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files
 from pegboard.textedit.encoding import NUL_NOTE
@@ -52,7 +52,7 @@ async def _asking(files: Files, effects: Sequence[Effect], replaced: Sequence[st
         replace(
             effect,
             at_least="ask",
-            reason=f"{visible(targets[effect.target])} exists, and the patch replaces it; overwrite=true says that this is meant",
+            reason=f"{escape_invisible(targets[effect.target])} exists, and the patch replaces it; overwrite=true says that this is meant",
         )
         if effect.kind == "write" and effect.target in targets
         else effect
@@ -107,7 +107,7 @@ async def apply_patch(
     changes = await files.commit(plan.changes) if plan.changes else plan.changes
     summary: tuple[str, ...] = plan.private or ()
     done = "Successfully applied the patch to" if changes else "The patch changes nothing in"
-    lines = [f"{done} {_files(len(summary))}:", *map(visible, summary)]
+    lines = [f"{done} {_files(len(summary))}:", *map(escape_invisible, summary)]
     if changes.note:
         lines += ["Note: " + changes.note]
     return ToolResult.from_text(

@@ -18,11 +18,11 @@ from pegboard.core.params import Alias, Inject, Verbatim, WritePath
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Write
-from pegboard.textedit.edit import Edit, Edited, apply_edits
+from pegboard.textedit.edit import Edit, EditResult, apply_edits
 from pegboard.textedit.encoding import NUL_NOTE, UTF8
 from pegboard.textedit.lines import name_lines
-from pegboard.textedit.marks import refuse_marks
 from pegboard.textedit.match import EXPLAINED
+from pegboard.textedit.redaction_marks import refuse_marks
 
 _MAX_DIFF: Final = 4000
 
@@ -50,7 +50,7 @@ async def _plan(files: Files, path: str, edits: Sequence[Edit]) -> Plan:
         return Plan(changes.effects(), replace(changes, note=changes.note or _nul(edits)), ())
     if not before and not edits[0].old and len(edits) == 1:
         refuse_marks(edits[0].new, "", path)
-        done = (Edited(data=UTF8.encode(edits[0].new), strategy="exact", lines=(1,)),)
+        done = (EditResult(data=UTF8.encode(edits[0].new), strategy="exact", lines=(1,)),)
     else:
         # The search may take a while in a large file; the event loop must not wait for it.
         done = await asyncio.to_thread(apply_edits, before, edits, path=path)

@@ -16,7 +16,7 @@ from pegboard.core.errors import TimedOut
 from pegboard.core.params import Alias, Command, Inject
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.tool import tool
-from pegboard.ports.jobs import Jobs, Process
+from pegboard.ports.processes import Process, Processes
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.status import shown_status
 
@@ -65,7 +65,7 @@ async def exec_(
     timeout_ms: Annotated[int | None, Field(gt=0, le=600_000), Alias("timeoutMs")] = None,
     *,
     shell: Inject[Shell],
-    jobs: Inject[Jobs] | None = None,
+    jobs: Inject[Processes] | None = None,
     planned: Inject[Plan] | None = None,
 ) -> ToolResult:
     """Run a command with bash and return its output and exit code.
@@ -182,7 +182,7 @@ def _text(outcome: ExecOutcome, *, with_code: bool = True) -> str:
     return "\n".join(parts)
 
 
-async def _left_running(process: Process, jobs: Jobs, waited_s: float) -> ToolResult:
+async def _left_running(process: Process, jobs: Processes, waited_s: float) -> ToolResult:
     output = await jobs.poll(process.process_id)
     said = f"{output.text.rstrip()}\n\n" if output.text.strip() else ""
     after = f" after {waited_s:g} seconds" if waited_s else ""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pegboard.core.call import ValidCall
-from pegboard.core.context import Context, enter, leave
+from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import Plan
 from pegboard.core.params import Alias, Inject, WritePath
 from pegboard.core.result import ToolResult
@@ -28,11 +28,11 @@ async def plan_export(call: ValidCall, context: Context) -> Plan:
     given = call.arguments
     ports = context.port(Artifacts), context.port(Files)
     # Which session's artifacts are meant is known from the context, which is entered only to run.
-    before = enter(context)
+    before = attach(context)
     try:
         return await _plan(*ports, given["id"], given["path"], given["version"])
     finally:
-        leave(before)
+        detach(before)
 
 
 @tool(plan=plan_export, hints=("save an artifact as a file", "export an artifact"))

@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Field
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.core.tool import tool
-from pegboard.ports.files import Entry, Files
-from pegboard.tools._searching import Exclude, Places
+from pegboard.ports.files import DirectoryEntry, Files
+from pegboard.tools._search_options import Exclude, Places
 
 _FOLDER: Final = EffectMarker(
     "read", "Folder to look in, relative to the workspace.", (
@@ -71,7 +71,7 @@ async def glob(
             raise InvalidArguments("ignore_case and case_sensitive are both true", hint="Send one of them.")
         ignore_case = not case_sensitive
     folders = list(dict.fromkeys(path)) if isinstance(path, list) else [path]
-    entries: dict[str, Entry] = {}
+    entries: dict[str, DirectoryEntry] = {}
     skipped: dict[str, None] = {}
     truncated = False
     for folder in folders:
@@ -93,10 +93,12 @@ async def glob(
         paths.sort(key=lambda one: (-entries[one].mtime_ns, one))
         truncated |= len(paths) > limit
         paths = paths[:limit]
-    lines = [visible(one) for one in paths] or [f"No file matches {pattern!r} in {', '.join(folders)}"]
+    lines = [escape_invisible(one) for one in paths] or [
+        f"No file matches {pattern!r} in {', '.join(folders)}"
+    ]
     if truncated:
         lines = [*lines, f"[only the {limit} newest; raise limit or narrow the pattern]"]
-    lines = [*lines, *(f"[{visible(sentence)}]" for sentence in skipped)]
+    lines = [*lines, *(f"[{escape_invisible(sentence)}]" for sentence in skipped)]
     data = {
         "paths": paths,
         "entries": [{"path": p, "size": entries[p].size, "mtime_ns": entries[p].mtime_ns} for p in paths],

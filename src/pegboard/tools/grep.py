@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field
 from pegboard.core.errors import InvalidArguments, Unavailable
 from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.core.shaping import Spills
 from pegboard.core.tool import tool
-from pegboard.ports.files import Files, Found, Match, SearchQuery
-from pegboard.tools._searching import Exclude, Globs, Places
+from pegboard.ports.files import Files, GrepMatch, GrepResult, SearchQuery
+from pegboard.tools._search_options import Exclude, Globs, Places
 
 _PLACE: Final = EffectMarker(
     "read", "Folder or file to search, relative to the workspace.", (
@@ -165,10 +165,10 @@ async def grep(
     return ToolResult.from_text("\n".join(shown), data=_data(found))
 
 
-async def _in_each(paths: list[str], query: SearchQuery, files: Files, spills: Spills | None) -> Found:
+async def _in_each(paths: list[str], query: SearchQuery, files: Files, spills: Spills | None) -> GrepResult:
     """What is found in one place after the other, on the page that the query asks for of all of it."""
     offset, limit = query.offset, query.limit
-    parts: list[Found] = []
+    parts: list[GrepResult] = []
     for path in paths:
         # Of what lies behind a full page only one is looked for: that there is more.
         there = replace(query, path=path, text=_spilled(path, spills), offset=offset, limit=max(1, limit))
@@ -183,7 +183,7 @@ async def _in_each(paths: list[str], query: SearchQuery, files: Files, spills: S
         offset = max(0, offset - found.total)
     if len(parts) == 1:
         return parts[0]
-    return Found(
+    return GrepResult(
         matches=tuple(match for part in parts for match in part.matches),
         counts=tuple(count for part in parts for count in part.counts),
         total=sum(part.total for part in parts),
@@ -205,19 +205,22 @@ def _spilled(path: str, spills: Spills | None) -> str | None:
 
 
 def _text(
-    found: Found, pattern: str, path: str, mode: str, offset: int, limit: int, numbers: bool
+    found: GrepResult, pattern: str, path: str, mode: str, offset: int, limit: int, numbers: bool
 ) -> list[str]:
     lines: list[str] = []
-    before: Match | None = None
+    before: GrepMatch | None = None
     for match in found.matches:
         if before is not None and (match.path != before.path or match.line > before.line + 1):
             # Groups are divided only where context makes them groups.
             lines += ["--"] if any(not m.is_match for m in found.matches) else []
         mark = ":" if match.is_match else "-"
-        lines.append(f"{visible(match.path)}{mark}{f'{match.line}{mark}' if numbers else ''}{match.text}")
+        lines.append(
+            f"{escape_invisible(match.path)}{mark}{f'{match.line}{mark}' if numbers else ''}{match.text}"
+        )
         before = match
     lines += [
-        visible(path) if mode == "files" else f"{visible(path)}:{count}" for path, count in found.counts
+        escape_invisible(path) if mode == "files" else f"{escape_invisible(path)}:{count}"
+        for path, count in found.counts
     ]
     if not lines:
         files = "1 file" if found.searched == 1 else f"{found.searched} files"
@@ -232,10 +235,10 @@ def _text(
         lines.append(
             f"[{'matches' if mode == 'content' else 'files'} {shown}; more exist: offset={offset + limit} goes on]"
         )
-    return [*lines, *(f"[{visible(sentence)}]" for sentence in found.skipped)]
+    return [*lines, *(f"[{escape_invisible(sentence)}]" for sentence in found.skipped)]
 
 
-def _data(found: Found) -> dict[str, object]:
+def _data(found: GrepResult) -> dict[str, object]:
     return {
         "matches": [
             {"path": m.path, "line": m.line, "text": m.text, "is_match": m.is_match} for m in found.matches

@@ -12,7 +12,7 @@ from pegboard.core.errors import Unavailable
 from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
-from pegboard.ports.artifacts import Artifacts, Hit
+from pegboard.ports.artifacts import ArtifactMatch, Artifacts
 from pegboard.ports.files import Files, SearchQuery
 
 
@@ -60,13 +60,13 @@ async def grep_artifact(
 
 async def _by_regex(
     artifacts: Artifacts, files: Files | None, pattern: str, id: str | None, ignore_case: bool, most: int
-) -> Sequence[Hit]:
+) -> Sequence[ArtifactMatch]:
     """By the search of the Files port, which ends a pattern that backtracks without end."""
     if files is None:
         raise Unavailable(
             "there is no search for regular expressions here", hint="Leave regex out to look for plain text."
         )
-    found: list[Hit] = []
+    found: list[ArtifactMatch] = []
     for one in [await artifacts.read(id)] if id is not None else await artifacts.list():
         if one.data is not None or len(found) >= most:
             continue
@@ -74,5 +74,5 @@ async def _by_regex(
             pattern=pattern, path=one.id, text=one.content, ignore_case=ignore_case, limit=most - len(found)
         )
         matches = (await files.search(query)).matches
-        found += [Hit(id=one.id, line=match.line, text=match.text) for match in matches]
+        found += [ArtifactMatch(id=one.id, line=match.line, text=match.text) for match in matches]
     return found

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from pegboard.core.params import Alias, EffectMarker, Inject
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import visible
+from pegboard.core.sanitise import escape_invisible
 from pegboard.core.tool import tool
-from pegboard.ports.files import Entry, Files, Listing
+from pegboard.ports.files import DirectoryEntry, DirectoryListing, Files
 
 _FOLDER: Final = EffectMarker(
     "read", "Path of the folder, relative to the workspace.", (
@@ -56,12 +56,12 @@ async def list_dir(
     lines = [_line(entry, style) for entry in entries] or [f"[{path} is empty]"]
     if found.truncated:
         lines.append(f"[only the first {max_entries} entries; raise max_entries or list a subfolder]")
-    lines += [f"[{visible(sentence)}]" for sentence in found.skipped]
+    lines += [f"[{escape_invisible(sentence)}]" for sentence in found.skipped]
     return ToolResult.from_text("\n".join(lines), data=_data(path, found))
 
 
-def _line(entry: Entry, style: str) -> str:
-    folder, path = entry.kind == "dir", visible(entry.path)
+def _line(entry: DirectoryEntry, style: str) -> str:
+    folder, path = entry.kind == "dir", escape_invisible(entry.path)
     if style == "emoji":
         return f"{'📁' if folder else '📄'} {path}"
     name = f"{path}/" if folder else path
@@ -71,7 +71,7 @@ def _line(entry: Entry, style: str) -> str:
     return f"[{word}] {name}"
 
 
-def _data(path: str, found: Listing) -> dict[str, object]:
+def _data(path: str, found: DirectoryListing) -> dict[str, object]:
     return {
         "path": path,
         "entries": [

@@ -13,7 +13,7 @@ from pegboard.core.errors import InvalidArguments
 from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
-from pegboard.ports.jobs import Jobs, Output, Process
+from pegboard.ports.processes import Process, Processes, ProcessOutput
 from pegboard.process.status import shown_status
 
 Action = Literal[
@@ -45,7 +45,7 @@ async def process(
     limit: Annotated[int, Field(ge=0)] = 0,
     timeout: Annotated[float, Field(ge=0, le=600), Alias("timeout_s")] | None = None,
     *,
-    jobs: Inject[Jobs],
+    jobs: Inject[Processes],
 ) -> ToolResult:
     """Follow, feed or end a background command that exec started.
 
@@ -116,7 +116,7 @@ def _state(process: Process) -> ToolResult:
     return ToolResult(content=(Text(_line(process)),), data=_data(process))
 
 
-def _output(output: Output, *, waited_for: str = "", timeout_s: float = 0.0) -> ToolResult:
+def _output(output: ProcessOutput, *, waited_for: str = "", timeout_s: float = 0.0) -> ToolResult:
     parts = [output.text.rstrip("\n")] if output.text.strip() else ["(no new output)"]
     if output.lost_bytes:
         parts.insert(0, f"[{output.lost_bytes:,} bytes of output are no longer kept]")

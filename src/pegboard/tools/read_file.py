@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from pegboard.core.content import Text
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
-from pegboard.core.lines import Lines, page, slice_text
+from pegboard.core.lines import LineRange, page, slice_text
 from pegboard.core.params import Alias, Inject, ReadPath, Unadvertised
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import Spills
@@ -137,7 +137,7 @@ async def read_file(
             "force=true shows them again.]"
         )
         return ToolResult.from_text(note, data={"path": path, "unchanged": True, **facts})
-    there = Lines(found.text, found.first, found.last, found.total, found.cut)
+    there = LineRange(found.text, found.first, found.last, found.total, found.cut)
     return _noted(_lines(path, there, numbered, most, facts, start), found.notes)
 
 
@@ -158,7 +158,7 @@ def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple
 
 
 def _lines(
-    path: str, lines: Lines, numbered: bool, most: int, facts: dict[str, Any], start: int = 1
+    path: str, lines: LineRange, numbered: bool, most: int, facts: dict[str, Any], start: int = 1
 ) -> ToolResult:
     shown = page(lines, numbered=numbered, most=most)
     data = {

@@ -13,7 +13,7 @@ from pegboard.core.errors import NotFound
 from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
-from pegboard.ports.catalogue import Catalogue, FoundTool
+from pegboard.ports.tool_search import FoundTool, ToolSearch
 
 _SELECT = "select:"
 
@@ -28,7 +28,7 @@ async def search_tools(
     query: Annotated[str, Field(min_length=1), Alias("q", "search", "text")],
     limit: Annotated[int, Field(ge=1, le=20), Alias("count", "max_results")] = 5,
     *,
-    catalogue: Inject[Catalogue],
+    catalogue: Inject[ToolSearch],
 ) -> ToolResult:
     """Find tools by what you want to do, in any language. There are more tools than your list shows.
 

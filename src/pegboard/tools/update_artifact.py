@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.effects import PURE
 from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
@@ -60,4 +60,4 @@ async def update_artifact(
 
 def _cut(text: str) -> str:
     """The first 200 characters (ledger U-04)."""
-    return text if len(text) <= _SHOWN else clipped(text, 0, _SHOWN) + "…"
+    return text if len(text) <= _SHOWN else clip(text, 0, _SHOWN) + "…"

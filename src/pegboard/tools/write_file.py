@@ -14,9 +14,9 @@ from pegboard.core.params import Alias, Inject, Verbatim, WritePath
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, Write
-from pegboard.textedit.damage import bad_bytes
 from pegboard.textedit.encoding import NUL_NOTE, UTF8, NotText, detect
-from pegboard.textedit.marks import marks_in, refuse_marks
+from pegboard.textedit.invalid_bytes import bad_bytes
+from pegboard.textedit.redaction_marks import marks_in, refuse_marks
 
 
 async def _bytes(files: Files, path: str, content: str) -> bytes:

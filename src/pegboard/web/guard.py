@@ -12,7 +12,7 @@ from typing import Final, cast
 from urllib.parse import quote
 
 from pegboard.core.errors import BuildError
-from pegboard.core.given import several, told
+from pegboard.core.given import check_sequence, format_value
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import within
 from pegboard.net.names import local_name
@@ -82,13 +82,15 @@ def judge_url(
             with an address of its own (case web-04); names of the local network stay closed.
     """
     if not isinstance(cast(object, url), str):
-        return Verdict(allowed=False, reason=f"a URL is text, not {told(url)}")
+        return Verdict(allowed=False, reason=f"a URL is text, not {format_value(url)}")
     try:
         scheme, host, port, target = _parse(url)
     except ValueError as problem:
         return Verdict(allowed=False, reason=str(problem))
     if not callable(cast(object, resolve)):
-        raise BuildError(f"resolve=… takes a function from a host to its addresses, got {told(resolve)}")
+        raise BuildError(
+            f"resolve=… takes a function from a host to its addresses, got {format_value(resolve)}"
+        )
     opened = host in allow or f"{host}:{port}" in allow
     parsed = Verdict(allowed=True, scheme=scheme, host=host, port=port, target=target)
     try:
@@ -98,7 +100,9 @@ def judge_url(
         if reason:
             return _refused(parsed, reason)
         try:
-            addresses = [str(a) for a in several(resolve(host), "judge_url", "addresses from resolve(host)")]
+            addresses = [
+                str(a) for a in check_sequence(resolve(host), "judge_url", "addresses from resolve(host)")
+            ]
         except (OSError, UnicodeError) as problem:
             return _refused(parsed, f"{host} has no address ({problem})")
     if not addresses:

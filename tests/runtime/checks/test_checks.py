@@ -14,19 +14,19 @@ from pegboard import PURE, AllowOnce, Effect, Executor, Tool, Toolkit, builtin
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import ToolError
 from pegboard.dialects import DIALECTS, dialect
-from pegboard.runtime.checks import CHECKS, Report, check_kit
+from pegboard.runtime.checks import CHECKS, CheckReport, check_kit
 from pegboard.runtime.checks.samples import arguments, sample, value, wrong
 from tests.ledger import owes
 
 
-async def report_of(*tools: Any, folder: Path | None = None, consent: bool = False) -> Report:
+async def report_of(*tools: Any, folder: Path | None = None, consent: bool = False) -> CheckReport:
     def open(kit: Toolkit) -> Executor:
         return Executor(kit, workspace=folder, approver=AllowOnce() if consent else None)
 
     return await check_kit(Toolkit(tools), open, consent=consent, seed=7)
 
 
-def statuses(report: Report) -> dict[str, str]:
+def statuses(report: CheckReport) -> dict[str, str]:
     return {f.check: f.status for f in report.findings}
 
 
@@ -237,10 +237,10 @@ async def test_a_tool_whose_call_asks_is_run_only_with_consent() -> None:
 
 @owes("G-19")
 def test_the_report_reads_well_and_as_json() -> None:
-    report = Report(seed=3)
-    from pegboard.runtime.checks import Finding
+    report = CheckReport(seed=3)
+    from pegboard.runtime.checks import CheckResult
 
-    report.add([Finding("a", "schema", "pass"), Finding("a", "run", "fail", "it broke")])
+    report.add([CheckResult("a", "schema", "pass"), CheckResult("a", "run", "fail", "it broke")])
 
     assert str(report) == (
         "a\n  ok    schema\n  FAIL  run: it broke\n1 passed, 1 failed, 0 warnings, 0 not applied (seed 3)"

@@ -15,12 +15,12 @@ from typing import Any
 
 from pegboard.ports.shell import ExecRequest
 from pegboard.process.cgroups import CgroupPool
-from pegboard.process.limits import MIB, Limits
+from pegboard.process.limits import MIB, ResourceLimits
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import make
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import make
 
-LIMITS = Limits(memory_bytes=256 * MIB, processes=64, file_bytes=8 * MIB, cpu_s=2, open_files=256)
+LIMITS = ResourceLimits(memory_bytes=256 * MIB, processes=64, file_bytes=8 * MIB, cpu_s=2, open_files=256)
 
 _PTRACE = """
 import ctypes, os, time

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import select_backend
 
 REPOSITORY = {"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\trepositoryformatversion = 0\n"}
 
@@ -33,7 +33,7 @@ async def look(folder: Path, looker: Path) -> str:
     confinement = Confinement(
         workspace=workspace, state=folder / "state", search_path=host.get("PATH", "/usr/bin:/bin")
     )
-    choice = await choose(confinement, backend="bubblewrap")
+    choice = await select_backend(confinement, backend="bubblewrap")
     shell = CommandShell(workspace, backend=choice.backend, environment=host)
     name = f"pegboard-{os.getpid()}"
     marks = [Path("/dev/shm", name), Path("/tmp", name)]

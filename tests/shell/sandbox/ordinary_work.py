@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pegboard.ports.shell import ExecRequest
+from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.jobs import BackgroundCommands
-from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import select_backend
 
 _NPM = '{"name":"x","version":"1.0.0","scripts":{"test":"node test.js"}}'
 _SERVER = """
@@ -87,7 +87,7 @@ async def work(folder: Path, backend: str) -> dict[str, Any]:
         search_path=path,
         identity=("Ada", "ada@example.com"),
     )
-    choice = await choose(confinement, backend=backend)
+    choice = await select_backend(confinement, backend=backend)
     shell = CommandShell(confinement.workspace, backend=choice.backend, environment={"PATH": path})
     jobs = BackgroundCommands(shell)
     out: dict[str, Any] = {"enforced": dict(choice.enforced())}

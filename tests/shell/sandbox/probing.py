@@ -13,8 +13,8 @@ from typing import Any
 
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import choose
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import select_backend
 
 
 async def probe(folder: Path, script: Path) -> dict[str, Any]:
@@ -35,7 +35,7 @@ async def probe(folder: Path, script: Path) -> dict[str, Any]:
     confinement = Confinement(
         workspace=workspace.resolve(), state=folder / "state", search_path=host.get("PATH", "/usr/bin:/bin")
     )
-    choice = await choose(confinement, backend="bubblewrap")
+    choice = await select_backend(confinement, backend="bubblewrap")
     shell = CommandShell(confinement.workspace, backend=choice.backend, environment=host)
     env = {
         "PROBE_WS": str(workspace), "PROBE_OUT": str(outside), "PROBE_SECRET": str(folder / "secret"),

@@ -15,7 +15,7 @@ import pytest
 
 from pegboard.core.errors import Unavailable
 from pegboard.process.cgroups import CgroupPool
-from pegboard.process.limits import MIB, Limits
+from pegboard.process.limits import MIB, ResourceLimits
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.confinement import Bind
 from tests.ledger import owes
@@ -329,7 +329,7 @@ async def test_ways_out_of_the_sandbox_fail(tmp_path: Path, command: str) -> Non
 
 async def test_a_command_that_cannot_be_counted_is_refused_and_leaks_nothing(tmp_path: Path) -> None:
     shell = await shell_in(tmp_path)
-    gone = CgroupPool((tmp_path / "gone",), Limits(), unified=True)
+    gone = CgroupPool((tmp_path / "gone",), ResourceLimits(), unified=True)
     counted = CommandShell(
         tmp_path / "ws", backend=replace(shell._backend, groups=gone), environment=os.environ
     )
@@ -345,7 +345,7 @@ async def test_a_command_that_cannot_be_counted_is_refused_and_leaks_nothing(tmp
 @owes("X-58")
 @pytest.mark.slow
 async def test_a_fork_bomb_ends_with_the_command(tmp_path: Path) -> None:
-    limits = Limits(processes=64, memory_bytes=256 * MIB)
+    limits = ResourceLimits(processes=64, memory_bytes=256 * MIB)
     shell = await shell_in(tmp_path, confine={"limits": limits}, groups=CgroupPool.detect(limits))
 
     outcome = await run(shell, "f() { f | f & }; f; sleep 3", timeout_s=1)
@@ -358,7 +358,7 @@ async def test_a_fork_bomb_ends_with_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_memory_bomb_dies_and_the_machine_does_not_notice(tmp_path: Path) -> None:
-    limits = Limits(memory_bytes=128 * MIB)
+    limits = ResourceLimits(memory_bytes=128 * MIB)
     shell = await shell_in(tmp_path, confine={"limits": limits}, groups=CgroupPool.detect(limits))
 
     outcome = await run(
@@ -370,7 +370,7 @@ async def test_a_memory_bomb_dies_and_the_machine_does_not_notice(tmp_path: Path
 
 
 async def test_one_file_and_the_private_tmp_have_a_size_limit(tmp_path: Path) -> None:
-    shell = await shell_in(tmp_path, confine={"limits": Limits(file_bytes=4 * MIB)})
+    shell = await shell_in(tmp_path, confine={"limits": ResourceLimits(file_bytes=4 * MIB)})
 
     outcome = await run(
         shell, "head -c 20M /dev/zero > big; head -c 3M /dev/zero > /tmp/a; head -c 3M /dev/zero > /tmp/b"
@@ -381,7 +381,7 @@ async def test_one_file_and_the_private_tmp_have_a_size_limit(tmp_path: Path) ->
 
 
 async def test_a_limit_of_cpu_seconds_ends_a_loop(tmp_path: Path) -> None:
-    shell = await shell_in(tmp_path, confine={"limits": Limits(cpu_s=1)})
+    shell = await shell_in(tmp_path, confine={"limits": ResourceLimits(cpu_s=1)})
 
     outcome = await run(shell, "while :; do :; done", timeout_s=10)
 

@@ -8,8 +8,8 @@ import pytest
 
 from pegboard.core.errors import Unavailable
 from pegboard.shell.sandbox import bubblewrap
-from pegboard.shell.sandbox.choose import choose, make
 from pegboard.shell.sandbox.confinement import Confinement
+from pegboard.shell.sandbox.selection import make, select_backend
 from tests.ledger import owes
 
 
@@ -21,7 +21,7 @@ def confinement(tmp_path: Path) -> Confinement:
 
 @owes("K-31", "G-07")
 async def test_bubblewrap_is_chosen_where_it_works_and_says_what_holds(confinement: Confinement) -> None:
-    choice = await choose(confinement)
+    choice = await select_backend(confinement)
 
     assert choice.backend.name == "bubblewrap"
     assert choice.banner == ""
@@ -31,7 +31,7 @@ async def test_bubblewrap_is_chosen_where_it_works_and_says_what_holds(confineme
 
 @owes("X-58")
 async def test_without_any_backend_commands_ask_and_the_banner_says_so(confinement: Confinement) -> None:
-    choice = await choose(confinement, candidates=("podman-that-is-not-here",))
+    choice = await select_backend(confinement, candidates=("podman-that-is-not-here",))
 
     assert choice.backend.name == "none"
     assert "without a sandbox" in choice.banner
@@ -44,7 +44,7 @@ async def test_what_is_required_and_missing_is_refused(
     confinement: Confinement, options: dict[str, object]
 ) -> None:
     with pytest.raises(Unavailable):
-        await choose(confinement, **options)
+        await select_backend(confinement, **options)
 
 
 async def test_a_backend_that_cannot_enforce_is_found_out_by_running_it(
@@ -68,6 +68,6 @@ async def test_none_enforces_nothing_and_says_so(confinement: Confinement) -> No
 
     assert await none.probe() == ""
     assert none.enforced()["files"] is False
-    assert (await choose(confinement, backend="none")).backend.name == "none"
+    assert (await select_backend(confinement, backend="none")).backend.name == "none"
     with pytest.raises(Unavailable):
-        await choose(confinement, backend="none", require=True)
+        await select_backend(confinement, backend="none", require=True)

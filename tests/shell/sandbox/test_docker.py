@@ -12,10 +12,10 @@ import pytest
 
 from pegboard.core.errors import Unavailable
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.choose import choose
-from pegboard.shell.sandbox.confinement import Bind, Confinement, Job
+from pegboard.shell.sandbox.confinement import Bind, Confinement, SandboxCommand
 from pegboard.shell.sandbox.docker import Container
 from pegboard.shell.sandbox.protect import drop_set_ids
+from pegboard.shell.sandbox.selection import select_backend
 from tests.ledger import owes
 from tests.shell.kit import allow, run
 
@@ -49,7 +49,7 @@ def container(tmp_path: Path) -> Container:
 @owes("D-58", "D-59", "X-58", "K-32")
 def test_the_documents_flags_and_the_hardening_are_all_there(container: Container) -> None:
     argv = container.prepare(
-        Job(argv=("/bin/bash", "-c", 'echo "$HOME"'), cwd=Path("/w"), env={"A": "secret"})
+        SandboxCommand(argv=("/bin/bash", "-c", 'echo "$HOME"'), cwd=Path("/w"), env={"A": "secret"})
     ).argv
 
     for flag in ("--rm", "--memory=256m", "--cpus=0.5", "--network=none", "--read-only", "--cap-drop=ALL",
@@ -65,7 +65,7 @@ def test_the_documents_flags_and_the_hardening_are_all_there(container: Containe
 
 
 async def test_each_command_has_its_own_name(container: Container) -> None:
-    job = Job(argv=("true",), cwd=Path("/w"), env={})
+    job = SandboxCommand(argv=("true",), cwd=Path("/w"), env={})
     names = {container.prepare(job).argv[4] for _ in range(5)}
 
     assert len(names) == 5
@@ -99,7 +99,7 @@ def test_further_folders_and_masks_become_mounts(container: Container, tmp_path:
     )
     made = replace(container, confinement=confinement, runtime="runc", program="podman")
 
-    argv = made.prepare(Job(argv=("true",), cwd=workspace, env={}, terminal="/dev/pts/9")).argv
+    argv = made.prepare(SandboxCommand(argv=("true",), cwd=workspace, env={}, terminal="/dev/pts/9")).argv
 
     assert made.name == "podman"
     assert f"type=bind,source={tmp_path}/data,target={tmp_path}/data,readonly" in argv
@@ -151,7 +151,7 @@ async def test_a_backend_that_was_named_and_is_not_there_is_told_by_its_own_name
     with pytest.raises(
         Unavailable, match=r"podman does not work here \(there is no podman program\)"
     ) as caught:
-        await choose(container.confinement, backend="podman")
+        await select_backend(container.confinement, backend="podman")
 
     assert "podman (apt-get install podman)" in caught.value.hint and "auto" in caught.value.hint
 
@@ -192,7 +192,7 @@ async def test_submodules_are_looked_after_in_a_container_too(container: Contain
     sub = container.confinement.workspace / ".git" / "modules" / "sub"
     (sub / "hooks").mkdir(parents=True)
     (sub / "config").write_text("[core]\n\tbare = false\n")
-    prepared = container.prepare(Job(argv=("true",), cwd=container.confinement.workspace, env={}))
+    prepared = container.prepare(SandboxCommand(argv=("true",), cwd=container.confinement.workspace, env={}))
 
     with (sub / "config").open("a") as config:
         config.write("\tfsmonitor = ./evil\n")

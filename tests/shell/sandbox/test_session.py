@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.ports.jobs import Process
+from pegboard.ports.processes import Process
 from pegboard.ports.shell import ExecRequest
 from pegboard.process.tree import is_zombie
-from pegboard.shell.jobs import BackgroundCommands
-from pegboard.shell.sandbox.session import SharedNamespaces
+from pegboard.shell.background import BackgroundCommands
+from pegboard.shell.sandbox.namespaces import SharedNamespaces
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
 from tests.waiting import soon

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pegboard.shell.sandbox import settings
+from pegboard.shell.sandbox import etc_files as settings
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
 

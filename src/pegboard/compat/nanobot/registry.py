@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pegboard.compat.door import Door
+from pegboard.compat.executor import LazyExecutor
 from pegboard.compat.nanobot.tools import BaseTool
 from pegboard.core.call import ToolCall
 from pegboard.core.errors import ToolError, ToolExecutionDenied, ToolNotFoundError
@@ -60,7 +60,7 @@ class ToolRegistry:
         self._made: dict[str, CoreTool] = {}
         self._strict = strict_get
         self._hooks = tuple(hooks)
-        self._door = Door(
+        self._door = LazyExecutor(
             self._made.values,
             workspace=workspace,
             mode=mode,

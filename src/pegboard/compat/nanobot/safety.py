@@ -77,12 +77,12 @@ class SafetyHook(AgentHook):
                     raise ToolExecutionDenied(message("denied", self._locale, name=call.name))
 
     def _dangerous(self, call: Any) -> str | None:
-        from pegboard.shell.guard import document_matches, judge
+        from pegboard.shell.guard import deny_matches, judge
 
         given = call.input
         command = str(given.get("command", "")) if hasattr(given, "get") else str(given)
         for pattern in self.DANGEROUS_PATTERNS:
             if pattern in command:
                 return pattern
-        found = document_matches("nanobot-hook", command, judge(command, workspace=Path.cwd()).effects)
+        found = deny_matches("nanobot-hook", command, judge(command, workspace=Path.cwd()).effects)
         return found.pattern if found is not None else None

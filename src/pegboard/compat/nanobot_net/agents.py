@@ -10,7 +10,7 @@ from typing import Any
 
 from pegboard.core.context import Context
 from pegboard.core.context import current_context as _context
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.pipeline import Invocation, Next
 from pegboard.core.pipeline import Middleware as CoreMiddleware
 
@@ -96,7 +96,7 @@ class AIAgent:
             *(given.get("middleware") or ()),
             *(middleware(layer, agent=self) for layer in self._layers),
         ]
-        self._agent: Any = load("pegboard.app.agent:Agent")(**given)
+        self._agent: Any = import_object("pegboard.app.agent:Agent")(**given)
 
     @property
     def id(self) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pegboard.core.adapters import Style, opaque
+from pegboard.core.adapters import AdapterOptions, opaque
 from pegboard.core.errors import BuildError
 from pegboard.core.signature import Signature
 from pegboard.core.tool import Tool
 
-_ALLOWED: Final = Style(at_least="allow")
+_ALLOWED: Final = AdapterOptions(at_least="allow")
 
 
 @dataclass(frozen=True, slots=True)

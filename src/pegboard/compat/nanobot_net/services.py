@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.families import load
+from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
 
 DEFAULT_TOOLS: Final = (
@@ -121,8 +121,8 @@ def add_nanobot_tools(
         names = [*DEFAULT_TOOLS]
         if provider.get_service(MESSAGE_BUS) is not None:
             names.append("message")
-        known = cast("Mapping[str, str]", load("pegboard.tools:TOOLS"))
-        return NanoBotTools(cast(Tool, load(known[n])) for n in names if n in known)
+        known = cast("Mapping[str, str]", import_object("pegboard.tools:TOOLS"))
+        return NanoBotTools(cast(Tool, import_object(known[n])) for n in names if n in known)
 
     services.add_singleton(NanoBotTools, make)
     return services

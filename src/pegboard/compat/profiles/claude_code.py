@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from pegboard.compat import wording as say
+from pegboard.compat.profiles.builders import flag, integer, optional, required, row, text
 from pegboard.compat.profiles.files_and_commands import command, read_write_edit
-from pegboard.compat.profiles.shapes import flag, may, need, row, text, whole
-from pegboard.core.profiles import Given, Row
+from pegboard.core.profiles import ProfileParameter, ToolProfile
 
 _MODES: Final = {"files_with_matches": "files"}
 
@@ -37,7 +37,7 @@ def _question(given: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _cc(row: Row, text: Any = None) -> Row:
+def _cc(row: ToolProfile, text: Any = None) -> ToolProfile:
     return replace(
         row, render=say.cc_failure if text is None else say.chain(say.on_success(text), say.cc_failure)
     )
@@ -52,14 +52,14 @@ CLAUDE_CODE: Final = (
     row(
         "BashOutput",
         "New output of a background command.",
-        need("bash_id", text("Which background command"), "process_id"),
+        required("bash_id", text("Which background command"), "process_id"),
         tool="process",
         fixed={"action": "output"},
     ),
     row(
         "KillShell",
         "End a background command.",
-        need("shell_id", text("Which background command"), "process_id"),
+        required("shell_id", text("Which background command"), "process_id"),
         tool="process",
         fixed={"action": "kill"},
     ),
@@ -67,8 +67,8 @@ CLAUDE_CODE: Final = (
         row(
             "Glob",
             "Find files by name, newest first.",
-            need("pattern", text("Glob pattern")),
-            may("path", text("Directory to search in")),
+            required("pattern", text("Glob pattern")),
+            optional("path", text("Directory to search in")),
             tool="glob",
         ),
         say.cc_glob,
@@ -77,11 +77,11 @@ CLAUDE_CODE: Final = (
         row(
             "Grep",
             "Search file contents with a regular expression.",
-            need("pattern", text("Regular expression")),
-            may("path", text("File or directory to search in")),
-            may("glob", text("Only files that match, such as *.js")),
-            may("type", text("File type, such as py")),
-            may(
+            required("pattern", text("Regular expression")),
+            optional("path", text("File or directory to search in")),
+            optional("glob", text("Only files that match, such as *.js")),
+            optional("type", text("File type, such as py")),
+            optional(
                 "output_mode",
                 text(
                     "What to show",
@@ -90,13 +90,13 @@ CLAUDE_CODE: Final = (
                 ),
                 "mode",
             ),
-            may("-i", flag("Ignore case"), "ignore_case"),
-            may("-n", flag("Show line numbers (always shown)"), None),
-            may("-A", whole("Lines after each match"), "after"),
-            may("-B", whole("Lines before each match"), "before"),
-            may("-C", whole("Lines around each match"), "context"),
-            may("head_limit", whole("How many lines at most"), "limit"),
-            may("multiline", flag("Let the pattern span lines")),
+            optional("-i", flag("Ignore case"), "ignore_case"),
+            optional("-n", flag("Show line numbers (always shown)"), None),
+            optional("-A", integer("Lines after each match"), "after"),
+            optional("-B", integer("Lines before each match"), "before"),
+            optional("-C", integer("Lines around each match"), "context"),
+            optional("head_limit", integer("How many lines at most"), "limit"),
+            optional("multiline", flag("Let the pattern span lines")),
             tool="grep",
             adapt=_grep_mode,
         )
@@ -104,34 +104,34 @@ CLAUDE_CODE: Final = (
     row(
         "LS",
         "List a directory.",
-        need("path", text("The directory")),
+        required("path", text("The directory")),
         tool="list_dir",
     ),
     row(
         "WebFetch",
         "Fetch a page.",
-        need("url", text("URL of the page")),
-        may("prompt", text("What to extract")),
+        required("url", text("URL of the page")),
+        optional("prompt", text("What to extract")),
         tool="web_fetch",
     ),
     row(
         "WebSearch",
         "Search the web.",
-        need("query", text("Search query")),
+        required("query", text("Search query")),
         tool="web_search",
     ),
     row(
         "Task",
         "Give a task to a subagent and wait for its answer.",
-        may("description", text("The task in 3-5 words"), None),
-        need("prompt", text("The task"), "instruction"),
-        need("subagent_type", text("Which agent"), "agent_name"),
+        optional("description", text("The task in 3-5 words"), None),
+        required("prompt", text("The task"), "instruction"),
+        required("subagent_type", text("Which agent"), "agent_name"),
         tool="call_subagent",
     ),
     row(
         "AskUserQuestion",
         "Ask the user a question and wait for the answer.",
-        Given(
+        ProfileParameter(
             name="questions",
             required=True,
             schema={

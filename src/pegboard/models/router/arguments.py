@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.models.router.places import FILE, IN, PATH, QUOTE, SCOPE, body_of, folders
-from pegboard.models.router.request import Request
+from pegboard.models.router.paths import FILE, IN, PATH, QUOTE, SCOPE, body_of, folders
+from pegboard.models.router.request import ParsedRequest
 from pegboard.models.router.vocabulary import EXTENSIONS, HERE, NO_NAMES
 
 FLAGS: Final = re.IGNORECASE | re.DOTALL
@@ -60,7 +60,7 @@ _PATTERNS: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class ExtractedValue:
     """A value for a parameter, and where it stood in the masked text (-1 where it is implied)."""
 
     value: str
@@ -68,7 +68,7 @@ class Copied:
     end: int = -1
 
 
-def pattern_of(request: Request) -> Copied | None:
+def pattern_of(request: ParsedRequest) -> ExtractedValue | None:
     """What a search looks for."""
     start, end = body_of(request.masked)
     body = request.masked[:end]
@@ -82,17 +82,17 @@ def pattern_of(request: Request) -> Copied | None:
     for kind in ("quoted", "name"):
         for span in request.of(kind):
             first = request.origin.index(span.start)
-            return Copied(span.text, first, first + span.end - span.start)
+            return ExtractedValue(span.text, first, first + span.end - span.start)
     return None
 
 
-def _clean_pattern(request: Request, start: int, end: int) -> Copied | None:
+def _clean_pattern(request: ParsedRequest, start: int, end: int) -> ExtractedValue | None:
     masked = request.masked[start:end]
     literal = re.search("[\ue004]+", masked)
     if literal is not None:
         # A quoted piece inside a longer phrase is what is meant: the string "x" as a whole word.
         start, end = start + literal.start(), start + literal.end()
-        return Copied(request.copy(start, end), start, end)
+        return ExtractedValue(request.copy(start, end), start, end)
     trailing = re.search(
         r"\s+(?:statements?|calls?|comments?|markers?|lines?|entries|messages?|function|method|class|variable|symbol|string|word|text|keyword|anywhere|somewhere|everywhere)$", masked, re.IGNORECASE
     )  # fmt: skip
@@ -113,10 +113,10 @@ def _clean_pattern(request: Request, start: int, end: int) -> Copied | None:
         and len(words) > 1
     ):
         return None
-    return Copied(text, start, end) if len(words) <= 6 else None
+    return ExtractedValue(text, start, end) if len(words) <= 6 else None
 
 
-def scope_of(request: Request, pattern: Copied | None) -> Copied | None:
+def scope_of(request: ParsedRequest, pattern: ExtractedValue | None) -> ExtractedValue | None:
     """Where a search looks: a file or folder outside the pattern."""
     outside = None if pattern is None or pattern.start < 0 else (pattern.start, pattern.end)
     if pattern is not None and outside is not None:
@@ -126,21 +126,21 @@ def scope_of(request: Request, pattern: Copied | None) -> Copied | None:
             r"\b(?:grep|rg|ag|ack)\b", request.masked[: pattern.start], re.IGNORECASE
         ):
             first, end = (pattern.end + place for place in last.span("place"))
-            return Copied(request.copy(first, end), first, end)
+            return ExtractedValue(request.copy(first, end), first, end)
     for span in request.of("file"):
         start = request.origin.index(span.start)
         if outside is None or start >= outside[1] or start + span.end - span.start <= outside[0]:
-            return Copied(span.text, start, start + span.end - span.start)
+            return ExtractedValue(span.text, start, start + span.end - span.start)
     places = folders(request, outside=outside)
-    return Copied(places[0].text, places[0].start, places[0].end) if places else None
+    return ExtractedValue(places[0].text, places[0].start, places[0].end) if places else None
 
 
-def folder_of(request: Request) -> Copied | None:
+def folder_of(request: ParsedRequest) -> ExtractedValue | None:
     """Which folder is meant; `.` where none is named."""
     for place in folders(request):
         if place.text not in {span.text for span in request.of("file")}:
-            return Copied(place.text, place.start, place.end)
-    return Copied(".")
+            return ExtractedValue(place.text, place.start, place.end)
+    return ExtractedValue(".")
 
 
 _FILE_CUES: Final = tuple(
@@ -154,7 +154,7 @@ _FILE_CUES: Final = tuple(
 )
 
 
-def file_of(request: Request, *, writing: bool = False) -> Copied | None:
+def file_of(request: ParsedRequest, *, writing: bool = False) -> ExtractedValue | None:
     """Which file is meant."""
     spans = request.of("file", "path")
     if writing:
@@ -164,21 +164,21 @@ def file_of(request: Request, *, writing: bool = False) -> Copied | None:
             FLAGS,
         )
         if target is not None:
-            return Copied(request.copy(*target.span("p")), *target.span("p"))
+            return ExtractedValue(request.copy(*target.span("p")), *target.span("p"))
     for span in spans:
         start = request.origin.index(span.start)
-        return Copied(span.text, start, start + span.end - span.start)
+        return ExtractedValue(span.text, start, start + span.end - span.start)
     for cue in _FILE_CUES:
         match = cue.search(request.masked)
         if match is None:
             continue
         text = request.copy(*match.span("p"))
         if text.lower() not in NO_NAMES and text.lower() not in HERE and not re.search(r"\s", text):
-            return Copied(text, *match.span("p"))
+            return ExtractedValue(text, *match.span("p"))
     for span in request.of("quoted"):
         if looks_like_path(span.text):
             start = request.origin.index(span.start)
-            return Copied(span.text, start, start + span.end - span.start)
+            return ExtractedValue(span.text, start, start + span.end - span.start)
     return None
 
 
@@ -214,7 +214,7 @@ _CONTENTS: Final = tuple(
 _EMPTY: Final = re.compile(r"\b(?:empty|blank)\b|\btouch\b|空(?:的|白)?(?:文本)?文件", re.IGNORECASE)
 
 
-def content_of(request: Request) -> Copied | None:
+def content_of(request: ParsedRequest) -> ExtractedValue | None:
     """What is to be written."""
     start, end = body_of(request.masked)
     target = file_of(request, writing=True)
@@ -223,7 +223,7 @@ def content_of(request: Request) -> Copied | None:
     if quoted:
         longest = max(quoted, key=lambda span: len(span.text))
         first = request.origin.index(longest.start)
-        return Copied(longest.text, first, first + longest.end - longest.start)
+        return ExtractedValue(longest.text, first, first + longest.end - longest.start)
     # A closing mark belongs to the content: "with the text Hello, world!".
     whole = len(request.masked.rstrip())
     body = request.masked[: whole if not request.masked[end:whole].strip(" ?.!。！？") else end]
@@ -241,8 +241,8 @@ def content_of(request: Request) -> Copied | None:
         if re.fullmatch(r"[^\s.]+\.", text):
             text, last = text[:-1], last - 1
         if text and re.fullmatch(PATH, request.masked[first:last]) is None:
-            return Copied(text, first, last)
-    return Copied("") if _EMPTY.search(request.masked) else None
+            return ExtractedValue(text, first, last)
+    return ExtractedValue("") if _EMPTY.search(request.masked) else None
 
 
 def _inside_code(text: str, start: int, end: int) -> bool:
@@ -264,21 +264,21 @@ _EDITS: Final = tuple(
 )
 
 
-def edit_of(request: Request) -> tuple[Copied, Copied] | None:
+def edit_of(request: ParsedRequest) -> tuple[ExtractedValue, ExtractedValue] | None:
     """The text that an edit replaces, and what it puts in its place."""
     start, end = body_of(request.masked)
     body = request.masked[:end]
     target = file_of(request)
     quoted = [span for span in request.of("quoted") if target is None or span.text != target.value]
     if len(quoted) >= 2:
-        return Copied(quoted[0].text), Copied(quoted[1].text)
+        return ExtractedValue(quoted[0].text), ExtractedValue(quoted[1].text)
     for pattern in _EDITS:
         # The narrower forms come later; a file inside `old` means that an earlier one took too much.
         match = pattern.search(body, start)
         if match is not None and re.search(FILE, match["old"]) is None:
             old, new = (request.copy(*match.span(group)).strip() for group in ("old", "new"))
             if old and new:
-                return Copied(old), Copied(new)
+                return ExtractedValue(old), ExtractedValue(new)
     return None
 
 
@@ -297,23 +297,23 @@ _NAMED: Final = re.compile(
 )
 
 
-def glob_of(request: Request) -> Copied | None:
+def glob_of(request: ParsedRequest) -> ExtractedValue | None:
     """Which file names are looked for, as a glob pattern."""
     for span in request.of("glob"):
-        return Copied(span.text if "/" in span.text else f"**/{span.text}")
+        return ExtractedValue(span.text if "/" in span.text else f"**/{span.text}")
     for span in request.of("quoted"):
         if "*" in span.text:
-            return Copied(span.text)
+            return ExtractedValue(span.text)
     ending = _ENDING.search(request.masked)
     if ending is not None:
-        return Copied(f"**/*.{request.copy(*ending.span(1))}")
+        return ExtractedValue(f"**/*.{request.copy(*ending.span(1))}")
     kind = _KIND_FILES.search(request.masked)
     if kind is not None:
-        return Copied(f"**/*.{_KINDS[kind[1].lower()]}")
+        return ExtractedValue(f"**/*.{_KINDS[kind[1].lower()]}")
     named = _NAMED.search(request.masked)
     if named is not None:
         group = 1 if named[1] is not None else 2
-        return Copied(f"**/{request.copy(*named.span(group))}")
+        return ExtractedValue(f"**/{request.copy(*named.span(group))}")
     return None
 
 
@@ -323,10 +323,10 @@ _DOMAIN: Final = re.compile(
 )
 
 
-def url_of(request: Request) -> Copied | None:
+def url_of(request: ParsedRequest) -> ExtractedValue | None:
     """Which URL is meant; a bare host name gets `https://`."""
     for span in request.of("url"):
         start = request.origin.index(span.start)
-        return Copied(span.text, start, start + span.end - span.start)
+        return ExtractedValue(span.text, start, start + span.end - span.start)
     domain = _DOMAIN.search(request.text)
-    return None if domain is None else Copied("https://" + domain[0].rstrip(".,;:!?"))
+    return None if domain is None else ExtractedValue("https://" + domain[0].rstrip(".,;:!?"))

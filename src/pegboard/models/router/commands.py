@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.models.router.arguments import FLAGS, Copied
-from pegboard.models.router.places import QUOTE, body_of
-from pegboard.models.router.request import Request
+from pegboard.models.router.arguments import FLAGS, ExtractedValue
+from pegboard.models.router.paths import QUOTE, body_of
+from pegboard.models.router.request import ParsedRequest
 from pegboard.models.router.vocabulary import NO_NAMES, PROGRAMS, PROSE_PROGRAMS
 
 _COMMAND_CUES: Final = tuple(
@@ -42,21 +42,21 @@ _ORDERED: Final = re.compile(
 _SCRIPT_RUNNERS: Final = {".py": "python3", ".sh": "bash", ".js": "node", ".rb": "ruby", ".pl": "perl"}
 
 
-def command_of(request: Request) -> Copied | None:
+def command_of(request: ParsedRequest) -> ExtractedValue | None:
     """Which shell command is to be run."""
     start, end = body_of(request.masked)
     body = request.masked[:end]
     bare = _command_at(request, start, end, need_program=True)
     if bare is not None:
         return bare
-    weak: Copied | None = None
+    weak: ExtractedValue | None = None
     for number, cue in enumerate(_COMMAND_CUES):
         for match in cue.finditer(body, start):
             literal = re.match(rf"(?:the\s+)?({QUOTE})", match["p"])
             if literal is not None:
                 first = match.start("p") + literal.start(1)
                 last = match.start("p") + literal.end(1)
-                return Copied(request.copy(first, last), first, last)
+                return ExtractedValue(request.copy(first, last), first, last)
             found = _command_at(request, match.start("p"), match.end("p"), need_program=number in (1, 2))
             if found is None:
                 continue
@@ -74,11 +74,11 @@ def command_of(request: Request) -> Copied | None:
         program = span.text.split()[0] if span.text.split() else ""
         if program in PROGRAMS or program.startswith("./"):
             first = request.origin.index(span.start)
-            return Copied(span.text, first, first + span.end - span.start)
+            return ExtractedValue(span.text, first, first + span.end - span.start)
     return None
 
 
-def _command_at(request: Request, start: int, end: int, *, need_program: bool) -> Copied | None:
+def _command_at(request: ParsedRequest, start: int, end: int, *, need_program: bool) -> ExtractedValue | None:
     tail = _COMMAND_TAIL.search(request.masked, start, end)
     if tail is not None:
         end = tail.start()
@@ -106,5 +106,5 @@ def _command_at(request: Request, start: int, end: int, *, need_program: bool) -
     if re.fullmatch(r"[\w/-]+\.\w+(?:\s.*)?", text) and first not in PROGRAMS:
         runner = _SCRIPT_RUNNERS.get(first[first.rfind(".") :])
         if runner is not None:
-            return Copied(f"{runner} {text}", start, end)
-    return Copied(text, start, end)
+            return ExtractedValue(f"{runner} {text}", start, end)
+    return ExtractedValue(text, start, end)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.models.router.arguments import (
-    Copied,
+    ExtractedValue,
     content_of,
     edit_of,
     file_of,
@@ -18,15 +18,15 @@ from pegboard.models.router.arguments import (
     url_of,
 )
 from pegboard.models.router.commands import command_of
-from pegboard.models.router.places import body_of
-from pegboard.models.router.request import Request
+from pegboard.models.router.paths import body_of
+from pegboard.models.router.request import ParsedRequest
 
 ParameterKind: TypeAlias = Literal[
     "url", "file", "folder", "scope", "pattern", "glob", "command", "content", "old", "new", "question", "number", "flag", "choice", "other"
 ]  # fmt: skip
 
 
-class ToolView(Protocol):
+class RoutableTool(Protocol):
     """What the router needs to know of a tool."""
 
     @property
@@ -45,7 +45,7 @@ class ToolView(Protocol):
         ...
 
 
-def properties(tool: ToolView) -> dict[str, Mapping[str, Any]]:
+def properties(tool: RoutableTool) -> dict[str, Mapping[str, Any]]:
     """The tool's parameters: name to schema."""
     found: object = tool.schema.get("properties", {})
     return dict(cast(Mapping[str, Mapping[str, Any]], found)) if isinstance(found, Mapping) else {}
@@ -86,7 +86,7 @@ def kind_by_name(name: str, spec: Mapping[str, Any]) -> ParameterKind:
     return "other"
 
 
-def fill(request: Request, tool: ToolView, profile: tuple[str, ...]) -> dict[str, Any] | None:
+def fill(request: ParsedRequest, tool: RoutableTool, profile: tuple[str, ...]) -> dict[str, Any] | None:
     """The arguments, or None where a required one is not in the request."""
     fields = properties(tool)
     required: object = tool.schema.get("required", [])
@@ -108,9 +108,13 @@ def fill(request: Request, tool: ToolView, profile: tuple[str, ...]) -> dict[str
 
 
 def _value(
-    request: Request, kind: ParameterKind, action: str, spec: Mapping[str, Any], kinds: set[ParameterKind]
+    request: ParsedRequest,
+    kind: ParameterKind,
+    action: str,
+    spec: Mapping[str, Any],
+    kinds: set[ParameterKind],
 ) -> Any:
-    copied: Copied | None = None
+    copied: ExtractedValue | None = None
     match kind:
         case "url":
             copied = url_of(request)
@@ -131,7 +135,7 @@ def _value(
             return _path(request, kind, action, kinds)
         case "question" | "other":
             quoted = request.of("quoted")
-            copied = Copied(quoted[0].text) if quoted else _rest(request, kind)
+            copied = ExtractedValue(quoted[0].text) if quoted else _rest(request, kind)
         case "number":
             found = re.search(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])", request.masked)
             if found is None:
@@ -152,7 +156,7 @@ def _value(
     return None if copied is None else copied.value
 
 
-def _path(request: Request, kind: ParameterKind, action: str, kinds: set[ParameterKind]) -> str | None:
+def _path(request: ParsedRequest, kind: ParameterKind, action: str, kinds: set[ParameterKind]) -> str | None:
     if action == "list" or (kind == "folder" and "pattern" not in kinds and "glob" not in kinds):
         copied = folder_of(request)
     elif "pattern" in kinds or "glob" in kinds:
@@ -164,13 +168,13 @@ def _path(request: Request, kind: ParameterKind, action: str, kinds: set[Paramet
             and copied.value in {span.text for span in request.of("file")}
         ):
             copied = None
-        copied = copied or Copied(".")
+        copied = copied or ExtractedValue(".")
     else:
         copied = file_of(request, writing=action == "write")
     return None if copied is None else copied.value
 
 
-def _rest(request: Request, kind: ParameterKind) -> Copied | None:
+def _rest(request: ParsedRequest, kind: ParameterKind) -> ExtractedValue | None:
     """For a free text parameter: what follows `ask`, `to`, `for`, `in`, `about`, or a capitalised name."""
     start, end = body_of(request.masked)
     body = request.masked[:end]
@@ -178,11 +182,13 @@ def _rest(request: Request, kind: ParameterKind) -> Copied | None:
         asked = re.search(
             r"\b(?:ask|question)\b\s*(?:me|the user|user|them)?\s*[:,]?\s*(.+)$", body[start:], re.IGNORECASE
         )
-        return None if asked is None else Copied(request.copy(start + asked.start(1), end))
+        return None if asked is None else ExtractedValue(request.copy(start + asked.start(1), end))
     named = re.search(
         r"\b(?:for|in|about|to|of|at|called|named)\s+([A-Z][\w-]*(?:\s+[A-Z][\w-]*)*|[\ue006]+)", body[start:]
     )
-    return None if named is None else Copied(request.copy(start + named.start(1), start + named.end(1)))
+    return (
+        None if named is None else ExtractedValue(request.copy(start + named.start(1), start + named.end(1)))
+    )
 
 
 def _compiles(pattern: str) -> bool:

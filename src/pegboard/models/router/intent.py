@@ -7,8 +7,8 @@ from typing import Final
 
 from pegboard.models.router.arguments import looks_like_path
 from pegboard.models.router.commands import command_of
-from pegboard.models.router.places import body_of
-from pegboard.models.router.request import Request
+from pegboard.models.router.paths import body_of
+from pegboard.models.router.request import ParsedRequest
 from pegboard.models.router.vocabulary import ACTIONS, VERBS
 
 _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
@@ -66,7 +66,7 @@ _QUESTIONS: Final[tuple[tuple[re.Pattern[str], str, float], ...]] = tuple(
 )  # fmt: skip
 
 
-def intent(request: Request) -> dict[str, float]:
+def intent(request: ParsedRequest) -> dict[str, float]:
     """How strongly the request points to each action."""
     found: dict[str, float] = dict.fromkeys(ACTIONS, 0.0)
     start, end = body_of(request.masked)
@@ -95,7 +95,7 @@ def intent(request: Request) -> dict[str, float]:
     return {name: weight for name, weight in found.items() if weight}
 
 
-def _command_weight(request: Request, body: str) -> float:
+def _command_weight(request: ParsedRequest, body: str) -> float:
     copied = command_of(request)
     if copied is None:
         return 0.0

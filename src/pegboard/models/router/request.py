@@ -53,7 +53,7 @@ _FOLDER_BEFORE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LiteralSpan:
     """A literal piece of the request: where it stands, and its text without quotes."""
 
     kind: SpanKind
@@ -63,7 +63,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ParsedRequest:
     """A request ready for matching.
 
     Attributes:
@@ -74,7 +74,7 @@ class Request:
     """
 
     text: str
-    spans: tuple[Span, ...]
+    spans: tuple[LiteralSpan, ...]
     masked: str
     origin: tuple[int, ...]
 
@@ -86,7 +86,7 @@ class Request:
                 return span.text
         return self.text[first:last]
 
-    def of(self, *kinds: SpanKind) -> list[Span]:
+    def of(self, *kinds: SpanKind) -> list[LiteralSpan]:
         """The spans of these kinds, in order."""
         return [span for span in self.spans if span.kind in kinds]
 
@@ -96,7 +96,7 @@ class Request:
         return bool(_CJK.search(self.text))
 
 
-def read_request(text: str) -> Request:
+def read_request(text: str) -> ParsedRequest:
     """Find the spans of a request and mask them."""
     spans = _spans(text)
     masked: list[str] = []
@@ -109,7 +109,7 @@ def read_request(text: str) -> Request:
             masked.append(MASK[span.kind] * (span.end - span.start))
             origin.extend(range(span.start, span.end))
             position = span.end
-    return Request(text, tuple(spans), "".join(masked), (*origin, len(text)))
+    return ParsedRequest(text, tuple(spans), "".join(masked), (*origin, len(text)))
 
 
 def _mend(text: str, start: int, end: int, masked: list[str], origin: list[int]) -> None:
@@ -161,8 +161,8 @@ def _is_slip(word: str, known: str) -> bool:
     return any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
 
 
-def _spans(text: str) -> list[Span]:
-    found: list[Span] = []
+def _spans(text: str) -> list[LiteralSpan]:
+    found: list[LiteralSpan] = []
 
     def free(start: int, end: int) -> bool:
         return all(end <= span.start or start >= span.end for span in found)
@@ -172,11 +172,11 @@ def _spans(text: str) -> list[Span]:
         kind: SpanKind = "quoted"
         if _URL.fullmatch(inner):
             kind = "url"
-        found.append(Span(kind, match.start(), match.end(), inner))
+        found.append(LiteralSpan(kind, match.start(), match.end(), inner))
     for match in _URL.finditer(text):
         url = _trim_url(match[0])
         if free(match.start(), match.start() + len(url)):
-            found.append(Span("url", match.start(), match.start() + len(url), url))
+            found.append(LiteralSpan("url", match.start(), match.start() + len(url), url))
     for pattern in (_TOKEN, _LETTERS_TOKEN):
         for match in pattern.finditer(text):
             start, token = match.start(), match[0]
@@ -187,7 +187,7 @@ def _spans(text: str) -> list[Span]:
                 continue
             named = _kind_of_token(token, text[:start], text[start + len(token) :])
             if named is not None:
-                found.append(Span(named, start, start + len(token), token))
+                found.append(LiteralSpan(named, start, start + len(token), token))
     return sorted(found, key=lambda span: span.start)
 
 

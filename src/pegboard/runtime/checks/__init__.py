@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pegboard.runtime.checks.checks import CHECKS, check_kit, check_tool
-from pegboard.runtime.checks.report import Finding, Report
+from pegboard.runtime.checks.report import CheckReport, CheckResult
 
-__all__ = ["CHECKS", "Finding", "Report", "check_kit", "check_tool"]
+__all__ = ["CHECKS", "CheckReport", "CheckResult", "check_kit", "check_tool"]

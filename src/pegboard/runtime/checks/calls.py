@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.result import ToolResult
 from pegboard.core.shaping import MAX_CHARS
@@ -57,7 +57,7 @@ async def sample_runs(subject: Subject) -> Outcome:
     return "pass", f"fails in order with {result.error.code}"
 
 
-async def any_script(subject: Subject) -> Outcome:
+async def unicode(subject: Subject) -> Outcome:
     """Texts of every kind of script go in, and what comes out can be sent."""
     if not subject.runs:
         return "skip", subject.why
@@ -117,7 +117,7 @@ async def _foreign_output(subject: Subject) -> Outcome:
     return "pass", f"an answer of {said} characters is cut at {said // 2}"
 
 
-async def late(subject: Subject) -> Outcome:
+async def time_limit(subject: Subject) -> Outcome:
     """A call that would be too long is ended and says so."""
     if not subject.runs:
         return "skip", subject.why
@@ -139,7 +139,7 @@ async def late(subject: Subject) -> Outcome:
     return "pass", "ended, and the next call answers" if late else "faster than 1 ms"
 
 
-async def cancelled(subject: Subject) -> Outcome:
+async def cancellation(subject: Subject) -> Outcome:
     """A cancelled call ends soon, and the tool works afterwards."""
     if not subject.runs:
         return "skip", subject.why
@@ -155,7 +155,7 @@ async def cancelled(subject: Subject) -> Outcome:
     return "pass", ""
 
 
-async def repeated(subject: Subject) -> Outcome:
+async def idempotence(subject: Subject) -> Outcome:
     """A tool that says it may be repeated gives the same outcome twice."""
     if not subject.tool.idempotent:
         return "skip", "the tool does not say that it may be repeated"
@@ -253,4 +253,4 @@ def _word(result: ToolResult) -> str:
 
 def _shown(given: Mapping[str, Any]) -> str:
     text = json.dumps(dict(given), ensure_ascii=False, default=str)
-    return text if len(text) <= 160 else f"{clipped(text, 0, 157)}…"
+    return text if len(text) <= 160 else f"{clip(text, 0, 157)}…"

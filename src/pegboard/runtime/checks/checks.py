@@ -11,22 +11,22 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.runtime.checks.calls import (
     FUZZ,
-    any_script,
-    cancelled,
+    cancellation,
     error_path,
     fuzz,
-    late,
+    idempotence,
     long_output,
-    repeated,
     sample_runs,
+    time_limit,
+    unicode,
 )
-from pegboard.runtime.checks.forms import dialects, schema, wrong_types
-from pegboard.runtime.checks.report import Finding, Report
+from pegboard.runtime.checks.report import CheckReport, CheckResult
 from pegboard.runtime.checks.samples import sample
-from pegboard.runtime.checks.subject import Check, Door, Opener, Outcome, Subject
+from pegboard.runtime.checks.schemas import dialects, schema, wrong_types
+from pegboard.runtime.checks.subject import Check, Opener, Outcome, Subject, ToolCaller
 
 
-async def check_kit(kit: Toolkit, open: Opener, *, consent: bool = False, seed: int = 0) -> Report:
+async def check_kit(toolkit: Toolkit, open: Opener, *, consent: bool = False, seed: int = 0) -> CheckReport:
     """Check every tool of a kit.
 
     Args:
@@ -35,10 +35,10 @@ async def check_kit(kit: Toolkit, open: Opener, *, consent: bool = False, seed: 
         consent: run tools whose calls ask; else only those that the policy allows are run.
         seed: for random values; the same seed makes the same calls.
     """
-    report = Report(seed=seed)
-    door = open(kit)
+    report = CheckReport(seed=seed)
+    door = open(toolkit)
     try:
-        for tool in kit:
+        for tool in toolkit:
             report.add([f async for f in check_tool(tool, door, open, consent=consent, seed=seed)])
     finally:
         await door.aclose()
@@ -46,30 +46,30 @@ async def check_kit(kit: Toolkit, open: Opener, *, consent: bool = False, seed: 
 
 
 async def check_tool(
-    tool: Tool, door: Door, open: Opener, *, consent: bool = False, seed: int = 0
-) -> AsyncIterator[Finding]:
+    tool: Tool, executor: ToolCaller, open: Opener, *, consent: bool = False, seed: int = 0
+) -> AsyncIterator[CheckResult]:
     """All checks of one tool; see `check_kit`."""
     rng = random.Random(f"{seed}:{tool.name}")
     status, message = schema(tool)
-    yield Finding(tool.name, "schema", status, message)
+    yield CheckResult(tool.name, "schema", status, message)
     if status == "fail":
         return
     fitting = sample(tool, rng)
-    preview = await door.preview(tool.name, fitting)
+    preview = await executor.preview(tool.name, fitting)
     runs = preview.error is None and (preview.decision == "allow" or (consent and preview.decision == "ask"))
     why = (
         f"its sample call cannot be planned: {preview.error.message}"
         if preview.error is not None
         else f"{preview.decision}: {preview.reason or preview.rule}; --yes runs what asks"
     )
-    subject = Subject(tool=tool, door=door, open=open, rng=rng, sample=fitting, runs=runs, why=why,
+    subject = Subject(tool=tool, door=executor, open=open, rng=rng, sample=fitting, runs=runs, why=why,
                       effects=frozenset(map(str, preview.effects)), consent=consent)  # fmt: skip
     for name, check in CHECKS.items():
         try:
             outcome = await check(subject)
         except Exception as error:  # noqa: BLE001  A check must report what breaks, whatever it is.
             outcome = ("fail", f"{type(error).__name__} escaped: {error}")
-        yield Finding(tool.name, name, *cast(Outcome, outcome))
+        yield CheckResult(tool.name, name, *cast(Outcome, outcome))
 
 
 CHECKS: Final[dict[str, Check]] = {
@@ -77,14 +77,14 @@ CHECKS: Final[dict[str, Check]] = {
     "wrong types": wrong_types,
     "error path": error_path,
     "run": sample_runs,
-    "unicode": any_script,
+    "unicode": unicode,
     "huge output": long_output,
-    "timeout": late,
-    "cancellation": cancelled,
-    "idempotence": repeated,
+    "timeout": time_limit,
+    "cancellation": cancellation,
+    "idempotence": idempotence,
     "fuzz": fuzz,
 }
 """Check → function, in the order in which they run; the schema is checked before all of them."""
 
 
-__all__ = ["CHECKS", "FUZZ", "Door", "Opener", "Subject", "check_kit", "check_tool"]
+__all__ = ["CHECKS", "FUZZ", "Opener", "Subject", "ToolCaller", "check_kit", "check_tool"]

@@ -12,7 +12,7 @@ _SIGNS = {"pass": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "n/a "}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One check of one tool.
 
     Attributes:
@@ -32,7 +32,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """All findings.
 
     Attributes:
@@ -40,10 +40,10 @@ class Report:
         seed: what the random values were made from.
     """
 
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[CheckResult] = field(default_factory=list[CheckResult])
     seed: int = 0
 
-    def add(self, findings: Iterable[Finding]) -> None:
+    def add(self, findings: Iterable[CheckResult]) -> None:
         """Take further ones."""
         self.findings.extend(findings)
 

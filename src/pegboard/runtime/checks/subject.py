@@ -14,7 +14,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.runtime.checks.report import Status
 
 
-class Door(Protocol):
+class ToolCaller(Protocol):
     """What calls go through: an Executor."""
 
     @property
@@ -51,7 +51,7 @@ class Subject:
     """
 
     tool: Tool
-    door: Door
+    door: ToolCaller
     open: Opener
     rng: random.Random
     sample: Mapping[str, Any]

@@ -5,7 +5,7 @@ Ledger X-22, X-23, N-58..N-61. The guard is for asking well; the sandbox is the 
 
 from __future__ import annotations
 
-from pegboard.shell.guard.documents import document_matches
+from pegboard.shell.guard.deny_patterns import deny_matches
 from pegboard.shell.guard.judgement import MAX_COMMAND_BYTES, Judgement, inspection, judge
 
-__all__ = ["MAX_COMMAND_BYTES", "Judgement", "document_matches", "inspection", "judge"]
+__all__ = ["MAX_COMMAND_BYTES", "Judgement", "deny_matches", "inspection", "judge"]

@@ -6,11 +6,11 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.options import Program, names, parse, stands_for
+from pegboard.shell.guard.calls import ProgramCall
+from pegboard.shell.guard.options import ProgramSpec, names, parse, stands_for
 from pegboard.shell.guard.words import Word
 
-_TAR: Final = Program(
+_TAR: Final = ProgramSpec(
     takes="fCTXIbgKLNVF", long_takes=names("--file --directory --files-from --exclude-from --use-compress-program --exclude --transform "
                                           "--one-top-level --index-file --info-script --new-volume-script --rsh-command --rmt-command --listed-incremental")
 )  # fmt: skip
@@ -21,7 +21,7 @@ _TAR_RUNS: Final = names(
 )
 
 
-def tar(call: Call) -> bool:
+def tar(call: ProgramCall) -> bool:
     args: list[Word] = [*call.args]
     # Old style: `tar xzf a.tar`, the first word is a bundle and takes its values in order.
     if args and args[0].text[:1] != "-" and re.fullmatch(r"[A-Za-z]+", args[0].text):
@@ -42,7 +42,9 @@ def tar(call: Call) -> bool:
         if stands_for(option.flag, _TAR_RUNS) and not (
             option.flag in ("-I", "--use-compress-program") and _compressor(option.value)
         ):
-            call.decides(option.value or Word(option.flag, option.flag), f"tar {option.flag} runs a program")
+            call.ask_unless_known(
+                option.value or Word(option.flag, option.flag), f"tar {option.flag} runs a program"
+            )
         if option.flag == "--index-file" and option.value:
             call.write(option.value)
         if option.flag in ("-P", "--absolute-names") and extracts:
@@ -62,19 +64,19 @@ def tar(call: Call) -> bool:
             call.read(option.value)
     if not extracts and not lists:
         for word in operands:
-            call.within(cwd).read(word)
+            call.in_folder(cwd).read(word)
     if flags & {"--remove-files"}:
         for word in operands:
-            call.within(cwd).delete(word, recursive=True)
+            call.in_folder(cwd).delete(word, recursive=True)
     return lists
 
 
-_CPIO: Final = Program(
+_CPIO: Final = ProgramSpec(
     takes="EFHIOCDRM", long_takes=names("--pattern-file --file --format --directory --owner --message --io-size --block-size")
 )  # fmt: skip
 
 
-def cpio(call: Call) -> bool:
+def cpio(call: ProgramCall) -> bool:
     """`cpio -i` writes wherever the archive says, unless that is forbidden; `-p` writes into its operand."""
     options, operands = call.options(_CPIO)
     flags = {option.flag for option in options}
@@ -84,7 +86,9 @@ def cpio(call: Call) -> bool:
         call.ask("cpio -i writes to the absolute paths that stand in the archive")
     for option in options:
         if stands_for(option.flag, names("--rsh-command --to-command")):
-            call.decides(option.value or Word(option.flag, option.flag), f"cpio {option.flag} runs a program")
+            call.ask_unless_known(
+                option.value or Word(option.flag, option.flag), f"cpio {option.flag} runs a program"
+            )
         if option.value is None:
             continue
         if option.flag in ("-O", "-D", "--directory") or (option.flag in ("-F", "--file") and not extracts):
@@ -113,17 +117,17 @@ def _joined(cwd: str | None, word: Word) -> str | None:
     return posixpath.normpath(posixpath.join(cwd or "/", word.text))
 
 
-_RSYNC: Final = Program(
+_RSYNC: Final = ProgramSpec(
     takes="efTB", long_takes=names("--rsh --exclude --include --filter --exclude-from --include-from --files-from --rsync-path --temp-dir "
                                   "--backup-dir --log-file --partial-dir --compare-dest --link-dest --password-file --port --chmod --chown")
 )  # fmt: skip
 
 
-def rsync(call: Call) -> bool:
+def rsync(call: ProgramCall) -> bool:
     options, operands = call.options(_RSYNC)
     for option in options:
         if stands_for(option.flag, names("--rsh --rsync-path -e --daemon --server")):
-            call.decides(
+            call.ask_unless_known(
                 option.value or Word(option.flag, option.flag), f"rsync {option.flag} runs a program"
             )
         if option.value and stands_for(

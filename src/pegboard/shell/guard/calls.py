@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from pegboard.shell.guard.findings import Findings
-from pegboard.shell.guard.options import Option, Program, parse, stands_for
-from pegboard.shell.guard.places import HOLE, Kind
-from pegboard.shell.guard.segments import Source
+from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.options import Option, ProgramSpec, parse, stands_for
+from pegboard.shell.guard.segments import StdinSource
 from pegboard.shell.guard.words import Word
 
 PATH_LIKE: Final = re.compile(r"^(?:/|~|\.\.?(?:/|$))|/\.\.(?:/|$)")
 URL: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class Nested(Protocol):
+class NestedJudge(Protocol):
     """What a rule may ask of the judge for the commands inside a command."""
 
-    def inner(self, call: Call, words: list[Word], *, stdin: Source | None = None) -> None:
+    def inner(self, call: ProgramCall, words: list[Word], *, stdin: StdinSource | None = None) -> None:
         """Judge an inner program call, with the same folder."""
         ...
 
-    def script(self, call: Call, text: str, *, stdin: Source | None = None) -> None:
+    def script(self, call: ProgramCall, text: str, *, stdin: StdinSource | None = None) -> None:
         """Judge a text that a shell runs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProgramCall:
     """One program with its arguments.
 
     Attributes:
@@ -50,9 +50,9 @@ class Call:
     args: list[Word]
     cwd: str | None
     other_cwds: tuple[str, ...]
-    stdin: Source | None
+    stdin: StdinSource | None
     found: Findings
-    judge: Nested
+    judge: NestedJudge
     piped_on: bool = False
 
     def read(self, word: Word, *, plain: bool = True) -> None:
@@ -71,13 +71,15 @@ class Call:
             for folder in dict.fromkeys((self.cwd, *self.other_cwds)):
                 self.found.delete(word.text, folder, glob=word.glob, recursive=recursive)
 
-    def look(self, word: Word) -> None:
+    def stat(self, word: Word) -> None:
         """The operand's name is looked at, not its content."""
-        kind = self.found.places.at(word.text, self.cwd, glob=word.glob).kind
-        if kind in (Kind.HOME, Kind.OUTSIDE, Kind.NETWORK) or (kind is Kind.SECRET and word.text[:1] in "/~"):
+        kind = self.found.places.resolve(word.text, self.cwd, glob=word.glob).kind
+        if kind in (PathZone.HOME, PathZone.OUTSIDE, PathZone.NETWORK) or (
+            kind is PathZone.SECRET and word.text[:1] in "/~"
+        ):
             self.read(word, plain=False)
 
-    def doubtful(self, word: Word) -> None:
+    def maybe_path(self, word: Word) -> None:
         """The operand may be a path, a URL or anything."""
         text = word.text
         if URL.match(text):
@@ -99,20 +101,20 @@ class Call:
         """This call needs a person's yes."""
         self.found.ask(reason)
 
-    def decides(self, word: Word | None, reason: str) -> None:
+    def ask_unless_known(self, word: Word | None, reason: str) -> None:
         """This call needs a yes: `word`, or what is not known where it is None, decides what it runs."""
         token = HOLE
         if word is not None and word.known and word.text:
             # As it stands among the arguments, where a pattern would have to spell it: `--pager=./x`, `-P./x`.
             holds = (w.text for w in self.args if w.text[:1] == "-" and w.text.endswith(word.text))
             token = word.text if any(w.text == word.text for w in self.args) else next(holds, word.text)
-        self.found.decides(token, reason)
+        self.found.ask_unless_known(token, reason)
 
     def deny(self, reason: str) -> None:
         """This call must not run."""
         self.found.deny(reason)
 
-    def options(self, program: Program) -> tuple[list[Option], list[Word]]:
+    def options(self, program: ProgramSpec) -> tuple[list[Option], list[Word]]:
         """The arguments, split."""
         return parse(self.args, program)
 
@@ -120,26 +122,26 @@ class Call:
         """Whether one of these words stands among the arguments."""
         return any(word.text in flags for word in self.args)
 
-    def within(self, cwd: str | None) -> Call:
+    def in_folder(self, cwd: str | None) -> ProgramCall:
         """The same call in another folder."""
         return replace(self, cwd=cwd, other_cwds=())
 
-    def named(self, name: str, args: list[Word]) -> Call:
+    def named(self, name: str, args: list[Word]) -> ProgramCall:
         """A call of another program in the same place."""
         return replace(self, name=name, args=args)
 
 
-Rule = Callable[[Call], bool]
+Rule = Callable[[ProgramCall], bool]
 """Judges one program's call; returns whether the call changes nothing (the read-only table)."""
 
 
-def by_table(call: Call, program: Program) -> bool:
+def by_table(call: ProgramCall, program: ProgramSpec) -> bool:
     """Judge a call by its row of tables.py."""
     if program.verdict == "deny":
         call.deny(f"{call.name} {program.reason}")
     elif program.verdict == "ask":
         if program.decides:
-            call.decides(call.program, f"{call.name} {program.reason}")
+            call.ask_unless_known(call.program, f"{call.name} {program.reason}")
         else:
             call.ask(f"{call.name} {program.reason}")
     options, operands = call.options(program)
@@ -148,7 +150,7 @@ def by_table(call: Call, program: Program) -> bool:
         _outputs(call)
     for option in options:
         if program.runs and stands_for(option.flag, program.runs):
-            call.decides(
+            call.ask_unless_known(
                 option.value or Word(option.flag, option.flag), f"{call.name} {option.flag} runs a program"
             )
         elif program.writes and stands_for(option.flag, program.writes):
@@ -156,9 +158,9 @@ def by_table(call: Call, program: Program) -> bool:
             if option.value is not None:
                 call.write(option.value)
         elif option.value is not None and option.flag not in program.text:
-            call.doubtful(option.value)
+            call.maybe_path(option.value)
         elif option.value is None and len(option.flag) > 3 and option.flag[2] == "/":
-            call.doubtful(Word(option.flag[2:], option.flag))
+            call.maybe_path(Word(option.flag[2:], option.flag))
     return _operands(call, program, operands, options) and read_only
 
 
@@ -168,7 +170,7 @@ _OUTPUT: Final = re.compile(
 )
 
 
-def _outputs(call: Call) -> None:
+def _outputs(call: ProgramCall) -> None:
     """Options of any program that by custom name its output: outside paths among them are written."""
     for at, word in enumerate(call.args):
         match = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
@@ -179,12 +181,12 @@ def _outputs(call: Call) -> None:
             call.found.write(value, call.cwd)
 
 
-def _operands(call: Call, program: Program, operands: list[Word], options: list[Option]) -> bool:
+def _operands(call: ProgramCall, program: ProgramSpec, operands: list[Word], options: list[Option]) -> bool:
     """Judge operands as the row says; returns False where one is written."""
     match program.operands:
         case "read":
             for word in operands:
-                call.doubtful(word) if URL.match(word.text) else call.read(word)
+                call.maybe_path(word) if URL.match(word.text) else call.read(word)
         case "pattern-read":
             given = any(
                 o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options
@@ -193,7 +195,7 @@ def _operands(call: Call, program: Program, operands: list[Word], options: list[
                 call.read(word)
         case "look":
             for word in operands:
-                call.look(word)
+                call.stat(word)
         case "write":
             for word in operands:
                 call.write(word)
@@ -210,7 +212,7 @@ def _operands(call: Call, program: Program, operands: list[Word], options: list[
             return False
         case "doubtful":
             for word in operands:
-                call.doubtful(word)
+                call.maybe_path(word)
         case "text":
             pass
     return True

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.places import HOLE, Kind, is_protected
+from pegboard.shell.guard.calls import ProgramCall
+from pegboard.shell.guard.operands import HOLE, PathZone, is_protected
 from pegboard.shell.guard.words import Word
 
 _ACTS: Final = re.compile(
@@ -38,13 +38,13 @@ _LITERAL: Final = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)\""""
 _TICK_LANGUAGES: Final = frozenset({"perl", "ruby", "php", "raku", "crystal", "jruby", "julia"})
 
 
-def judge_code(call: Call, code: str, language: str) -> None:
+def judge_code(call: ProgramCall, code: str, language: str) -> None:
     """Ask where code does more than compute, and judge the paths that it names."""
     if HOLE in code:
-        call.decides(None, f"{call.name} runs code that is not known before it runs")
+        call.ask_unless_known(None, f"{call.name} runs code that is not known before it runs")
         return
     if len(code) > 20_000:
-        call.decides(None, f"{call.name} runs more inline code than can be judged")
+        call.ask_unless_known(None, f"{call.name} runs more inline code than can be judged")
         return
     acts = (
         _ACTS.search(code)
@@ -53,7 +53,7 @@ def judge_code(call: Call, code: str, language: str) -> None:
     )
     if acts:
         # Running code is what an interpreter is for: a rule that names it means that.
-        call.decides(call.program, f"{call.name} runs code with {acts[0].strip(' (')!r}")
+        call.ask_unless_known(call.program, f"{call.name} runs code with {acts[0].strip(' (')!r}")
         judge_started(call, code)
     for match in _LITERAL.finditer(code):
         text = match[1] if match[1] is not None else match[2]
@@ -67,7 +67,7 @@ def judge_code(call: Call, code: str, language: str) -> None:
             and " " not in text
         ):
             call.found.read(text, call.cwd, plain=False)
-            if call.found.places.at(text, call.cwd).kind is Kind.PROTECTED:
+            if call.found.places.resolve(text, call.cwd).kind is PathZone.PROTECTED:
                 call.ask(f"{call.name} runs code that names {text}, a protected file of the workspace")
 
 
@@ -80,7 +80,7 @@ _STARTS: Final = re.compile(
 _MAX_STARTED: Final = 8
 
 
-def judge_started(call: Call, code: str) -> None:
+def judge_started(call: ProgramCall, code: str) -> None:
     """Commands that stand as literals in code which starts them: a rule that denies must see these too."""
     for match in islice(_STARTS.finditer(code), _MAX_STARTED):
         literals = [m[1] if m[1] is not None else m[2] for m in _LITERAL.finditer(match["words"])]
@@ -98,14 +98,14 @@ _AWK_ACTS: Final = re.compile(
 _AWK_WRITES: Final = re.compile(r"\bprintf?\b[^;}\n]*?>>?\s*(\"[^\"]*\"|[A-Za-z$]\w*)")
 
 
-def judge_awk(call: Call, program: str) -> bool:
+def judge_awk(call: ProgramCall, program: str) -> bool:
     """An awk program; returns whether it only reads."""
     if program.startswith(HOLE):
-        call.decides(None, "awk runs a program that is not known before it runs")
+        call.ask_unless_known(None, "awk runs a program that is not known before it runs")
         return False
     acts = _AWK_ACTS.search(program)
     if acts:
-        call.decides(Word(program, program), f"the awk program runs or reads something: {acts[0]!r}")
+        call.ask_unless_known(Word(program, program), f"the awk program runs or reads something: {acts[0]!r}")
         judge_started(call, program)
         return False
     if "/inet/" in program:
@@ -120,12 +120,12 @@ def judge_awk(call: Call, program: str) -> bool:
     return reads
 
 
-def judge_sed(call: Call, script: str) -> bool:
+def judge_sed(call: ProgramCall, script: str) -> bool:
     """A sed script: `e` runs, `w` writes, `r` reads; returns whether it only prints."""
     reads = True
     for what, name in _sed_acts(script):
         if what == "e":
-            call.decides(Word(script, script), "the sed script runs a command (e)")
+            call.ask_unless_known(Word(script, script), "the sed script runs a command (e)")
             reads = False
         elif what == "w":
             call.found.write(name, call.cwd)
@@ -203,4 +203,4 @@ def _after_section(text: str, at: int, delimiter: str) -> int:
     return len(text)
 
 
-Judge = Callable[[Call, str, str], None]
+Judge = Callable[[ProgramCall, str, str], None]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pegboard.shell.guard import words as w
-from pegboard.shell.guard.places import HOLE
-from pegboard.shell.guard.segments import Segment, Source
+from pegboard.shell.guard.operands import HOLE
+from pegboard.shell.guard.segments import Segment, StdinSource
 from pegboard.shell.guard.words import Word
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Expander(ABC):
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     functions: set[str] = field(default_factory=set[str])
     bodies: list[str] = field(default_factory=list[str])
-    stdin: Source | None = None
+    stdin: StdinSource | None = None
     last: tuple[Word, ...] = ()
     quiet: bool = False
     nesting: int = 0

@@ -7,21 +7,21 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.archives import cpio, rsync, tar
-from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard.calls import ProgramCall, Rule, by_table
 from pegboard.shell.guard.code import judge_code
-from pegboard.shell.guard.options import Program, names, stands_for
-from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.options import ProgramSpec, names, stands_for
 from pegboard.shell.guard.searches import awk, fd, find, sed
 from pegboard.shell.guard.segments import huge, writes_forever
 from pegboard.shell.guard.tables import INTERPRETERS, PROGRAMS, SHELLS
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import operands_of
 
-_RM: Final = Program()
+_RM: Final = ProgramSpec()
 _RECURSIVE: Final = names("-r -R --recursive")
 
 
-def rm(call: Call) -> bool:
+def rm(call: ProgramCall) -> bool:
     options, operands = call.options(_RM)
     recursive = any(stands_for(o.flag, _RECURSIVE) for o in options)
     if any(stands_for(o.flag, names("--no-preserve-root")) for o in options):
@@ -31,10 +31,12 @@ def rm(call: Call) -> bool:
     return False
 
 
-_COPY: Final = Program(takes="tSZmog", long_takes=names("--target-directory --suffix --mode --owner --group"))
+_COPY: Final = ProgramSpec(
+    takes="tSZmog", long_takes=names("--target-directory --suffix --mode --owner --group")
+)
 
 
-def copy(call: Call) -> bool:
+def copy(call: ProgramCall) -> bool:
     """`cp`, `mv`, `ln`, `install`: sources, then one target."""
     options, operands = call.options(_COPY)
     into = [o.value for o in options if o.value and stands_for(o.flag, names("-t --target-directory"))]
@@ -45,13 +47,13 @@ def copy(call: Call) -> bool:
     if any(o.flag == "-m" and o.value and _gives_rights(o.value.text) for o in options):
         call.ask("install gives set-user or set-group rights")
     for strip in (o for o in options if o.flag == "--strip-program"):
-        call.decides(strip.value, "install --strip-program runs a program")
+        call.ask_unless_known(strip.value, "install --strip-program runs a program")
     sources, targets = (operands, into) if into else (operands[:-1], operands[-1:])
     if call.name == "ln" and len(operands) == 1:
         sources, targets = operands, []
     for word in sources:
         if call.name == "mv":
-            if call.found.places.at(word.text, call.cwd).kind is Kind.SECRET:
+            if call.found.places.resolve(word.text, call.cwd).kind is PathZone.SECRET:
                 # Under another name nobody would know it for a secret.
                 call.read(word)
             call.delete(word, recursive=call.cwd is not None)
@@ -61,7 +63,7 @@ def copy(call: Call) -> bool:
             call.read(word)
     for word in targets:
         call.write(word)
-        if call.found.places.at(word.text, call.cwd).kind is Kind.PROTECTED:
+        if call.found.places.resolve(word.text, call.cwd).kind is PathZone.PROTECTED:
             continue
         for source in sources[:8] if word.text.endswith("/") or len(sources) > 1 else ():
             if source.known:
@@ -71,7 +73,7 @@ def copy(call: Call) -> bool:
     return False
 
 
-def _link(call: Call, source: Word, target: Word) -> None:
+def _link(call: ProgramCall, source: Word, target: Word) -> None:
     """A symbolic link's text is read from the folder that the link stands in."""
     folder = posixpath.dirname(target.text.rstrip("/"))
     if not source.text.startswith(("/", "~")) and folder and target.known:
@@ -80,7 +82,7 @@ def _link(call: Call, source: Word, target: Word) -> None:
     else:
         text = source.text
         call.read(source)
-    if call.found.places.at(text, call.cwd).kind is Kind.PROTECTED:
+    if call.found.places.resolve(text, call.cwd).kind is PathZone.PROTECTED:
         call.ask(f"a link to {text}, a protected file of the workspace, could be written through")
 
 
@@ -90,7 +92,7 @@ def _gives_rights(mode: str) -> bool:
     return bool(re.fullmatch(r"[-+=]?0?[2-7][0-7]{3}", mode) or re.search(r"[ugoa]*[+=][rwxXt]*s", mode))
 
 
-def chmod(call: Call) -> bool:
+def chmod(call: ProgramCall) -> bool:
     args = [
         w
         for w in call.args
@@ -101,13 +103,13 @@ def chmod(call: Call) -> bool:
             call.ask("chmod gives set-user or set-group rights")
         args = args[1:]
     for word in args:
-        if call.found.places.at(word.text, call.cwd).kind in (Kind.ABOVE, Kind.HOME):
+        if call.found.places.resolve(word.text, call.cwd).kind in (PathZone.ABOVE, PathZone.HOME):
             call.deny(f"{call.name} on {word.text}, which holds more than the workspace")
         call.write(word)
     return False
 
 
-def dd(call: Call) -> bool:
+def dd(call: ProgramCall) -> bool:
     for word in call.args:
         name, equals, value = word.text.partition("=")
         if equals and name == "of":
@@ -121,26 +123,28 @@ def dd(call: Call) -> bool:
     return False
 
 
-def sized(call: Call) -> bool:
+def sized(call: ProgramCall) -> bool:
     """`truncate -s`, `fallocate -l`: a size that no disk of ours has."""
     if any(huge(word.text) for word in call.args):
         call.ask(f"{call.name} makes a file that fills the disk")
     return by_table(call, PROGRAMS[call.name])
 
 
-def tee(call: Call) -> bool:
+def tee(call: ProgramCall) -> bool:
     if call.stdin is not None and writes_forever(call.stdin.argv):
         call.ask("tee writes until nothing more fits")
     return by_table(call, PROGRAMS["tee"])
 
 
-def shred(call: Call) -> bool:
-    for word in call.options(Program(takes="ns", long_takes=names("--iterations --size --random-source")))[1]:
+def shred(call: ProgramCall) -> bool:
+    for word in call.options(
+        ProgramSpec(takes="ns", long_takes=names("--iterations --size --random-source"))
+    )[1]:
         call.delete(word)
     return False
 
 
-def tree_writer(call: Call) -> bool:
+def tree_writer(call: ProgramCall) -> bool:
     """`zip`, `unzip`, `7z`: the archive and the folder."""
     if call.name == "unzip":
         listing = call.has("-l", "-t", "-v", "-Z", "-p")
@@ -152,16 +156,16 @@ def tree_writer(call: Call) -> bool:
             if word.text.startswith("-o"):
                 call.write(Word(word.text[2:], word.source))
             elif not word.text.startswith("-"):
-                call.doubtful(word)
+                call.maybe_path(word)
         return False
     for word in call.args:
         if re.fullmatch(r"-\w*T\w*|--test", word.text) and call.has("-TT", "--unzip-command"):
-            call.decides(None, "zip -TT runs a program")
+            call.ask_unless_known(None, "zip -TT runs a program")
     options, operands = call.options(PROGRAMS["zip"])
     if any(o.flag in ("-TT", "--unzip-command") for o in options) or any(
         "TT" in w.text for w in call.args if w.text[:1] == "-"
     ):
-        call.decides(None, "zip --unzip-command runs a program")
+        call.ask_unless_known(None, "zip --unzip-command runs a program")
     for word in operands[:1]:
         call.write(word)
     for word in operands[1:]:
@@ -169,7 +173,7 @@ def tree_writer(call: Call) -> bool:
     return False
 
 
-def unpacker(call: Call) -> bool:
+def unpacker(call: ProgramCall) -> bool:
     """`unrar x ARCHIVE FOLDER/`: the archive is read, where it is unpacked is written."""
     words = [w for w in call.args if not w.text.startswith("-")]
     words = words[1:] if words[:1] and words[0].text in ("x", "e", "l", "t", "p") else words
@@ -180,7 +184,7 @@ def unpacker(call: Call) -> bool:
     return False
 
 
-def editor(call: Call) -> bool:
+def editor(call: ProgramCall) -> bool:
     """`vim` and its like: start-up commands run anything."""
     for at, word in enumerate(call.args):
         text = word.text
@@ -200,46 +204,48 @@ def editor(call: Call) -> bool:
             "-E",
         ):
             given = call.args[at + 1] if text[0] == "-" and at + 1 < len(call.args) else word
-            call.decides(given, f"{call.name} {text} runs editor commands")
+            call.ask_unless_known(given, f"{call.name} {text} runs editor commands")
             return False
         if re.match(r"-(?:c|S|u)\S|--cmd", text):
-            call.decides(word, f"{call.name} {text} runs editor commands")
+            call.ask_unless_known(word, f"{call.name} {text} runs editor commands")
         if not text.startswith(("-", "+")) and at >= 0:
             call.write(word)
     return False
 
 
-def less(call: Call) -> bool:
+def less(call: ProgramCall) -> bool:
     for word in call.args:
         if word.text.startswith("+") and not re.fullmatch(r"\+\+?(?:\d+|G|F|/[^!|]*)", word.text):
-            call.decides(word, f"{call.name} {word.text} runs pager commands")
+            call.ask_unless_known(word, f"{call.name} {word.text} runs pager commands")
             return False
     operands = [w for w in call.args if not w.text.startswith("+")]
     return by_table(call.named(call.name, operands), PROGRAMS.get(call.name, PROGRAMS["less"]))
 
 
-def make(call: Call) -> bool:
-    program = Program(
+def make(call: ProgramCall) -> bool:
+    program = ProgramSpec(
         takes="fCIjloW", long_takes=names("--file --makefile --directory --eval --include-dir --jobs")
     )
     options, operands = call.options(program)
     for option in options:
         if option.flag == "--eval" or (option.flag == "-E" and call.name in ("make", "gmake")):
-            call.decides(option.value, "make --eval runs its argument")
+            call.ask_unless_known(option.value, "make --eval runs its argument")
         if option.value and option.flag in ("-f", "--file", "--makefile", "-C", "--directory", "-I"):
             if (
                 not option.value.known
                 or option.value.text in ("-", "/dev/stdin")
                 or option.value.text.startswith("/dev/fd")
             ):
-                call.decides(None, f"{call.name} {option.flag} takes rules that are not known before it runs")
+                call.ask_unless_known(
+                    None, f"{call.name} {option.flag} takes rules that are not known before it runs"
+                )
             call.read(option.value)
-            if call.found.places.at(option.value.text, call.cwd).kind not in (
-                Kind.INSIDE,
-                Kind.WORKSPACE,
-                Kind.PUBLIC,
+            if call.found.places.resolve(option.value.text, call.cwd).kind not in (
+                PathZone.INSIDE,
+                PathZone.WORKSPACE,
+                PathZone.PUBLIC,
             ):
-                call.decides(
+                call.ask_unless_known(
                     option.value, f"{call.name} {option.flag} takes rules from outside the workspace"
                 )
     for word in operands:
@@ -252,17 +258,17 @@ def make(call: Call) -> bool:
             name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE")
             or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)
         ):
-            call.decides(word, f"make {name}= decides what runs")
+            call.ask_unless_known(word, f"make {name}= decides what runs")
     return False
 
 
-def sqlite3(call: Call) -> bool:
+def sqlite3(call: ProgramCall) -> bool:
     texts = [w for w in call.args if not w.text.startswith("-")]
     sql = " ".join(w.text for w in texts[1:]) + " " + (call.stdin.text or "" if call.stdin else "")
     if call.stdin is not None and call.stdin.text is None:
-        call.decides(None, "sqlite3 runs statements that another program writes")
+        call.ask_unless_known(None, "sqlite3 runs statements that another program writes")
     if HOLE in sql:
-        call.decides(None, "sqlite3 runs a statement that is not known before it runs")
+        call.ask_unless_known(None, "sqlite3 runs a statement that is not known before it runs")
     acts = re.search(
         r"(?:^|[\s\n])\.(?:shell|system|load|import|output|once|open|save|backup|clone|restore|read|excel|log|cd|archive|ar)\b"
         r"|\b(?:load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\battach\b|\bdrop\s+(?:table|database|schema|view)\b"
@@ -271,26 +277,26 @@ def sqlite3(call: Call) -> bool:
         re.IGNORECASE,
     )
     if acts and re.search(r"\.(?:shell|system|load|read)|load_ext|edit", acts[0], re.IGNORECASE):
-        call.decides(None, f"the statement holds {acts[0].strip()!r}, which runs something else")
+        call.ask_unless_known(None, f"the statement holds {acts[0].strip()!r}, which runs something else")
     elif acts:
         call.ask(f"the statement holds {acts[0].strip()!r}")
     if call.has("-cmd", "-init"):
-        call.decides(None, "sqlite3 -cmd and -init run statements")
+        call.ask_unless_known(None, "sqlite3 -cmd and -init run statements")
     for word in texts[:1]:
         call.write(word)
     return False
 
 
-def rename(call: Call) -> bool:
+def rename(call: ProgramCall) -> bool:
     """`rename`: Perl's takes code, util-linux' two texts; then files."""
     operands = operands_of(call, "")
     if operands and re.match(r"[sy][^\w\s]|tr\W", operands[0].text):
         if re.search(r"\W[a-z]*e[a-z]*$", operands[0].text):
-            call.decides(operands[0], "rename runs code on each name (the flag e)")
+            call.ask_unless_known(operands[0], "rename runs code on each name (the flag e)")
         judge_code(call, operands[0].text, "perl")
         operands = operands[1:]
     for word in operands:
-        call.doubtful(word)
+        call.maybe_path(word)
     return False
 
 
@@ -301,14 +307,14 @@ _CMAKE_AS: Final = {
 }  # fmt: skip
 
 
-def cmake(call: Call) -> bool:
+def cmake(call: ProgramCall) -> bool:
     """`cmake -E TOOL` is that tool; everything else builds."""
     if call.args[:1] and call.args[0].text == "-E":
         known = _CMAKE_AS.get(call.args[1].text if len(call.args) > 1 else "")
         if known is not None:
             call.judge.inner(call, [*(Word(part, part) for part in known.split()), *call.args[2:]])
         return False
-    return by_table(call, Program())
+    return by_table(call, ProgramSpec())
 
 
 RULES: Final[dict[str, Rule]] = {
@@ -324,7 +330,7 @@ RULES: Final[dict[str, Rule]] = {
 }  # fmt: skip
 
 
-def _deletes(call: Call) -> bool:
-    for word in call.options(Program())[1]:
+def _deletes(call: ProgramCall) -> bool:
+    for word in call.options(ProgramSpec())[1]:
         call.delete(word)
     return False

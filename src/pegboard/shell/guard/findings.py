@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
-from pegboard.shell.guard.places import HOLE, Kind, Place, Places, fits_protected
+from pegboard.shell.guard.operands import HOLE, Operand, OperandResolver, PathZone, fits_protected
 
 _MAX_EFFECTS: Final = 400
 _RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
@@ -24,7 +24,7 @@ class TooMuch(Exception):
 class Findings:
     """Collects; `ask` and `deny` speak of the segment at hand, paths and hosts for themselves."""
 
-    places: Places
+    places: OperandResolver
     effects: list[Effect] = field(default_factory=list[Effect])
     decision: Verdict = "allow"
     reason: str = ""
@@ -33,7 +33,7 @@ class Findings:
     wrote: bool = False
     decisive: tuple[str, ...] = ()
 
-    def fresh(self) -> tuple[Verdict, str, bool, tuple[str, ...]]:
+    def open_segment(self) -> tuple[Verdict, str, bool, tuple[str, ...]]:
         """Open a segment; returns what was known of the one at hand, for `resume`."""
         kept = self.verdict, self.why, self.wrote, self.decisive
         self.verdict, self.why, self.wrote, self.decisive = "allow", "", False, ()
@@ -60,13 +60,13 @@ class Findings:
         if _RANK[verdict] > _RANK[self.decision]:
             self.decision, self.reason = verdict, reason
 
-    def decides(self, word: str, reason: str) -> None:
+    def ask_unless_known(self, word: str, reason: str) -> None:
         """The segment needs a yes, for `word` makes it run something else than its program's name says."""
         self.ask(reason)
         if word not in self.decisive:
             self.decisive = (*self.decisive, word)
 
-    def executed(
+    def close_segment(
         self, text: str, argv: tuple[str, ...] | None, *, read_only: bool, known: bool = True
     ) -> None:
         """Close the segment at hand as one `exec` effect; `known`: its words have no value yet to come."""
@@ -83,7 +83,7 @@ class Findings:
             self._decide("ask", f"the command has more than {_MAX_EFFECTS} effects")
             raise TooMuch
 
-    def _path(self, kind: EffectKind, place: Place, verdict: Verdict, reason: str) -> None:
+    def _path(self, kind: EffectKind, place: Operand, verdict: Verdict, reason: str) -> None:
         effect = Effect(
             kind,
             place.target,
@@ -97,30 +97,30 @@ class Findings:
 
     def read(self, text: str, cwd: str | None, *, glob: bool = False, plain: bool = True) -> None:
         """A file or folder is read. `plain` False: only noted where it matters (a doubtful operand)."""
-        place = self.places.at(text, cwd, glob=glob)
+        place = self.places.resolve(text, cwd, glob=glob)
         kind = place.kind
-        if kind is Kind.SECRET:
+        if kind is PathZone.SECRET:
             verdict: Verdict = "ask" if not place.target.startswith("/") else "deny"
             self._path("read", place, verdict, f"{place.target} is a file of secrets")
-        elif kind is Kind.NETWORK:
+        elif kind is PathZone.NETWORK:
             self._path("connect", place, "deny", f"{place.target} opens a network connection")
-        elif kind in _READ_ASKS and not (kind is Kind.ABOVE and not plain):
+        elif kind in _READ_ASKS and not (kind is PathZone.ABOVE and not plain):
             self._path("read", place, "ask", f"reads {place.target}, {kind.value}")
-        elif plain and kind is not Kind.HARMLESS:
+        elif plain and kind is not PathZone.HARMLESS:
             self._path("read", place, "allow", "")
 
     def write(self, text: str, cwd: str | None, *, glob: bool = False) -> None:
         """A file is created or changed."""
-        place = self.places.at(text, cwd, glob=glob)
+        place = self.places.resolve(text, cwd, glob=glob)
         kind = _changed(place, glob)
-        if kind is Kind.HARMLESS:
+        if kind is PathZone.HARMLESS:
             return
         self.wrote = True
-        if kind is Kind.NETWORK:
+        if kind is PathZone.NETWORK:
             self._path("connect", place, "deny", f"{place.target} opens a network connection")
-        elif kind in _WRITE_DENIES or (kind is Kind.SECRET and place.target.startswith("/")):
+        elif kind in _WRITE_DENIES or (kind is PathZone.SECRET and place.target.startswith("/")):
             self._path("write", place, "deny", f"writes {place.target}, {kind.value}")
-        elif kind is Kind.OUTSIDE:
+        elif kind is PathZone.OUTSIDE:
             start_up = self._starts_something(place.target)
             self._path(
                 "write",
@@ -128,25 +128,25 @@ class Findings:
                 "deny" if start_up else "ask",
                 f"writes {place.target}, {start_up or kind.value}",
             )
-        elif kind is Kind.PROTECTED or kind is Kind.HOME or kind is Kind.ABOVE:
+        elif kind is PathZone.PROTECTED or kind is PathZone.HOME or kind is PathZone.ABOVE:
             self._path("write", place, "ask", f"writes {place.target}, {kind.value}")
-        elif kind is Kind.UNKNOWN and (text == HOLE or text.startswith((HOLE + "/", "~"))):
+        elif kind is PathZone.UNKNOWN and (text == HOLE or text.startswith((HOLE + "/", "~"))):
             self._path("write", place, "ask", "writes to a path that is not known before it runs")
         else:
             self._path("write", place, "allow", "")
 
     def delete(self, text: str, cwd: str | None, *, glob: bool = False, recursive: bool = False) -> None:
         """A file, or with `recursive` a whole tree, is removed."""
-        place = self.places.at(text, cwd, glob=glob, follow=text.endswith("/"))
+        place = self.places.resolve(text, cwd, glob=glob, follow=text.endswith("/"))
         kind = _changed(place, glob)
         self.wrote = True
-        if kind in _DELETE_DENIES or (kind is Kind.SECRET and place.target.startswith("/")):
+        if kind in _DELETE_DENIES or (kind is PathZone.SECRET and place.target.startswith("/")):
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
-        elif kind in (Kind.WORKSPACE, Kind.PROTECTED, Kind.OUTSIDE, Kind.UNKNOWN):
+        elif kind in (PathZone.WORKSPACE, PathZone.PROTECTED, PathZone.OUTSIDE, PathZone.UNKNOWN):
             self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
         elif place.target.split("/")[0] == "…":
             self._path("delete", place, "ask", "deletes what is not known before it runs")
-        elif kind is not Kind.HARMLESS:
+        elif kind is not PathZone.HARMLESS:
             self._path("delete", place, "allow", "")
 
     def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
@@ -168,14 +168,16 @@ class Findings:
         return "read when a shell or program starts" if rest.startswith(".") else ""
 
 
-def _changed(place: Place, glob: bool) -> Kind:
+def _changed(place: Operand, glob: bool) -> PathZone:
     """The kind of a place that is changed: of a pattern for `.env` and `.git` alike, the protected one."""
-    inside = place.kind is Kind.SECRET and not place.target.startswith("/")
-    return Kind.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
+    inside = place.kind is PathZone.SECRET and not place.target.startswith("/")
+    return PathZone.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
 
 
-_READ_ASKS: Final = frozenset({Kind.ABOVE, Kind.SYSTEM, Kind.DEVICE, Kind.HOME, Kind.OUTSIDE})
-_WRITE_DENIES: Final = frozenset({Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE})
+_READ_ASKS: Final = frozenset(
+    {PathZone.ABOVE, PathZone.SYSTEM, PathZone.DEVICE, PathZone.HOME, PathZone.OUTSIDE}
+)
+_WRITE_DENIES: Final = frozenset({PathZone.SYSTEM, PathZone.PUBLIC, PathZone.DEVICE})
 _DELETE_DENIES: Final = frozenset(
-    {Kind.SYSTEM, Kind.PUBLIC, Kind.DEVICE, Kind.HOME, Kind.ABOVE, Kind.NETWORK}
+    {PathZone.SYSTEM, PathZone.PUBLIC, PathZone.DEVICE, PathZone.HOME, PathZone.ABOVE, PathZone.NETWORK}
 )

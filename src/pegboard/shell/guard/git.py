@@ -10,10 +10,10 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, Call, Rule, host_of
+from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of
 from pegboard.shell.guard.gitcommands import SUBCOMMANDS
+from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.options import names, stands_for
-from pegboard.shell.guard.places import HOLE, Kind
 from pegboard.shell.guard.words import Word
 
 READ_ONLY: Final = names(
@@ -52,7 +52,7 @@ HARMLESS_KEYS: Final = re.compile(
 )
 
 
-def git(call: Call) -> bool:
+def git(call: ProgramCall) -> bool:
     """One git call; returns whether it only reads."""
     call, rest = _globals(call)
     if not rest:
@@ -60,14 +60,14 @@ def git(call: Call) -> bool:
     command, args = rest[0].text, rest[1:]
     call = call.named("git", args)
     if HOLE in command:
-        call.decides(None, "git runs a subcommand that is not known before it runs")
+        call.ask_unless_known(None, "git runs a subcommand that is not known before it runs")
         return False
     if command in _NETWORK:
         _network(call, command)
     elif command in _ASKS:
-        call.decides(rest[0], f"git {command} runs programs or hands out credentials")
+        call.ask_unless_known(rest[0], f"git {command} runs programs or hands out credentials")
     elif command not in READ_ONLY and command not in _LOCAL:
-        call.decides(rest[0], f"git {command} may be an alias or a program of that name")
+        call.ask_unless_known(rest[0], f"git {command} may be an alias or a program of that name")
     _options(call, command)
     special = _SPECIAL.get(command)
     reads = special(call) if special else command in READ_ONLY
@@ -75,7 +75,7 @@ def git(call: Call) -> bool:
     return reads and not any(stands_for(w.text.partition("=")[0], _WRITES) for w in args)
 
 
-def _globals(call: Call) -> tuple[Call, list[Word]]:
+def _globals(call: ProgramCall) -> tuple[ProgramCall, list[Word]]:
     args = call.args
     at = 0
     while at < len(args) and args[at].text.startswith("-"):
@@ -85,13 +85,17 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
         if text == "-C":
             folder = follow.text
             if folder.startswith("~") and follow.known:
-                target = call.found.places.at(folder, call.cwd).target
+                target = call.found.places.resolve(folder, call.cwd).target
                 folder = target if target.startswith("/") else posixpath.join(call.found.places.root, target)
             known = follow.known and (call.cwd is not None or folder.startswith("/"))
-            call = call.within(posixpath.normpath(posixpath.join(call.cwd or "/", folder)) if known else None)
-            kind = call.found.places.at(folder, call.cwd if not known else "/").kind if not known else None
-            place = call.found.places.at(call.cwd, "/") if call.cwd else None
-            if (place and place.kind not in _FINE) or kind is Kind.HOME:
+            call = call.in_folder(
+                posixpath.normpath(posixpath.join(call.cwd or "/", folder)) if known else None
+            )
+            kind = (
+                call.found.places.resolve(folder, call.cwd if not known else "/").kind if not known else None
+            )
+            place = call.found.places.resolve(call.cwd, "/") if call.cwd else None
+            if (place and place.kind not in _FINE) or kind is PathZone.HOME:
                 call.ask(f"git works in {place.target if place else folder}, outside the workspace")
             at += 2
         elif text == "-c" or text.startswith("-c"):
@@ -100,15 +104,15 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
             at += 2 if text == "-c" else 1
         elif name in ("--git-dir", "--work-tree", "--namespace", "--super-prefix"):
             call.read(follow)
-            if call.found.places.at(follow.text, call.cwd).kind not in (
-                Kind.INSIDE,
-                Kind.WORKSPACE,
-                Kind.PROTECTED,
+            if call.found.places.resolve(follow.text, call.cwd).kind not in (
+                PathZone.INSIDE,
+                PathZone.WORKSPACE,
+                PathZone.PROTECTED,
             ):
                 call.ask(f"git works with {follow.text}, outside the workspace")
             at += 1 if equals else 2
         elif name in ("--exec-path", "--config-env") and (equals or name == "--config-env"):
-            call.decides(Word(text, text) if equals else follow, f"git {name} decides what runs")
+            call.ask_unless_known(Word(text, text) if equals else follow, f"git {name} decides what runs")
             at += 1 if equals else 2
         elif text == "-p" or text == "--paginate":
             at += 1
@@ -117,13 +121,13 @@ def _globals(call: Call) -> tuple[Call, list[Word]]:
     return call, args[at:]
 
 
-_FINE: Final = (Kind.INSIDE, Kind.WORKSPACE, Kind.TEMPORARY)
+_FINE: Final = (PathZone.INSIDE, PathZone.WORKSPACE, PathZone.TEMPORARY)
 
 
-def _key(call: Call, key: str, value: str) -> None:
+def _key(call: ProgramCall, key: str, value: str) -> None:
     """A configuration key that is set."""
     if HOLE in key:
-        call.decides(None, "git sets a key that is not known before it runs")
+        call.ask_unless_known(None, "git sets a key that is not known before it runs")
     elif (
         HARMLESS_KEYS.match(key)
         or HARMLESS_KEYS.match(f"{key}={value}")
@@ -147,13 +151,13 @@ def _key(call: Call, key: str, value: str) -> None:
         return
     else:
         pair = f"{key}={value}"
-        call.decides(
+        call.ask_unless_known(
             Word(pair if any(w.text.endswith(pair) for w in call.args) else key, key),
             f"git sets {key}, which can decide what runs or where it connects",
         )
 
 
-def _options(call: Call, command: str) -> None:
+def _options(call: ProgramCall, command: str) -> None:
     for word in call.args:
         text = word.text
         if text == "--":
@@ -173,9 +177,9 @@ def _options(call: Call, command: str) -> None:
                 or command in ("cat-file", "grep")
                 or name == "--textconv"
             ):
-                call.decides(word, f"git {command} {name} runs a program")
+                call.ask_unless_known(word, f"git {command} {name} runs a program")
         elif (name == "-O" and command == "grep") or (command == "grep" and text.startswith("-O")):
-            call.decides(word, "git grep -O runs a program")
+            call.ask_unless_known(word, "git grep -O runs a program")
         elif stands_for(name, _WRITES) and name.startswith("--"):
             at = call.args.index(word)
             target = Word(value, text) if equals else (call.args[at + 1] if at + 1 < len(call.args) else word)
@@ -185,7 +189,7 @@ def _options(call: Call, command: str) -> None:
         elif (equals and name in ("--template", "--file")) or (
             equals and value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit")
         ):
-            call.doubtful(Word(value, text))
+            call.maybe_path(Word(value, text))
     if command in ("format-patch", "archive"):
         for at, word in enumerate(call.args[:-1]):
             if word.text == "-o":
@@ -196,7 +200,7 @@ _REPLACES: Final = names("checkout restore checkout-index rm mv apply read-tree 
 _MESSAGES: Final = names("commit tag notes merge stash")
 
 
-def _replaced(call: Call, command: str) -> None:
+def _replaced(call: ProgramCall, command: str) -> None:
     """Protected files that git itself would write, remove or move; what changes the index alone is none."""
     if call.has("--cached") or (call.has("--staged", "-S") and not call.has("--worktree", "-W")):
         return
@@ -207,11 +211,11 @@ def _replaced(call: Call, command: str) -> None:
                 continue
             text = text.partition("=")[2]
         path = Word(text.partition(":(")[0] or text, word.source, word.glob)
-        if call.found.places.at(path.text, call.cwd, glob=path.glob).kind is Kind.PROTECTED:
+        if call.found.places.resolve(path.text, call.cwd, glob=path.glob).kind is PathZone.PROTECTED:
             call.write(path)
 
 
-def _message_files(call: Call) -> None:
+def _message_files(call: ProgramCall) -> None:
     """`-F FILE`, `-FFILE`: its content ends in a commit."""
     for word, after in pairwise((*call.args, Word("", ""))):
         if word.text in ("-F", "--file", "-t", "--template"):
@@ -220,7 +224,7 @@ def _message_files(call: Call) -> None:
             call.read(Word(word.text[2:], word.source), plain=False)
 
 
-def _operands(call: Call, command: str) -> None:
+def _operands(call: ProgramCall, command: str) -> None:
     if command in _REPLACES:
         _replaced(call, command)
     if command in _MESSAGES:
@@ -254,19 +258,19 @@ def _operands(call: Call, command: str) -> None:
             call.read(call.args[at + 1], plain=False)
 
 
-def _network(call: Call, command: str) -> None:
+def _network(call: ProgramCall, command: str) -> None:
     urls = [w.text for w in call.args if URL.match(w.text) or re.match(r"[\w.-]+@[\w.-]+:", w.text)]
     if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(
         u.startswith("fd::") for u in urls
     ):
-        call.decides(None, "git uses a transport that runs a program")
+        call.ask_unless_known(None, "git uses a transport that runs a program")
     if urls:
         for url in urls:
             call.found.connect(host_of(url) if URL.match(url) else url.split("@", 1)[1].split(":", 1)[0])
     elif (
         command == "clone"
         and call.args
-        and call.found.places.at(call.args[-1].text, call.cwd).kind is Kind.INSIDE
+        and call.found.places.resolve(call.args[-1].text, call.cwd).kind is PathZone.INSIDE
     ):
         call.found.connect("git remote", f"git {command} reaches the repository that it names")
     else:
@@ -276,14 +280,14 @@ def _network(call: Call, command: str) -> None:
     ):
         call.ask("git push overwrites or deletes on the remote")
     if call.has("-c", "--config", "-u") and command == "clone":
-        call.decides(None, "git clone -c sets configuration")
+        call.ask_unless_known(None, "git clone -c sets configuration")
     if command == "clone":
         plain = [w for w in call.args if not w.text.startswith("-")]
         if len(plain) > 1:
             call.write(plain[-1])
 
 
-def _config(call: Call) -> bool:
+def _config(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     if any(
         t

@@ -6,12 +6,12 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import Call, Rule
+from pegboard.shell.guard.calls import ProgramCall, Rule
 from pegboard.shell.guard.options import names, stands_for
 from pegboard.shell.guard.words import Word
 
 
-def _reset(call: Call) -> bool:
+def _reset(call: ProgramCall) -> bool:
     if call.has("--hard", "--merge", "--keep") or any(
         stands_for(w.text, names("--hard")) for w in call.args if len(w.text) > 4
     ):
@@ -19,19 +19,19 @@ def _reset(call: Call) -> bool:
     return False
 
 
-def _read_tree(call: Call) -> bool:
+def _read_tree(call: ProgramCall) -> bool:
     if call.has("--reset") and call.has("-u"):
         call.ask("git read-tree --reset -u loses work that is not committed")
     return _reset(call)
 
 
-def _maintenance(call: Call) -> bool:
+def _maintenance(call: ProgramCall) -> bool:
     if call.has("start", "register", "unregister", "stop"):
         call.ask("git maintenance changes what this machine runs later")
     return False
 
 
-def _lfs(call: Call) -> bool:
+def _lfs(call: ProgramCall) -> bool:
     first = call.args[0].text if call.args else ""
     if first in ("pull", "fetch", "push", "clone", "locks", "lock", "unlock"):
         call.found.connect("git remote", f"git lfs {first} reaches the repository's remote")
@@ -40,7 +40,7 @@ def _lfs(call: Call) -> bool:
     return first in ("ls-files", "status", "env", "version")
 
 
-def _clean(call: Call) -> bool:
+def _clean(call: ProgramCall) -> bool:
     if call.has("-n", "--dry-run") or any(re.fullmatch(r"-[a-z]*n[a-z]*", w.text) for w in call.args):
         return True
     # `-e PATTERN` leaves out what fits it, and names nothing to remove.
@@ -53,7 +53,7 @@ def _clean(call: Call) -> bool:
     return False
 
 
-def _checkout(call: Call) -> bool:
+def _checkout(call: ProgramCall) -> bool:
     force = call.has("-f", "--force", "--discard-changes")
     index_only = call.has("--staged", "-S") and not call.has("--worktree", "-W")
     everything = call.has(".", ":/", "*", "./", ":") and not index_only
@@ -62,7 +62,7 @@ def _checkout(call: Call) -> bool:
     return False
 
 
-def _branch(call: Call) -> bool:
+def _branch(call: ProgramCall) -> bool:
     if call.has("-D", "--force", "-M", "-f") or (call.has("--delete", "-d") and call.has("-f", "--force")):
         call.ask("git branch overwrites or deletes work that is not merged")
     if call.has("--edit-description"):
@@ -77,13 +77,13 @@ def _branch(call: Call) -> bool:
     ]
 
 
-def _stash(call: Call) -> bool:
+def _stash(call: ProgramCall) -> bool:
     if call.has("drop", "clear"):
         call.ask("git stash drop loses stashed work")
     return bool(call.args) and call.args[0].text in ("list", "show")
 
 
-def _rebase(call: Call) -> bool:
+def _rebase(call: ProgramCall) -> bool:
     for at, word in enumerate(call.args):
         text = word.text
         if text in ("-x", "--exec") and at + 1 < len(call.args):
@@ -95,13 +95,13 @@ def _rebase(call: Call) -> bool:
     return False
 
 
-def _bisect(call: Call) -> bool:
+def _bisect(call: ProgramCall) -> bool:
     if call.args and call.args[0].text == "run":
         call.judge.inner(call, call.args[1:])
     return bool(call.args) and call.args[0].text in ("log", "view", "visualize")
 
 
-def _submodule(call: Call) -> bool:
+def _submodule(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     if "foreach" in texts:
         at = texts.index("foreach")
@@ -111,18 +111,18 @@ def _submodule(call: Call) -> bool:
     return texts[:1] == ["status"] or not texts
 
 
-def _remote(call: Call) -> bool:
+def _remote(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     if texts[:1] and texts[0] in ("update", "show", "prune", "set-head"):
         call.found.connect("git remote", f"git remote {texts[0]} reaches the remote")
     if any("ext::" in t for t in texts):
-        call.decides(None, "git uses a transport that runs a program")
+        call.ask_unless_known(None, "git uses a transport that runs a program")
     return not [t for t in texts if t not in ("-v", "--verbose", "get-url", "show")] or texts[:1] == [
         "get-url"
     ]
 
 
-def _worktree(call: Call) -> bool:
+def _worktree(call: ProgramCall) -> bool:
     if call.args and call.args[0].text in ("add", "move"):
         for word in [w for w in call.args[1:] if not w.text.startswith("-")][:2]:
             if "/" in word.text or word.text.startswith("."):
@@ -132,44 +132,44 @@ def _worktree(call: Call) -> bool:
     return bool(call.args) and call.args[0].text == "list"
 
 
-def _rm(call: Call) -> bool:
+def _rm(call: ProgramCall) -> bool:
     if not call.has("--cached"):
         for word in [w for w in call.args if not w.text.startswith("-")]:
             call.delete(word, recursive=call.has("-r", "-rf", "-fr"))
     return False
 
 
-def _reflog(call: Call) -> bool:
+def _reflog(call: ProgramCall) -> bool:
     if call.has("expire", "delete"):
         call.ask("git reflog expire makes lost work unrecoverable")
         return False
     return True
 
 
-def _gc(call: Call) -> bool:
+def _gc(call: ProgramCall) -> bool:
     if any(w.text.startswith("--prune") for w in call.args) or call.has("--expire"):
         call.ask("git throws away unreachable work")
     return False
 
 
-def _update_ref(call: Call) -> bool:
+def _update_ref(call: ProgramCall) -> bool:
     call.ask("git moves or deletes a reference directly")
     return False
 
 
-def _tag(call: Call) -> bool:
+def _tag(call: ProgramCall) -> bool:
     if call.has("-d", "--delete", "-f", "--force"):
         call.ask("git deletes or moves a tag")
     return not call.args or call.has("-l", "--list")
 
 
-def _archive(call: Call) -> bool:
+def _archive(call: ProgramCall) -> bool:
     if any(w.text.startswith("--remote") for w in call.args):
         call.found.connect("git remote", "git archive --remote reaches another repository")
     return not call.has("-o") and not any(w.text.startswith("--output") for w in call.args)
 
 
-def _init(call: Call) -> bool:
+def _init(call: ProgramCall) -> bool:
     for word in [w for w in call.args if not w.text.startswith("-")][:1]:
         call.write(word)
     return False

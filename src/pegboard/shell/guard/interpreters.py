@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.code import judge_code
-from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import REACHES
 
@@ -30,7 +30,7 @@ _ALIASES: Final = {
 _SAFE_LOADS: Final = re.compile(r"^[A-Za-z][\w:]*(?:=[\w,:]*)?$")
 
 
-def interpreter(call: Call) -> bool:
+def interpreter(call: ProgramCall) -> bool:
     """`python`, `perl`, `node` and their like: inline code is judged, code from a pipe asks, files run."""
     base = re.sub(r"[\d.]+$", "", call.name)
     language = _ALIASES.get(base, base)
@@ -52,13 +52,13 @@ def interpreter(call: Call) -> bool:
             coded = True
             at += 1 if equals else 2
         elif name in ("--require", "--import", "--loader", "--experimental-loader", "--env-file"):
-            call.doubtful(
+            call.maybe_path(
                 Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
             )
             if "data:" in text or (
                 not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")
             ):
-                call.decides(call.program, f"{call.name} {name} loads code from its argument")
+                call.ask_unless_known(call.program, f"{call.name} {name} loads code from its argument")
             at += 1 if equals else 2
         elif text.startswith("--"):
             at += 1
@@ -83,14 +83,14 @@ def interpreter(call: Call) -> bool:
     operands = args[at:]
     if coded:
         for word in operands:
-            call.write(word) if in_place else call.doubtful(word)
+            call.write(word) if in_place else call.maybe_path(word)
         return False
     _program_file(call, operands, language)
     return False
 
 
 def _short(
-    call: Call, args: list[Word], at: int, code: str, takes: str, edits: bool
+    call: ProgramCall, args: list[Word], at: int, code: str, takes: str, edits: bool
 ) -> tuple[int, Word | None, bool]:
     """One bundle of short options: words used, the code in it, whether files are edited in place."""
     text = args[at].text
@@ -113,27 +113,27 @@ def _short(
             if letter in "rMm" and (
                 REACHES.match(rest) or (not rest and at + 1 < len(args) and REACHES.match(args[at + 1].text))
             ):
-                call.decides(
+                call.ask_unless_known(
                     call.program,
                     f"{call.name} -{letter} loads what reaches files, programs or other machines",
                 )
             if letter in "rMm" and not _SAFE_LOADS.match(
                 rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
             ):
-                call.doubtful(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
+                call.maybe_path(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
             return (1 if rest or letter in "CFD" else 2), None, in_place
     return 1, None, in_place
 
 
-def _program_file(call: Call, operands: list[Word], language: str) -> None:
+def _program_file(call: ProgramCall, operands: list[Word], language: str) -> None:
     if not operands or operands[0].text in ("-", "/dev/stdin") or operands[0].text.startswith("/dev/fd/"):
         if call.stdin is None:
             if operands and operands[0].text.startswith("/dev/fd/"):
-                call.decides(None, f"{call.name} runs what another program writes")
+                call.ask_unless_known(None, f"{call.name} runs what another program writes")
             return
         text = call.stdin.text
         if text is None:
-            call.decides(None, f"{call.name} runs what another program writes")
+            call.ask_unless_known(None, f"{call.name} runs what another program writes")
         else:
             judge_code(call, text, language)
         return
@@ -144,22 +144,28 @@ def _program_file(call: Call, operands: list[Word], language: str) -> None:
         judge_code(call, " ".join(w.text for w in rest if not w.text.startswith("-")), "deno")
         return
     if not first.known or re.match(r"[a-z][a-z0-9+.-]*:", first.text):
-        call.decides(
+        call.ask_unless_known(
             first if first.known else None, f"{call.name} runs a program that is not known before it runs"
         )
     else:
-        place = call.found.places.at(first.text, call.cwd)
-        if place.kind not in (Kind.INSIDE, Kind.PROTECTED, Kind.WORKSPACE, Kind.TEMPORARY, Kind.PUBLIC):
+        place = call.found.places.resolve(first.text, call.cwd)
+        if place.kind not in (
+            PathZone.INSIDE,
+            PathZone.PROTECTED,
+            PathZone.WORKSPACE,
+            PathZone.TEMPORARY,
+            PathZone.PUBLIC,
+        ):
             call.read(first)
-            call.decides(first, f"{call.name} runs {place.target}, which lies {place.kind.value}")
+            call.ask_unless_known(first, f"{call.name} runs {place.target}, which lies {place.kind.value}")
     for word in rest:
-        call.doubtful(word)
+        call.maybe_path(word)
 
 
-def _module(call: Call, name: str, rest: list[Word]) -> bool:
+def _module(call: ProgramCall, name: str, rest: list[Word]) -> bool:
     """`python -m NAME`."""
     if HOLE in name:
-        call.decides(None, f"{call.name} -m runs a module that is not known before it runs")
+        call.ask_unless_known(None, f"{call.name} -m runs a module that is not known before it runs")
     elif name in (
         "pip",
         "pipx",
@@ -199,5 +205,5 @@ def _module(call: Call, name: str, rest: list[Word]) -> bool:
         call.ask(f"{call.name} -m {name} reaches other machines or runs typed code")
     else:
         for word in rest:
-            call.doubtful(word)
+            call.maybe_path(word)
     return False

@@ -11,20 +11,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.core.effects import Effect, Verdict
-from pegboard.core.given import text
+from pegboard.core.given import check_text
 from pegboard.ports.shell import Inspection
 from pegboard.shell.guard import runners, variables, wrappers
-from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.characters import refused
+from pegboard.shell.guard.complexity import PLAIN_LENGTH, intricate
 from pegboard.shell.guard.findings import UNKNOWN, Findings, TooMuch
-from pegboard.shell.guard.intricacy import PLAIN_LENGTH, intricate
-from pegboard.shell.guard.places import HOLE, Kind, Places
+from pegboard.shell.guard.operands import HOLE, OperandResolver, PathZone
 from pegboard.shell.guard.programs import judge_program, program_name
-from pegboard.shell.guard.segments import Segment, Source, writes_forever
+from pegboard.shell.guard.segments import Segment, StdinSource, writes_forever
 from pegboard.shell.guard.tables import PRIVILEGE
-from pegboard.shell.guard.walk import MAX_DEPTH, Walk, bash_parser
+from pegboard.shell.guard.walk import MAX_DEPTH, ScriptWalker, bash_parser
 from pegboard.shell.guard.words import Word
 
 MAX_COMMAND_BYTES: Final = 100_000
@@ -73,12 +73,12 @@ def judge(
     Returns:
         A Judgement; no text raises.
     """
-    text(command, "judge(…)", meant="a command as text")
+    check_text(command, "judge(…)", meant="a command as text")
     root = os.fspath(
-        text(workspace, "workspace=…", meant="a path") if not isinstance(workspace, Path) else workspace
+        check_text(workspace, "workspace=…", meant="a path") if not isinstance(workspace, Path) else workspace
     )
     home_text = str(home) if home is not None else _own_home()
-    places = Places(root, home_text)
+    places = OperandResolver(root, home_text)
     found = Findings(places)
     given = command
     problem = refused(command)
@@ -92,7 +92,7 @@ def judge(
     )
     if len(command) > MAX_COMMAND_BYTES or len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:
         found.ask(f"the command is longer than {MAX_COMMAND_BYTES} bytes")
-        found.executed(clipped(command, 0, 200) + "…", None, read_only=False)
+        found.close_segment(clip(command, 0, 200) + "…", None, read_only=False)
     else:
         try:
             _Judge(found, 0).text(command, cwd, (), None)
@@ -102,7 +102,7 @@ def judge(
             # The nesting limit counts our own frames; the caller may already stand deep in the stack.
             found.ask("the command is nested too deeply to be judged")
             found.effects.append(
-                Effect("exec", clipped(command, 0, 200), at_least="ask", reason=found.reason, bound=UNKNOWN)
+                Effect("exec", clip(command, 0, 200), at_least="ask", reason=found.reason, bound=UNKNOWN)
             )
     effects = _bound(_with_verdict(found, command), given, cwd)
     writes = any(e.kind in ("write", "delete") for e in effects)
@@ -121,9 +121,7 @@ def _with_verdict(found: Findings, command: str) -> tuple[Effect, ...]:
     carried = max((rank(e.at_least or "allow") for e in found.effects), default=0)
     if rank(found.decision) <= carried:
         return tuple(found.effects)
-    whole = Effect(
-        "exec", clipped(command, 0, 200), at_least=found.decision, reason=found.reason, bound=UNKNOWN
-    )
+    whole = Effect("exec", clip(command, 0, 200), at_least=found.decision, reason=found.reason, bound=UNKNOWN)
     return (*found.effects, whole)
 
 
@@ -174,19 +172,19 @@ class _Judge:
         self.found = found
         self.depth = depth
         self.nesting = nesting
-        self.walk: Walk | None = None
+        self.walk: ScriptWalker | None = None
 
-    def text(self, command: str, cwd: str | None, others: tuple[str, ...], stdin: Source | None) -> None:
+    def text(self, command: str, cwd: str | None, others: tuple[str, ...], stdin: StdinSource | None) -> None:
         """Parse and judge a script text."""
         found = self.found
         if self.depth > MAX_DEPTH:
             found.ask("scripts are nested too deeply to be judged")
-            found.executed(clipped(command, 0, 200), None, read_only=False)
+            found.close_segment(clip(command, 0, 200), None, read_only=False)
             return
         # Bash joins lines at a backslash before it looks at words; the grammar does not everywhere.
         if len(command) > PLAIN_LENGTH and intricate(command):
             found.ask("the command is long and intricate, so it is not judged")
-            found.executed(clipped(command, 0, 200) + "…", None, read_only=False)
+            found.close_segment(clip(command, 0, 200) + "…", None, read_only=False)
             return
         if "\\\n" in command:
             command = _JOIN.sub(r"\1", command)
@@ -197,7 +195,7 @@ class _Judge:
         # The grammar's scanner has crashed the process on some non-ASCII and control bytes (0051). To bash
         # they are letters of a word, so it is shown letters; every offset stays the same.
         tree = bash_parser().parse(source.translate(_AS_LETTERS))
-        walk = Walk(
+        walk = ScriptWalker(
             source,
             self.segment,
             self.problem,
@@ -219,14 +217,14 @@ class _Judge:
     def problem(self, reason: str, fatal: bool) -> None:
         """Something about the text as a whole."""
         (self.found.deny if fatal else self.found.ask)(reason)
-        self.found.executed(reason, None, read_only=False)
-        self.found.fresh()
+        self.found.close_segment(reason, None, read_only=False)
+        self.found.open_segment()
 
     def segment(self, segment: Segment) -> str | None:
         """Judge one simple command; returns the new folder where it is a `cd`."""
         found = self.found
-        found.fresh()
-        call = Call(
+        found.open_segment()
+        call = ProgramCall(
             "",
             Word("", ""),
             [],
@@ -242,32 +240,32 @@ class _Judge:
             variables.judge_assignment(call, name, value, lasting=variables.reaches_programs(segment.words))
         if not segment.words:
             if found.verdict != "allow":
-                found.executed(segment.text, (), read_only=False)
+                found.close_segment(segment.text, (), read_only=False)
             return None
         return self._run(call, segment.words, segment.text)
 
-    def inner(self, call: Call, words: list[Word], *, stdin: Source | None = None) -> None:
+    def inner(self, call: ProgramCall, words: list[Word], *, stdin: StdinSource | None = None) -> None:
         """Judge a program call inside another; the outer segment stays open."""
         if not words:
             return
         found = self.found
-        kept = found.fresh()
-        inside = Call(
+        kept = found.open_segment()
+        inside = ProgramCall(
             "", Word("", ""), [], call.cwd, call.other_cwds, stdin or None, found, self, call.piped_on
         )
         if self.depth > MAX_DEPTH:
             found.ask("programs are nested too deeply to be judged")
-            found.executed(words[0].source, None, read_only=False)
+            found.close_segment(words[0].source, None, read_only=False)
         else:
             self.depth += 1
             self._run(inside, words, " ".join(word.shown for word in words))
             self.depth -= 1
         found.resume(kept)
 
-    def script(self, call: Call, text: str, *, stdin: Source | None = None) -> None:
+    def script(self, call: ProgramCall, text: str, *, stdin: StdinSource | None = None) -> None:
         """Judge a text that a shell inside this command runs."""
         found = self.found
-        kept = found.fresh()
+        kept = found.open_segment()
         problem = refused(text.replace(HOLE, "")) if HOLE in text else ""
         if problem:
             found.ask(f"the inner command {problem}")
@@ -278,7 +276,7 @@ class _Judge:
         )
         found.resume(kept)
 
-    def _redirects(self, call: Call, segment: Segment) -> None:
+    def _redirects(self, call: ProgramCall, segment: Segment) -> None:
         for redirect in segment.redirects:
             operator, target = redirect.operator, redirect.target
             if len(target) < 1:
@@ -298,7 +296,7 @@ class _Judge:
                 if writes_forever(segment.words) and word.text not in ("/dev/null", "/dev/full"):
                     call.ask(f"{segment.words[0].text} writes until nothing more fits")
 
-    def _run(self, call: Call, words: list[Word], text: str) -> str | None:
+    def _run(self, call: ProgramCall, words: list[Word], text: str) -> str | None:
         """Look through wrappers to the program and judge it by its rule or its row."""
         found = self.found
         for _ in range(MAX_DEPTH + 1):
@@ -307,10 +305,10 @@ class _Judge:
                 if not program.text and program.known and len(words) == 1:
                     return None
                 found.ask("the program's name is not known before it runs")
-                found.executed(text, None, read_only=False)
+                found.close_segment(text, None, read_only=False)
                 return None
             name = program_name(program.text)
-            call = Call(
+            call = ProgramCall(
                 name, program, args, call.cwd, call.other_cwds, call.stdin, found, self, call.piped_on
             )
             peeled = self._peel(call)
@@ -318,9 +316,9 @@ class _Judge:
                 break
             if peeled and wrappers.gives_rights(name):
                 # A rule such as `deny exec:sudo **` speaks of the outer command too.
-                found.executed(text, tuple(w.shown for w in words), read_only=False, known=_known(words))
+                found.close_segment(text, tuple(w.shown for w in words), read_only=False, known=_known(words))
             if not peeled:
-                found.executed(
+                found.close_segment(
                     text,
                     tuple(w.shown for w in words),
                     read_only=name not in PRIVILEGE,
@@ -330,18 +328,18 @@ class _Judge:
             words = peeled
         else:
             found.ask("wrappers are nested too deeply to be judged")
-            found.executed(text, None, read_only=False)
+            found.close_segment(text, None, read_only=False)
             return None
         argv = tuple(word.shown for word in words)
         if name == "cd" or name == "pushd":
             moved = self._cd(call)
-            found.executed(text, argv, read_only=True, known=_known(words))
+            found.close_segment(text, argv, read_only=True, known=_known(words))
             return moved
         read_only = judge_program(call)
-        found.executed(text, argv, read_only=read_only and not found.wrote, known=_known(words))
+        found.close_segment(text, argv, read_only=read_only and not found.wrote, known=_known(words))
         return None
 
-    def _peel(self, call: Call) -> list[Word] | None:
+    def _peel(self, call: ProgramCall) -> list[Word] | None:
         if call.name == "env":
             assigned, rest = wrappers.env(call)
             for name, value in assigned:
@@ -369,19 +367,19 @@ class _Judge:
                     call.write(call.args[at + 1])
         return inner
 
-    def _cd(self, call: Call) -> str:
+    def _cd(self, call: ProgramCall) -> str:
         operands = [w for w in call.args if not re.fullmatch(r"-[LPe@]+|--", w.text)]
         if not operands:
             return self.found.places.home
         word = operands[0]
         if not word.known or word.text == "-" or word.glob:
             return HOLE
-        place = self.found.places.at(word.text, call.cwd)
-        if place.kind is Kind.SECRET:
+        place = self.found.places.resolve(word.text, call.cwd)
+        if place.kind is PathZone.SECRET:
             call.read(word)
         text = word.text
         if text.startswith("~"):
-            if place.kind is Kind.UNKNOWN:
+            if place.kind is PathZone.UNKNOWN:
                 return HOLE
             return (
                 place.target

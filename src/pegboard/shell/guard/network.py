@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, Call, Rule, host_of, is_loopback
-from pegboard.shell.guard.options import Program, names, parse
-from pegboard.shell.guard.places import HOLE, is_secret
+from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of, is_loopback
+from pegboard.shell.guard.operands import HOLE, is_secret
+from pegboard.shell.guard.options import ProgramSpec, names, parse
 from pegboard.shell.guard.tables import NETWORK
 from pegboard.shell.guard.words import Word
 
-_CURL: Final = Program(
+_CURL: Final = ProgramSpec(
     takes="XHdFoTuUbceAKEmrtwxyYzCDPQhT",
     long_takes=names(
         "--request --header --data --data-raw --data-binary --data-urlencode --data-ascii --json --form --form-string --output --upload-file "
@@ -33,7 +33,7 @@ _SENDS: Final = names(
 )
 
 
-def curl(call: Call) -> bool:
+def curl(call: ProgramCall) -> bool:
     options, operands = call.options(_CURL)
     hosts = [w for w in operands]
     for option in options:
@@ -62,7 +62,7 @@ def _stays_here(hosts: list[Word]) -> bool:
     return bool(hosts) and all(word.known and is_loopback(host_of(word.text)) for word in hosts)
 
 
-def _sent(call: Call, value: Word) -> None:
+def _sent(call: ProgramCall, value: Word) -> None:
     """`@file`, `name=@file`, `name=<file` in what is sent."""
     for match in re.finditer(r"(?:^|=)[@<]([^;]+)", value.text):
         call.read(Word(match[1], value.source))
@@ -70,7 +70,7 @@ def _sent(call: Call, value: Word) -> None:
         call.ask(f"{call.name} sends what another program prints")
 
 
-def _reach(call: Call, words: list[Word]) -> None:
+def _reach(call: ProgramCall, words: list[Word]) -> None:
     for word in words:
         if word.text.startswith("file:"):
             call.read(
@@ -97,7 +97,7 @@ def _reach(call: Call, words: list[Word]) -> None:
         call.found.connect("")
 
 
-_WGET: Final = Program(
+_WGET: Final = ProgramSpec(
     takes="OPoaieUTtQlARDIXBY",
     long_takes=names(
         "--output-document --directory-prefix --output-file --append-output --input-file --execute --user-agent --header --post-data --post-file "
@@ -106,12 +106,12 @@ _WGET: Final = Program(
 )
 
 
-def wget(call: Call) -> bool:
+def wget(call: ProgramCall) -> bool:
     options, operands = call.options(_WGET)
     for option in options:
         flag, value = option.flag, option.value
         if flag in ("-e", "--execute", "--use-askpass", "--config", "-i", "--input-file"):
-            call.decides(value, f"wget {flag} decides what runs or where it connects")
+            call.ask_unless_known(value, f"wget {flag} decides what runs or where it connects")
         if value is None:
             continue
         if flag in (
@@ -137,10 +137,10 @@ def wget(call: Call) -> bool:
     return False
 
 
-_SSH: Final = Program(takes="bcDEeFIiJLlmOopQRSWwBP")
+_SSH: Final = ProgramSpec(takes="bcDEeFIiJLlmOopQRSWwBP")
 
 
-def ssh(call: Call) -> bool:
+def ssh(call: ProgramCall) -> bool:
     args = call.args
     options, operands = parse(args, _SSH)
     for option in options:
@@ -148,11 +148,13 @@ def ssh(call: Call) -> bool:
             r"(?:ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|RemoteCommand|PKCS11Provider|SecurityKeyProvider|ProxyUseFdpass)",
             option.value.text, re.IGNORECASE,
         ):  # fmt: skip
-            call.decides(option.value, f"{call.name} -o {option.value.text.split('=')[0]} runs a program")
+            call.ask_unless_known(
+                option.value, f"{call.name} -o {option.value.text.split('=')[0]} runs a program"
+            )
         if option.flag in ("-F", "-I", "-S", "-J", "-W", "-R", "-L", "-D") and call.name in ("ssh", "slogin"):
-            call.decides(option.value, f"{call.name} {option.flag} changes where it connects")
+            call.ask_unless_known(option.value, f"{call.name} {option.flag} changes where it connects")
         if option.flag in ("-S", "-D") and call.name in ("scp", "sftp"):
-            call.decides(option.value, f"{call.name} {option.flag} runs a program")
+            call.ask_unless_known(option.value, f"{call.name} {option.flag} runs a program")
         if option.flag == "-i" and option.value:
             call.read(option.value)
     host = operands[0].text.rpartition("@")[2] if operands else ""
@@ -160,8 +162,8 @@ def ssh(call: Call) -> bool:
     return False
 
 
-def scp(call: Call) -> bool:
-    options, operands = parse(call.args, Program(takes="cFiJloPSDX"))
+def scp(call: ProgramCall) -> bool:
+    options, operands = parse(call.args, ProgramSpec(takes="cFiJloPSDX"))
     ssh(
         call.named(
             call.name,
@@ -178,14 +180,14 @@ def scp(call: Call) -> bool:
     return False
 
 
-def openssl(call: Call) -> bool:
+def openssl(call: ProgramCall) -> bool:
     first = call.args[0].text if call.args else ""
     for at, word in enumerate(call.args[:-1]):
         follow = call.args[at + 1]
         match word.text:
             case "-in" | "-inkey" | "-key" | "-CAfile" | "-cert" | "-pass" | "-rand" | "-config":
                 if word.text == "-config":
-                    call.decides(follow, "openssl -config loads what that file names")
+                    call.ask_unless_known(follow, "openssl -config loads what that file names")
                 call.read(
                     Word(follow.text.removeprefix("file:"), follow.source),
                     plain=word.text in ("-in", "-inkey", "-key"),
@@ -193,7 +195,7 @@ def openssl(call: Call) -> bool:
             case "-out" | "-keyout" | "-writerand":
                 call.write(follow)
             case "-engine" | "-provider" | "-provider-path":
-                call.decides(follow, f"openssl {word.text} loads code")
+                call.ask_unless_known(follow, f"openssl {word.text} loads code")
             case "-connect" | "-proxy" | "-url" | "-host":
                 call.found.connect(host_of(follow.text))
             case _:
@@ -207,7 +209,7 @@ def openssl(call: Call) -> bool:
     return False
 
 
-def http_client(call: Call) -> bool:
+def http_client(call: ProgramCall) -> bool:
     """Any other network program: its first host-like operand is reached."""
     texts = [w for w in call.args if not w.text.startswith("-") and w.text]
     hosts = [
@@ -231,9 +233,9 @@ def http_client(call: Call) -> bool:
             "--sh-exec",
             "--lua-exec",
         ):
-            call.decides(None, f"{call.name} {text.split(':')[0]} runs a program")
+            call.ask_unless_known(None, f"{call.name} {text.split(':')[0]} runs a program")
         if not text.startswith("-") and word not in hosts:
-            call.doubtful(word)
+            call.maybe_path(word)
     for word in hosts[:4] or [Word(HOLE, "")]:
         host = re.sub(r"^(?:TCP\d?|UDP\d?|OPENSSL|SSL):", "", word.text, flags=re.IGNORECASE)
         name = host_of(host)

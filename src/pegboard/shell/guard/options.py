@@ -22,7 +22,7 @@ def names(text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ProgramSpec:
     """What a program's options and operands do (a row of tables.py).
 
     Attributes:
@@ -52,9 +52,9 @@ class Program:
     decides: bool = False
 
 
-def asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> Program:
+def asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> ProgramSpec:
     """The row of a program any use of which asks (or is denied)."""
-    return Program(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
+    return ProgramSpec(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Option:
     value: Word | None
 
 
-def parse(args: Iterable[Word], program: Program) -> tuple[list[Option], list[Word]]:
+def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], list[Word]]:
     """Split arguments into options and operands, permuting as GNU getopt does."""
     options: list[Option] = []
     operands: list[Word] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, Call, Rule, host_of
+from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of
+from pegboard.shell.guard.operands import HOLE
 from pegboard.shell.guard.options import names
-from pegboard.shell.guard.places import HOLE
 from pegboard.shell.guard.words import Word
 
 # program: (registry host, subcommands that stay here, subcommands that fetch from the registry)
@@ -63,7 +63,7 @@ _FOREIGN: Final = re.compile(
 _SCRIPT_MANAGERS: Final = frozenset({"yarn", "pnpm", "bun"})
 
 
-def manager(call: Call) -> bool:
+def manager(call: ProgramCall) -> bool:
     """A package manager: local work passes, fetching is a connect effect, publishing and settings ask."""
     name = _ALIASES.get(
         re.sub(r"[\d.]+$", "", call.name) if call.name.startswith("pip") else call.name, call.name
@@ -77,7 +77,7 @@ def manager(call: Call) -> bool:
         return False
     command, rest = call.args[at].text, call.args[at + 1 :]
     if HOLE in command:
-        call.decides(None, f"{name} runs a subcommand that is not known before it runs")
+        call.ask_unless_known(None, f"{name} runs a subcommand that is not known before it runs")
         return False
     runner = _RUNNERS.get((name, command))
     if runner is not None:
@@ -97,14 +97,14 @@ def manager(call: Call) -> bool:
         if re.match(
             r"--(?:script-shell|node-options|toolexec|exec|config|ignore-scripts=false)\b", word.text
         ) or re.match(r"-(?:exec|toolexec|overlay|vettool)(?:=|$)", word.text):
-            call.decides(word, f"{name} {word.text} decides what runs")
+            call.ask_unless_known(word, f"{name} {word.text} decides what runs")
     if any(w.text == "--break-system-packages" for w in call.args):
         call.ask(f"{name} {command} --break-system-packages changes the system's own packages")
     if name == "go":
         _go(call, command, rest)
     for word in rest:
         if not URL.match(word.text):
-            call.doubtful(word)
+            call.maybe_path(word)
     return command in (
         "list",
         "ls",
@@ -126,7 +126,7 @@ _LEAVES: Final = names(
 )
 
 
-def _subcommand(call: Call, name: str) -> int | None:
+def _subcommand(call: ProgramCall, name: str) -> int | None:
     takes = {
         "-C",
         "--prefix",
@@ -166,7 +166,7 @@ def _reads_config(rest: list[Word]) -> bool:
     return not rest or rest[0].text in ("get", "list", "ls", "debug")
 
 
-def _fetch(call: Call, name: str, command: str, host: str, rest: list[Word]) -> None:
+def _fetch(call: ProgramCall, name: str, command: str, host: str, rest: list[Word]) -> None:
     texts = [w.text for w in rest]
     if (
         name == "uv"
@@ -182,7 +182,7 @@ def _fetch(call: Call, name: str, command: str, host: str, rest: list[Word]) -> 
         return
     for text in texts:
         if _FOREIGN.match(text):
-            call.decides(
+            call.ask_unless_known(
                 Word(text, text),
                 f"{name} {command} {text.partition('=')[0]} takes packages or programs from elsewhere",
             )
@@ -205,7 +205,7 @@ def _fetch(call: Call, name: str, command: str, host: str, rest: list[Word]) -> 
         call.found.connect(host, f"{name} {command} fetches from {host}")
 
 
-def _go(call: Call, command: str, rest: list[Word]) -> None:
+def _go(call: ProgramCall, command: str, rest: list[Word]) -> None:
     if command == "env" and any(w.text in ("-w", "-u") for w in rest):
         call.ask("go env -w changes settings outside the workspace")
     if command == "run" and any(re.match(r"[\w.-]+\.\w+/\S+@", w.text) for w in rest):
@@ -216,7 +216,7 @@ def _go(call: Call, command: str, rest: list[Word]) -> None:
             call.write(rest[at + 1])
 
 
-def _run_inner(call: Call, rest: list[Word]) -> None:
+def _run_inner(call: ProgramCall, rest: list[Word]) -> None:
     at = 0
     while at < len(rest) and rest[at].text.startswith("-"):
         text = rest[at].text
@@ -265,7 +265,7 @@ def _run_inner(call: Call, rest: list[Word]) -> None:
         call.judge.inner(call, inner, stdin=call.stdin)
 
 
-def _run_fetched(call: Call, rest: list[Word]) -> None:
+def _run_fetched(call: ProgramCall, rest: list[Word]) -> None:
     """`npx`, `uvx` and their like: a bare name may already be installed here; anything else is fetched."""
     flags = [w.text for w in rest if w.text.startswith("-")]
     plain = [w for w in rest if not w.text.startswith("-")]
@@ -289,7 +289,7 @@ def _run_fetched(call: Call, rest: list[Word]) -> None:
         call.judge.inner(call, rest[rest.index(plain[0]) :])
 
 
-def _fetched_always(call: Call, rest: list[Word]) -> None:
+def _fetched_always(call: ProgramCall, rest: list[Word]) -> None:
     call.ask(f"{call.name} fetches a program and runs it")
     call.found.connect("package registry", f"{call.name} fetches a program and runs it")
 
@@ -302,17 +302,17 @@ _RUNNERS: Final = {
 }  # fmt: skip
 
 
-def npx(call: Call) -> bool:
+def npx(call: ProgramCall) -> bool:
     _run_fetched(call, call.args)
     return False
 
 
-def fetched(call: Call) -> bool:
+def fetched(call: ProgramCall) -> bool:
     _fetched_always(call, call.args)
     return False
 
 
-def deno(call: Call) -> bool:
+def deno(call: ProgramCall) -> bool:
     from pegboard.shell.guard.interpreters import interpreter
 
     if call.args and call.args[0].text in ("eval", "run", "repl", "serve"):
@@ -323,7 +323,7 @@ def deno(call: Call) -> bool:
     return manager(call)
 
 
-def bun(call: Call) -> bool:
+def bun(call: ProgramCall) -> bool:
     from pegboard.shell.guard.interpreters import interpreter
 
     first = call.args[0].text if call.args else ""
@@ -339,7 +339,7 @@ _QUERIES: Final = names(
 )
 
 
-def docker(call: Call) -> bool:
+def docker(call: ProgramCall) -> bool:
     """Containers: queries pass, everything else asks, since the daemon acts outside the sandbox."""
     plain = [w.text for w in call.args if not w.text.startswith("-")]
     risky = any(
@@ -372,7 +372,7 @@ def docker(call: Call) -> bool:
     return False
 
 
-def publishes(call: Call) -> bool:
+def publishes(call: ProgramCall) -> bool:
     """Build tools that mostly work here: deploying or publishing targets ask."""
     for word in call.args:
         if re.fullmatch(
@@ -383,8 +383,8 @@ def publishes(call: Call) -> bool:
         if word.text in ("-I", "--init-script", "-s", "--settings", "--exec") or word.text.startswith(
             ("-Dexec.executable", "--init-script=", "-Dmaven.ext.class.path")
         ):
-            call.decides(word, f"{call.name} {word.text} decides what runs")
-        call.doubtful(word)
+            call.ask_unless_known(word, f"{call.name} {word.text} decides what runs")
+        call.maybe_path(word)
     return False
 
 

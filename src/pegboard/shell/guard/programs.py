@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Final
 
 from pegboard.shell.guard import files, git, interpreters, network, packages, queries, system, wrappers
-from pegboard.shell.guard.calls import Call, Rule, by_table
-from pegboard.shell.guard.options import Program
-from pegboard.shell.guard.places import Kind
+from pegboard.shell.guard.calls import ProgramCall, Rule, by_table
+from pegboard.shell.guard.operands import PathZone
+from pegboard.shell.guard.options import ProgramSpec
 from pegboard.shell.guard.tables import INTERPRETERS, NETWORK, PRIVILEGE, PROGRAMS, SHELLS
 from pegboard.shell.guard.words import Word
 
 
-def judge_program(call: Call) -> bool:
+def judge_program(call: ProgramCall) -> bool:
     """Judge one program by its rule, its row or its place; returns whether it changes nothing."""
     name, program = call.name, call.program.text
     if not name.isascii():
@@ -40,7 +40,7 @@ def judge_program(call: Call) -> bool:
         if name in ("gradlew", "mvnw"):
             return packages.publishes(call)
         for word in call.args:
-            call.doubtful(word)
+            call.maybe_path(word)
         return False
     read_only = _rule(call)
     if (call.cwd is not None and not read_only) or call.cwd not in (None, call.found.places.root):
@@ -48,7 +48,7 @@ def judge_program(call: Call) -> bool:
     return read_only
 
 
-def _rule(call: Call) -> bool:
+def _rule(call: ProgramCall) -> bool:
     name = call.name
     rule = RULES.get(name)
     if rule is not None:
@@ -77,7 +77,7 @@ def _rule(call: Call) -> bool:
     return by_table(call, _UNKNOWN)
 
 
-def _gone_for_good(call: Call) -> None:
+def _gone_for_good(call: ProgramCall) -> None:
     """Words by which frameworks and migration tools empty a database, whatever program they are given to."""
     if not _MAY_EMPTY.search(" ".join([word.text for word in call.args])):
         return
@@ -88,7 +88,7 @@ def _gone_for_good(call: Call) -> None:
         call.ask("flyway clean empties a database")
 
 
-def _outward(call: Call) -> None:
+def _outward(call: ProgramCall) -> None:
     """A program nobody knows that is told to publish, as its first or second word."""
     plain = [w.text for w in call.args if w.text[:1] != "-"][:2]
     if call.name in ("flutter", "dart") and plain[:1] == ["pub"]:
@@ -99,7 +99,7 @@ def _outward(call: Call) -> None:
         call.ask(f"{call.name} {' '.join(plain)} publishes")
 
 
-def _carried(call: Call) -> None:
+def _carried(call: ProgramCall) -> None:
     """A program nobody knows may run what its arguments name: destruction among them asks."""
     for at, word in enumerate(call.args[:-1]):
         name = program_name(word.text) if word.known else ""
@@ -112,13 +112,13 @@ def _carried(call: Call) -> None:
         return
 
 
-def _known_file(call: Call) -> bool:
+def _known_file(call: ProgramCall) -> bool:
     """Whether a program named by its path is the one of that name; says where it lies if it asks."""
     text = call.program.text
-    place = call.found.places.at(text, call.cwd)
-    if place.kind is Kind.PUBLIC:
+    place = call.found.places.resolve(text, call.cwd)
+    if place.kind is PathZone.PUBLIC:
         return True
-    if place.kind in (Kind.INSIDE, Kind.PROTECTED):
+    if place.kind in (PathZone.INSIDE, PathZone.PROTECTED):
         # A virtual environment's or node's own programs do what their names say.
         if re.search(r"(?:^|/)(?:\.?venv|env|node_modules/\.bin|\.tox/[^/]+)(?:/bin)?/[^/]+$", place.target):
             return True
@@ -127,23 +127,30 @@ def _known_file(call: Call) -> bool:
         elif re.search(r"\.(?:sh|bash)$", place.target):
             _script_program(call, place.target)
         return False
-    if place.kind in (Kind.SYSTEM, Kind.OUTSIDE, Kind.UNKNOWN, Kind.SECRET, Kind.HOME, Kind.ABOVE):
+    if place.kind in (
+        PathZone.SYSTEM,
+        PathZone.OUTSIDE,
+        PathZone.UNKNOWN,
+        PathZone.SECRET,
+        PathZone.HOME,
+        PathZone.ABOVE,
+    ):
         if call.name in RULES or call.name in PROGRAMS or call.name in SHELLS:
             call.found.ask(f"runs {text}, which lies {place.kind.value}")
             return True
         call.ask(f"runs {text}, which lies {place.kind.value}")
-    elif place.kind is Kind.TEMPORARY:
+    elif place.kind is PathZone.TEMPORARY:
         call.ask(f"runs {text} from a temporary folder")
     return False
 
 
-def _script_program(call: Call, target: str) -> None:
+def _script_program(call: ProgramCall, target: str) -> None:
     text = wrappers.file_text(posixpath.join(call.found.places.root, target))
     if text is not None and re.match(r"#!\s*\S*(?:/|\s)(?:ba|da|z|k)?sh\b", text):
         call.judge.script(call, text)
 
 
-def _outside(call: Call) -> None:
+def _outside(call: ProgramCall) -> None:
     """A program that is no mere printer works in a folder outside."""
     row = PROGRAMS.get(call.name)
     if (
@@ -152,8 +159,8 @@ def _outside(call: Call) -> None:
         or call.name in _HARMLESS_ANYWHERE
     ):
         return
-    kind = call.found.places.at(call.cwd, "/").kind
-    if kind in (Kind.HOME, Kind.OUTSIDE, Kind.ABOVE, Kind.SYSTEM, Kind.SECRET):
+    kind = call.found.places.resolve(call.cwd, "/").kind
+    if kind in (PathZone.HOME, PathZone.OUTSIDE, PathZone.ABOVE, PathZone.SYSTEM, PathZone.SECRET):
         call.ask(f"{call.name} works in {call.cwd}, {kind.value}")
 
 
@@ -174,7 +181,7 @@ def _only_tells(name: str, argument: str) -> bool:
     return known and argument in ("-V", "-version", "version", "help")
 
 
-_UNKNOWN: Final = Program()
+_UNKNOWN: Final = ProgramSpec()
 _MAY_EMPTY: Final = re.compile(
     r"drop|reset|fresh|wipe|purge|truncate|undo:all|refresh|credentials|--accept|downgrade|--all|clean|flush|dbshell"
 )

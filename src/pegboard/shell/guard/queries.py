@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import Call, Rule, by_table
+from pegboard.shell.guard.calls import ProgramCall, Rule, by_table
 from pegboard.shell.guard.tables import PROGRAMS
 from pegboard.shell.guard.words import Word
 
@@ -26,17 +26,17 @@ _ANSWERS: Final = {
 }  # fmt: skip
 
 
-def answers(call: Call) -> bool:
+def answers(call: ProgramCall) -> bool:
     """A query passes; the rest is judged by the program's row."""
     first = call.args[0].text if call.args else ""
     if re.fullmatch(_ANSWERS[call.name], first):
         for word in call.args[1:]:
-            call.doubtful(word)
+            call.maybe_path(word)
         return False
     return by_table(call, PROGRAMS[call.name]) if call.name in PROGRAMS else False
 
 
-def dmesg(call: Call) -> bool:
+def dmesg(call: ProgramCall) -> bool:
     """The kernel's messages: read, unless they are cleared or their level is set."""
     if any(
         re.match(r"-(?:[a-zA-Z]*[cCDEn])|--(?:clear|read-clear|console)", word.text) for word in call.args
@@ -45,14 +45,14 @@ def dmesg(call: Call) -> bool:
     return True
 
 
-def arp(call: Call) -> bool:
+def arp(call: ProgramCall) -> bool:
     """The neighbour table: shown, or changed."""
     if call.has("-d", "-s", "-f", "--delete", "--set", "--file"):
         call.ask("arp changes the network")
     return True
 
 
-def stty(call: Call) -> bool:
+def stty(call: ProgramCall) -> bool:
     """Terminal settings; `-F` names another device."""
     for at, word in enumerate(call.args):
         device = re.match(r"(?:-F|--file=?)(.*)", word.text)
@@ -69,12 +69,12 @@ _INSTALL_HOOKS: Final = {
 }  # fmt: skip
 
 
-def hooks(call: Call) -> bool:
+def hooks(call: ProgramCall) -> bool:
     """Programs that put hooks into `.git`, which git runs outside the sandbox later."""
     if re.fullmatch(_INSTALL_HOOKS[call.name], call.args[0].text if call.args else ""):
         call.write(Word(".git/hooks", call.name))
     for word in call.args[1:]:
-        call.doubtful(word)
+        call.maybe_path(word)
     return False
 
 

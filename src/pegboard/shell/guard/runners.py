@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from pegboard.shell.guard.calls import Call
-from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.calls import ProgramCall
+from pegboard.shell.guard.operands import HOLE
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_words
 
 
-def script(call: Call) -> bool:
+def script(call: ProgramCall) -> bool:
     """`script -c`, `watch`, `flock -c`, `su -c`, `parallel`, `entr`: a shell text or a command among the arguments."""
     args = call.args
     for at, word in enumerate(args):
@@ -23,12 +23,12 @@ def script(call: Call) -> bool:
     return False
 
 
-def script_program(call: Call) -> bool:
+def script_program(call: ProgramCall) -> bool:
     call.ask("script runs a command and records it")
     return script(call)
 
 
-def watch(call: Call) -> bool:
+def watch(call: ProgramCall) -> bool:
     rest = list(call.args)
     while rest and rest[0].text.startswith("-"):
         rest = rest[2:] if rest[0].text in ("-n", "--interval", "-s", "--shotsdir") else rest[1:]
@@ -40,7 +40,7 @@ def watch(call: Call) -> bool:
     return False
 
 
-def flock(call: Call) -> bool:
+def flock(call: ProgramCall) -> bool:
     rest = [w for w in call.args]
     while rest and rest[0].text.startswith("-") and rest[0].text != "-c":
         rest = rest[2:] if rest[0].text in ("-w", "-E", "--timeout", "--wait") else rest[1:]
@@ -53,7 +53,7 @@ def flock(call: Call) -> bool:
     return False
 
 
-def parallel(call: Call) -> bool:
+def parallel(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     stop = next((i for i, t in enumerate(texts) if re.fullmatch(r":::+\+?", t)), len(texts))
     rest = call.args[:stop]
@@ -82,7 +82,7 @@ def parallel(call: Call) -> bool:
     return False
 
 
-def _for_each(call: Call, command: list[Word], inputs: list[Word]) -> bool:
+def _for_each(call: ProgramCall, command: list[Word], inputs: list[Word]) -> bool:
     """`parallel COMMAND ::: INPUT …`: what runs stands there, so it is judged input by input."""
     before = len(call.found.effects)
     for given in inputs:
@@ -104,7 +104,7 @@ def _for_each(call: Call, command: list[Word], inputs: list[Word]) -> bool:
     return False
 
 
-def entr(call: Call) -> bool:
+def entr(call: ProgramCall) -> bool:
     rest = list(call.args)
     while rest and rest[0].text.startswith("-"):
         if "s" in rest[0].text:
@@ -116,14 +116,14 @@ def entr(call: Call) -> bool:
     return False
 
 
-def nodemon(call: Call) -> bool:
+def nodemon(call: ProgramCall) -> bool:
     for at, word in enumerate(call.args[:-1]):
         if word.text in ("-x", "--exec", "-s", "--shell", "--on-change-start"):
             script_words(call, call.args[at + 1 : at + 2])
     return False
 
 
-def hyperfine(call: Call) -> bool:
+def hyperfine(call: ProgramCall) -> bool:
     for word in [w for w in call.args if not w.text.startswith("-") and not w.text.isdigit()]:
         script_words(call, [word])
     return False

@@ -5,15 +5,15 @@ from __future__ import annotations
 import posixpath
 import re
 
-from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.code import judge_awk, judge_sed
-from pegboard.shell.guard.options import Program, names, parse, stands_for
-from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.options import ProgramSpec, names, parse, stands_for
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import file_text, is_filtered, run_for_each
 
 
-def find(call: Call) -> bool:
+def find(call: ProgramCall) -> bool:
     args = call.args
     texts = [w.text for w in args]
     roots: list[Word] = []
@@ -27,15 +27,15 @@ def find(call: Call) -> bool:
     roots = roots or [Word(".", ".")]
     for root in roots:
         if (
-            call.found.places.at(root.text, call.cwd).kind
+            call.found.places.resolve(root.text, call.cwd).kind
             in (
-                Kind.ABOVE,
-                Kind.HOME,
-                Kind.OUTSIDE,
-                Kind.SECRET,
-                Kind.UNKNOWN,
+                PathZone.ABOVE,
+                PathZone.HOME,
+                PathZone.OUTSIDE,
+                PathZone.SECRET,
+                PathZone.UNKNOWN,
             )
-            or call.found.places.at(root.text, call.cwd).kind is Kind.SYSTEM
+            or call.found.places.resolve(root.text, call.cwd).kind is PathZone.SYSTEM
         ):
             call.read(root)
     filtered = is_filtered(["find", *texts])
@@ -62,12 +62,12 @@ def find(call: Call) -> bool:
                 call.read(args[at + 1])
             at += 1
         elif HOLE in text and args[at].source.startswith("$"):
-            call.decides(None, "find has an expression that is not known before it runs")
+            call.ask_unless_known(None, "find has an expression that is not known before it runs")
         at += 1
     return reads
 
 
-def _find_runs(call: Call, words: list[Word], roots: list[Word], filtered: bool) -> bool:
+def _find_runs(call: ProgramCall, words: list[Word], roots: list[Word], filtered: bool) -> bool:
     """Judge `-exec PROGRAM …` once for each root; what is found stands for `{}`."""
     before = len(call.found.effects)
     for root in roots:
@@ -82,7 +82,7 @@ def _find_runs(call: Call, words: list[Word], roots: list[Word], filtered: bool)
     return all(e.kind == "read" or e.read_only for e in call.found.effects[before:])
 
 
-def fd(call: Call) -> bool:
+def fd(call: ProgramCall) -> bool:
     args = call.args
     for at, word in enumerate(args):
         if word.text in ("-x", "--exec", "-X", "--exec-batch"):
@@ -104,12 +104,12 @@ def fd(call: Call) -> bool:
                 run_for_each(call, inner)
             return False
         if word.text[:1] != "-" and any(w.text[:1] != "-" for w in args[:at]):
-            call.look(word)
+            call.stat(word)
     return True
 
 
-def sed(call: Call) -> bool:
-    program = Program(takes="efl", long_takes=names("--expression --file --line-length"))
+def sed(call: ProgramCall) -> bool:
+    program = ProgramSpec(takes="efl", long_takes=names("--expression --file --line-length"))
     # -i takes a suffix only when it stands right behind it.
     args = [
         Word("-i", w.source) if re.fullmatch(r"-[nErsuz]*i.*", w.text) and not w.text.startswith("--") else w
@@ -126,24 +126,24 @@ def sed(call: Call) -> bool:
         reads = judge_sed(call, script.text) and reads
     for word in files:
         call.read(word)
-        place = call.found.places.at(word.text, call.cwd)
+        place = call.found.places.resolve(word.text, call.cwd)
         known = (
             file_text(posixpath.join(call.found.places.root, place.target))
-            if place.kind is Kind.INSIDE
+            if place.kind is PathZone.INSIDE
             else None
         )
         if known is not None:
             judge_sed(call, known)
         elif word.text in ("-", "/dev/stdin") or word.text.startswith("/dev/fd/"):
-            call.decides(None, "sed runs a script that is not known before it runs")
+            call.ask_unless_known(None, "sed runs a script that is not known before it runs")
     for word in operands:
         (call.write if in_place else call.read)(word)
     return reads and not files
 
 
-def awk(call: Call) -> bool:
+def awk(call: ProgramCall) -> bool:
     options, operands = call.options(
-        Program(
+        ProgramSpec(
             takes="FvfiElbde",
             long_takes=names("--field-separator --assign --file --include --exec --load --source"),
         )
@@ -153,7 +153,7 @@ def awk(call: Call) -> bool:
     files = [o.value for o in options if o.value and stands_for(o.flag, names("-f -E --file --exec"))]
     for option in options:
         if option.flag in ("-l", "--load"):
-            call.decides(option.value, "awk loads a library")
+            call.ask_unless_known(option.value, "awk loads a library")
         if option.flag in ("-i", "--include"):
             reads = False
             if option.value and option.value.text == "inplace":
@@ -168,7 +168,7 @@ def awk(call: Call) -> bool:
     for word in files:
         call.read(word)
         if not word.known:
-            call.decides(None, "awk runs a program that is not known before it runs")
+            call.ask_unless_known(None, "awk runs a program that is not known before it runs")
     for word in operands:
         if not re.match(r"[A-Za-z_]\w*=", word.text):
             call.read(word)

@@ -11,7 +11,7 @@ from pegboard.shell.guard.words import Word
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StdinSource:
     """What feeds a command's standard input: a literal text, or the command on the pipe's left."""
 
     text: str | None = None
@@ -34,7 +34,7 @@ class Segment:
     words: list[Word]
     assigned: list[tuple[str, Word]]
     redirects: list[Redirect]
-    stdin: Source | None
+    stdin: StdinSource | None
     cwd: str | None
     #: Where the command would run if an earlier `cd` had failed; deleting looks at these too.
     other_cwds: tuple[str, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import Call, Rule, by_table
-from pegboard.shell.guard.options import Program, stands_for
-from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.calls import ProgramCall, Rule, by_table
+from pegboard.shell.guard.operands import HOLE
+from pegboard.shell.guard.options import ProgramSpec, stands_for
 from pegboard.shell.guard.runners import (
     entr,
     flock,
@@ -26,47 +26,47 @@ from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
 
 
-def eval_(call: Call) -> bool:
+def eval_(call: ProgramCall) -> bool:
     script_words(call, call.args)
     return True
 
 
-def trap(call: Call) -> bool:
+def trap(call: ProgramCall) -> bool:
     args = [w for w in call.args if w.text not in ("-p", "-l", "--")]
     if len(args) > 1 and args[0].text not in ("", "-"):
         script_words(call, args[:1])
     return True
 
 
-def alias(call: Call) -> bool:
+def alias(call: ProgramCall) -> bool:
     for word in call.args:
         name, equals, value = word.text.partition("=")
         if equals:
             first = value.split()[:1]
             if name in MOVES or (first and "/" in first[0] and name != first[0].rpartition("/")[2]):
-                call.decides(word, f"{name} would mean {value[:40]!r}")
+                call.ask_unless_known(word, f"{name} would mean {value[:40]!r}")
             if HOLE in value:
-                call.decides(None, f"the alias {name} is not known before it runs")
+                call.ask_unless_known(None, f"the alias {name} is not known before it runs")
             destroys = [w for w in value.split()[:4] if w in _DESTROYERS]
             if destroys and first != [name]:
-                call.decides(word, f"{name} would mean {destroys[0]}")
+                call.ask_unless_known(word, f"{name} would mean {destroys[0]}")
             call.judge.script(call, value)
     return True
 
 
-def shopt(call: Call) -> bool:
+def shopt(call: ProgramCall) -> bool:
     if call.has("expand_aliases"):
         call.ask("aliases decide what the names of programs mean")
     return True
 
 
-def source(call: Call) -> bool:
+def source(call: ProgramCall) -> bool:
     if call.args:
         script_file(call, call.args[0])
     return False
 
 
-def jq(call: Call) -> bool:
+def jq(call: ProgramCall) -> bool:
     reads = by_table(call, PROGRAMS[call.name])
     for at, word in enumerate(call.args[:-2]):
         if word.text in ("--rawfile", "--slurpfile"):
@@ -88,9 +88,9 @@ def jq(call: Call) -> bool:
     return reads and call.name == "jq"
 
 
-def date(call: Call) -> bool:
+def date(call: ProgramCall) -> bool:
     options, operands = call.options(
-        Program(
+        ProgramSpec(
             takes="dfrs",
             long_takes=frozenset({"--date", "--file", "--reference", "--set"}),
         )
@@ -105,7 +105,7 @@ def date(call: Call) -> bool:
     return True
 
 
-def kill(call: Call) -> bool:
+def kill(call: ProgramCall) -> bool:
     args = list(call.args)
     texts = [w.text for w in args]
     if texts[:1] and texts[0] in ("-l", "-L", "--list", "--table"):
@@ -122,9 +122,9 @@ def kill(call: Call) -> bool:
     return False
 
 
-def pkill(call: Call) -> bool:
+def pkill(call: ProgramCall) -> bool:
     operands = call.options(
-        Program(takes="gGPstuUFR", long_takes=frozenset({"--signal", "--user", "--euid", "--parent"}))
+        ProgramSpec(takes="gGPstuUFR", long_takes=frozenset({"--signal", "--user", "--euid", "--parent"}))
     )
     if any(
         o.flag in ("-u", "-U", "-g", "-G", "-P", "-s", "-t", "-v", "--user", "--euid") for o in operands[0]
@@ -168,7 +168,7 @@ _POWER: Final = frozenset(
 )
 
 
-def systemctl(call: Call) -> bool:
+def systemctl(call: ProgramCall) -> bool:
     plain = [w.text for w in call.args if not w.text.startswith("-")]
     if plain and plain[0] in _POWER:
         call.deny(f"systemctl {plain[0]} stops or restarts the machine")
@@ -177,25 +177,25 @@ def systemctl(call: Call) -> bool:
     return True
 
 
-def service(call: Call) -> bool:
+def service(call: ProgramCall) -> bool:
     if not call.has("status", "--status-all"):
         call.ask("service changes services")
     return True
 
 
-def crontab(call: Call) -> bool:
+def crontab(call: ProgramCall) -> bool:
     if [w.text for w in call.args] != ["-l"]:
         call.ask("crontab changes what runs later")
     return True
 
 
-def ip(call: Call) -> bool:
+def ip(call: ProgramCall) -> bool:
     if call.has("set", "add", "del", "delete", "change", "replace", "flush", "append", "up", "down", "exec"):
         call.ask(f"{call.name} changes the network")
     return True
 
 
-def few(call: Call) -> bool:
+def few(call: ProgramCall) -> bool:
     """Programs that show with no argument and change with one: `hostname`, `mount`, `sysctl`, `timedatectl` …"""
     plain = [w.text for w in call.args if not w.text.startswith("-")]
     shows = {
@@ -218,7 +218,7 @@ def few(call: Call) -> bool:
     return True
 
 
-def journalctl(call: Call) -> bool:
+def journalctl(call: ProgramCall) -> bool:
     if any(
         w.text.startswith(
             ("--vacuum", "--rotate", "--flush", "--setup-keys", "--file", "--directory", "-D", "--root")
@@ -229,21 +229,21 @@ def journalctl(call: Call) -> bool:
     return True
 
 
-def tester(call: Call) -> bool:
+def tester(call: ProgramCall) -> bool:
     if any(re.search(r"\[[^\]]*(?:\$\(|`)", w.text) for w in call.args):
-        call.decides(None, "a subscript in a test runs a command")
+        call.ask_unless_known(None, "a subscript in a test runs a command")
     return True
 
 
-def arithmetic(call: Call) -> bool:
+def arithmetic(call: ProgramCall) -> bool:
     _sets(call)
     for word in call.args:
         if re.search(r"\$\(|`", word.text):
-            call.decides(None, f"{call.name} evaluates text that runs a command")
+            call.ask_unless_known(None, f"{call.name} evaluates text that runs a command")
     return True
 
 
-def _sets(call: Call) -> None:
+def _sets(call: ProgramCall) -> None:
     """Variables that a builtin sets to what it reads or prints (`read PATH`, `printf -v PATH`)."""
     named = call.args
     if call.name == "printf":
@@ -256,37 +256,37 @@ def _sets(call: Call) -> None:
             judge_assignment(call, match[1], Word(HOLE, word.source))
 
 
-def getopts(call: Call) -> bool:
+def getopts(call: ProgramCall) -> bool:
     _sets(call)
     return True
 
 
-def mapfile(call: Call) -> bool:
+def mapfile(call: ProgramCall) -> bool:
     for at, word in enumerate(call.args[:-1]):
         if word.text == "-C":
             script_words(call, call.args[at + 1 : at + 2])
     return arithmetic(call)
 
 
-def hash_(call: Call) -> bool:
+def hash_(call: ProgramCall) -> bool:
     if any(re.match(r"-[a-z]*p", word.text) for word in call.args):
-        call.decides(None, "hash -p decides what a name runs")
+        call.ask_unless_known(None, "hash -p decides what a name runs")
     return True
 
 
-def printing(call: Call) -> bool:
+def printing(call: ProgramCall) -> bool:
     return arithmetic(call) if call.name == "printf" and call.has("-v") else True
 
 
-def dc(call: Call) -> bool:
+def dc(call: ProgramCall) -> bool:
     if any("!" in w.text or w.text.startswith(("-f", "--file")) for w in call.args) or (
         call.stdin and "!" in (call.stdin.text or "!")
     ):
-        call.decides(None, "dc runs commands with !")
+        call.ask_unless_known(None, "dc runs commands with !")
     return True
 
 
-def getent(call: Call) -> bool:
+def getent(call: ProgramCall) -> bool:
     """Asking for a host asks a name server, whose owner learns the name."""
     plain = [w for w in call.args if not w.text.startswith("-")]
     if plain and (
@@ -298,10 +298,10 @@ def getent(call: Call) -> bool:
     return True
 
 
-def ps(call: Call) -> bool:
+def ps(call: ProgramCall) -> bool:
     """BSD's `e` among options without a dash shows each process's environment, `-E` on some systems."""
     options, operands = call.options(
-        Program(takes="oOCuUpgGtsqk", long_takes=frozenset({"--sort", "--format", "--pid"}))
+        ProgramSpec(takes="oOCuUpgGtsqk", long_takes=frozenset({"--sort", "--format", "--pid"}))
     )
     before = ""
     for word in operands:
@@ -317,7 +317,7 @@ def ps(call: Call) -> bool:
     return True
 
 
-def gpg(call: Call) -> bool:
+def gpg(call: ProgramCall) -> bool:
     if call.has("--verify", "--version", "--list-keys", "-k", "--fingerprint", "--print-md"):
         return True
     return by_table(call, PROGRAMS["gpg"])

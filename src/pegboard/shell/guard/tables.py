@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.shell.guard.options import Operands, Program, asks, names
-from pegboard.shell.guard.outside import OUTSIDE
+from pegboard.shell.guard.external_programs import OUTSIDE
+from pegboard.shell.guard.options import Operands, ProgramSpec, asks, names
 
 
 def _row(
@@ -22,11 +22,11 @@ def _row(
     writes: str = "",
     ro: bool = True,
     single: bool = False,
-) -> Program:
+) -> ProgramSpec:
     short_values = {
         flag[1] for flag in (text + " " + runs + " " + writes).split() if len(flag) == 2 and not single
     }
-    return Program(
+    return ProgramSpec(
         takes="".join(sorted(short_values | set(takes))) if not runs.startswith("!") else takes,
         long_takes=names(long)
         | frozenset(f for f in (text + " " + writes).split() if f.startswith("--") or single),
@@ -43,7 +43,7 @@ _READER: Final = _row()
 _TEXT: Final = _row("text")
 _LOOK: Final = _row("look")
 
-PROGRAMS: Final[dict[str, Program]] = {
+PROGRAMS: Final[dict[str, ProgramSpec]] = {
     # -- text in, text out
     **dict.fromkeys(
         names(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.expansion import SECRET_NAME
-from pegboard.shell.guard.places import HOLE, Kind
+from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.tables import (
     ENV_PREFIXES,
     HARMLESS_ENV,
@@ -59,11 +59,19 @@ _LOADS_MORE: Final = re.compile(
     r"-javaagent|-agent(?:lib|path)|-(?:f|Wl,-)?plugin\b|-wrapper\b|linker=|-toolexec|--?eval(?![\w-])"
 )
 _IN_OPTIONS: Final = re.compile(r"(?:^|[\s=,:]|-[IL])((?:/|~|\.\./)[^\s,:'\"]*)")
-_ELSEWHERE: Final = (Kind.SECRET, Kind.HOME, Kind.SYSTEM, Kind.OUTSIDE, Kind.ABOVE, Kind.DEVICE, Kind.NETWORK)
+_ELSEWHERE: Final = (
+    PathZone.SECRET,
+    PathZone.HOME,
+    PathZone.SYSTEM,
+    PathZone.OUTSIDE,
+    PathZone.ABOVE,
+    PathZone.DEVICE,
+    PathZone.NETWORK,
+)
 _COMMAND: Final = re.compile(r"\S+\s+(?:\S+\s+)*-\w*[ce]\b")
 
 
-def _leads(call: Call, name: str, upper: str, value: Word, lasting: bool) -> None:
+def _leads(call: ProgramCall, name: str, upper: str, value: Word, lasting: bool) -> None:
     """A variable of any other name: what it names as a program or as a place outside decides like an operand.
 
     Args:
@@ -75,13 +83,13 @@ def _leads(call: Call, name: str, upper: str, value: Word, lasting: bool) -> Non
         return
     if _RUNS.search(upper):
         if not re.fullmatch(r"[\w.+-]*", text):
-            call.decides(said if value.known else None, f"{name}= decides what runs")
+            call.ask_unless_known(said if value.known else None, f"{name}= decides what runs")
         return
     if not value.known:
         return
     plugin = upper == "PYTEST_ADDOPTS" and re.search(r"(?:^|\s)-p\s*(?!no:)\w", text)
     if plugin or (_OPTIONS.search(upper) and _LOADS_MORE.search(text)):
-        call.decides(said, f"{name}= makes a program load or run something else")
+        call.ask_unless_known(said, f"{name}= makes a program load or run something else")
         return
     first = text.split(None, 1)[0]
     if _COMMAND.match(text) and (first in SHELLS or first in INTERPRETERS):
@@ -90,10 +98,10 @@ def _leads(call: Call, name: str, upper: str, value: Word, lasting: bool) -> Non
     for path in () if "://" in text else paths:
         if path[:1] not in ("/", "~", "."):
             continue
-        place = call.found.places.at(path, call.cwd)
-        plain = place.kind is Kind.OUTSIDE and path[:1] == "/" and place.target.count("/") < 3
+        place = call.found.places.resolve(path, call.cwd)
+        plain = place.kind is PathZone.OUTSIDE and path[:1] == "/" and place.target.count("/") < 3
         if place.kind in _ELSEWHERE and not (plain and _NO_PLACE.search(upper)):
-            call.decides(said, f"{name}= leads to {place.target}, {place.kind.value}")
+            call.ask_unless_known(said, f"{name}= leads to {place.target}, {place.kind.value}")
             return
 
 
@@ -106,7 +114,7 @@ def reaches_programs(words: Sequence[Word]) -> bool:
     return any(re.fullmatch(r"-[a-zA-Z]*x[a-zA-Z]*", word.text) for word in words[1:])
 
 
-def judge_assignment(call: Call, name: str, value: Word, *, lasting: bool = True) -> None:
+def judge_assignment(call: ProgramCall, name: str, value: Word, *, lasting: bool = True) -> None:
     """A variable that a command, or all that follows, gets."""
     upper = name.upper()
     if upper in HARMLESS_ENV:
@@ -117,7 +125,7 @@ def judge_assignment(call: Call, name: str, value: Word, *, lasting: bool = True
     text = value.text
     if upper == "HOME":
         # The sandbox has its own; programs that read start-up files there are asked about by path.
-        call.doubtful(value)
+        call.maybe_path(value)
         return
     if upper in ("CDPATH", "PYTHONWARNINGS", "PS1", "PS2", "PS3", "IFS", "POSIXLY_CORRECT", "TMUX"):
         return
@@ -143,15 +151,17 @@ def judge_assignment(call: Call, name: str, value: Word, *, lasting: bool = True
     ) or (upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text)):
         return
     else:
-        call.decides(Word(f"{name}={text}", value.source), f"{name}= decides what runs or where it connects")
+        call.ask_unless_known(
+            Word(f"{name}={text}", value.source), f"{name}= decides what runs or where it connects"
+        )
 
 
-def _stays_inside(call: Call, text: str) -> bool:
+def _stays_inside(call: ProgramCall, text: str) -> bool:
     parts = [p for p in text.split(":") if p]
-    return all(call.found.places.at(p, call.cwd).kind.name in ("INSIDE", "WORKSPACE") for p in parts)
+    return all(call.found.places.resolve(p, call.cwd).kind.name in ("INSIDE", "WORKSPACE") for p in parts)
 
 
-def set_(call: Call) -> bool:
+def set_(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     if "history" in texts and "+o" in texts:
         call.ask("the shell would stop keeping its history")
@@ -160,7 +170,7 @@ def set_(call: Call) -> bool:
     return True
 
 
-def declare(call: Call) -> bool:
+def declare(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     if "HISTFILE" in texts and call.name == "unset":
         call.ask("the shell would stop keeping its history")
@@ -177,11 +187,11 @@ def declare(call: Call) -> bool:
         and any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", t) for t in texts)
         and "-p" not in texts
     ):
-        call.decides(None, "a name reference stands for a variable that is not known before it runs")
+        call.ask_unless_known(None, "a name reference stands for a variable that is not known before it runs")
     return True
 
 
-def env_printed(call: Call) -> bool:
+def env_printed(call: ProgramCall) -> bool:
     """`env` or `printenv` without a command."""
     names = [w.text for w in call.args if not w.text.startswith("-") and "=" not in w.text]
     if call.name == "printenv" and names:

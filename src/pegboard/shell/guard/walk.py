@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from pegboard.shell.guard import words as w
 from pegboard.shell.guard.expansion import Expander
-from pegboard.shell.guard.places import HOLE
-from pegboard.shell.guard.segments import Redirect, Segment, Source
+from pegboard.shell.guard.operands import HOLE
+from pegboard.shell.guard.segments import Redirect, Segment, StdinSource
 from pegboard.shell.guard.words import Word
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MAX_NESTING: Final = 60
 
 
 @dataclass(slots=True)
-class Walk(Expander):
+class ScriptWalker(Expander):
     """One pass over a syntax tree; `on_segment` is called for each simple command, inner ones first."""
 
     def visit(self, node: Node) -> None:
@@ -54,7 +54,7 @@ class Walk(Expander):
         self,
         node: Node,
         redirects: Iterable[Redirect] = (),
-        stdin: Source | None = None,
+        stdin: StdinSource | None = None,
         rest: Sequence[Word] = (),
     ) -> None:
         """A simple command with its assignments and redirections, and what `redirect` found behind those."""
@@ -87,7 +87,7 @@ class Walk(Expander):
         argv: list[Word],
         assigned: list[tuple[str, Word]],
         moved: list[Redirect],
-        stdin: Source | None,
+        stdin: StdinSource | None,
     ) -> None:
         """Hand one segment on, and follow its `cd`."""
         self.last = tuple(argv)
@@ -133,7 +133,7 @@ class Walk(Expander):
         """A statement with redirections; here-documents may carry a pipe's further commands."""
         body = node.child_by_field_name("body")
         moved: list[Redirect] = []
-        stdin: Source | None = None
+        stdin: StdinSource | None = None
         later: list[Node] = []
         rest: list[Word] = []
         for child in node.named_children:
@@ -164,7 +164,7 @@ class Walk(Expander):
                 self.visit(body)
             self.stdin = before
         self.piped_on = was_piped
-        written = Source(None, self.last)
+        written = StdinSource(None, self.last)
         if (
             stdin is not None
             and stdin.text is not None
@@ -190,7 +190,7 @@ class Walk(Expander):
         moved: list[Redirect],
         later: list[Node] | None = None,
         rest: list[Word] | None = None,
-    ) -> Source | None:
+    ) -> StdinSource | None:
         """Record one redirection; returns what it feeds to standard input, if it does.
 
         The grammar hangs what stands behind it, as in `rm <f -rf x`, on it; for bash these are words of the
@@ -198,7 +198,7 @@ class Walk(Expander):
         """
         if node.type == "herestring_redirect":
             made = [word for child in node.named_children for word in self.words(child)]
-            return Source(" ".join(word.text for word in made) + "\n")
+            return StdinSource(" ".join(word.text for word in made) + "\n")
         if node.type == "heredoc_redirect":
             return self.heredoc(node, moved, later, rest)
         operator = ""
@@ -213,11 +213,11 @@ class Walk(Expander):
             else:
                 rest.extend(self.words(child))
         moved.append(Redirect(operator, tuple(target)))
-        return Source(None, (Word("<", "<"),)) if operator == "<" else None
+        return StdinSource(None, (Word("<", "<"),)) if operator == "<" else None
 
     def heredoc(
         self, node: Node, moved: list[Redirect], later: list[Node] | None, rest: list[Word] | None
-    ) -> Source:
+    ) -> StdinSource:
         """The document's text, with HOLE for expansions; commands in it run unless its mark is quoted."""
         start = next((c for c in node.named_children if c.type == "heredoc_start"), None)
         quoted = start is not None and any(c in "'\"\\" for c in self.text(start))
@@ -239,7 +239,7 @@ class Walk(Expander):
                     self.visit(child)
                 else:
                     later.append(child)
-        return Source(text.translate(w.TO_TEXT))
+        return StdinSource(text.translate(w.TO_TEXT))
 
     def pipeline(self, node: Node) -> None:
         """Each part reads what the part before it writes."""
@@ -249,7 +249,7 @@ class Walk(Expander):
             self.piped_on = on or index < len(parts) - 1
             self.last = ()
             self.visit(child)
-            self.stdin = Source(None, self.last)
+            self.stdin = StdinSource(None, self.last)
             self.cwd, self.other_cwds = cwd, others
         self.stdin, self.piped_on = before, on
 
@@ -343,24 +343,24 @@ _WORDS: Final = frozenset(
         "brace_expression", "extglob_pattern", "regex",
     }
 )  # fmt: skip
-_HANDLERS: Final[dict[str, Callable[[Walk, Node], object]]] = {
-    "command": Walk.command,
-    "redirected_statement": Walk.redirected,
-    "pipeline": Walk.pipeline,
-    "list": Walk.sequence,
-    "subshell": Walk.subshell,
-    "function_definition": Walk.function,
-    "declaration_command": Walk.declaration,
-    "unset_command": Walk.declaration,
-    "variable_assignment": Walk.assignments,
-    "variable_assignments": Walk.assignments,
-    "test_command": Walk.test,
-    "for_statement": Walk.loop,
-    "while_statement": Walk.endless,
-    "c_style_for_statement": Walk.endless,
-    "file_redirect": Walk.bare_redirect,
-    "herestring_redirect": Walk.bare_redirect,
-    "heredoc_redirect": Walk.bare_redirect,
+_HANDLERS: Final[dict[str, Callable[[ScriptWalker, Node], object]]] = {
+    "command": ScriptWalker.command,
+    "redirected_statement": ScriptWalker.redirected,
+    "pipeline": ScriptWalker.pipeline,
+    "list": ScriptWalker.sequence,
+    "subshell": ScriptWalker.subshell,
+    "function_definition": ScriptWalker.function,
+    "declaration_command": ScriptWalker.declaration,
+    "unset_command": ScriptWalker.declaration,
+    "variable_assignment": ScriptWalker.assignments,
+    "variable_assignments": ScriptWalker.assignments,
+    "test_command": ScriptWalker.test,
+    "for_statement": ScriptWalker.loop,
+    "while_statement": ScriptWalker.endless,
+    "c_style_for_statement": ScriptWalker.endless,
+    "file_redirect": ScriptWalker.bare_redirect,
+    "herestring_redirect": ScriptWalker.bare_redirect,
+    "heredoc_redirect": ScriptWalker.bare_redirect,
 }
 
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.shell.guard.places import HOLE
+from pegboard.shell.guard.operands import HOLE
 
 STAR: Final = "\x01"
 MARK: Final = "\x02"

@@ -7,11 +7,11 @@ import re
 import shlex
 from typing import Final
 
-from pegboard.shell.guard.calls import Call
+from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.languages import says_otherwise
-from pegboard.shell.guard.options import Program, names, parse
-from pegboard.shell.guard.places import HOLE, Kind
-from pegboard.shell.guard.segments import Source
+from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.options import ProgramSpec, names, parse
+from pegboard.shell.guard.segments import StdinSource
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
 from pegboard.shell.guard.words import Word
 
@@ -43,7 +43,7 @@ _PRIVILEGED: Final[dict[str, tuple[str, str, int]]] = {
 }  # fmt: skip
 
 
-def peel_plain(call: Call) -> list[Word] | None:
+def peel_plain(call: ProgramCall) -> list[Word] | None:
     """The inner command of a wrapper that changes nothing else; None where `call` is no such wrapper."""
     row = _PLAIN.get(call.name)
     if call.name == "perf" and call.args[:1] and call.args[0].text in ("stat", "record", "trace", "mem"):
@@ -62,7 +62,7 @@ def gives_rights(name: str) -> bool:
     return name in _PRIVILEGED
 
 
-def peel_privileged(call: Call) -> list[Word] | None:
+def peel_privileged(call: ProgramCall) -> list[Word] | None:
     """The inner command of a program that gives other rights; None where `call` is none."""
     row = _PRIVILEGED.get(call.name)
     return None if row is None else _after_options(call.args, row)
@@ -97,7 +97,7 @@ def _takes_next(text: str, short: str) -> bool:
     return False
 
 
-def env(call: Call) -> tuple[list[tuple[str, Word]], list[Word]]:
+def env(call: ProgramCall) -> tuple[list[tuple[str, Word]], list[Word]]:
     """`env`: its assignments and its inner command; `-S` is split as env splits it."""
     args = list(call.args)
     assigned: list[tuple[str, Word]] = []
@@ -130,13 +130,13 @@ def env(call: Call) -> tuple[list[tuple[str, Word]], list[Word]]:
     return assigned, []
 
 
-_XARGS: Final = Program(
+_XARGS: Final = ProgramSpec(
     takes="aEILnPsdJRS",
     long_takes=frozenset({"--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace"}),
 )
 
 
-def xargs(call: Call) -> bool:
+def xargs(call: ProgramCall) -> bool:
     """`xargs PROGRAM`: the inner call, with the words that standard input gives where these are known."""
     at = 0
     mark = ""
@@ -175,7 +175,7 @@ def xargs(call: Call) -> bool:
     return True
 
 
-def run_for_each(call: Call, inner: list[Word]) -> None:
+def run_for_each(call: ProgramCall, inner: list[Word]) -> None:
     """Judge a command run for each of many words; a shell in it may only do what reads."""
     name = inner[0].text.rpartition("/")[2] if inner else ""
     before = len(call.found.effects)
@@ -186,10 +186,10 @@ def run_for_each(call: Call, inner: list[Word]) -> None:
     if name in SHELLS or name in INTERPRETERS or name == "env":
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
-            call.decides(None, f"{call.name} runs {name} for each word that it is given")
+            call.ask_unless_known(None, f"{call.name} runs {name} for each word that it is given")
 
 
-def fed_words(call: Call) -> list[Word]:
+def fed_words(call: ProgramCall) -> list[Word]:
     """The words on standard input as far as they are known; else one word that stands for many.
 
     Names that `find`, `git ls-files`, `grep -l` and their like print below the current folder stay inside.
@@ -255,7 +255,7 @@ _FIND_ALL: Final = ("*", "*.*", "**", ".*", "?*", "./*")
 _FIND_ACTS: Final = names("-delete -exec -execdir -ok -okdir -print -print0")
 
 
-def fed_text(source: Source) -> str | None:
+def fed_text(source: StdinSource) -> str | None:
     """The literal text on standard input, None where another program decides it."""
     if source.text is not None:
         return source.text
@@ -272,7 +272,7 @@ def fed_text(source: Source) -> str | None:
     return "\n".join(texts) + "\n"
 
 
-def shell(call: Call) -> bool:
+def shell(call: ProgramCall) -> bool:
     """`sh`, `bash` and their like: the script they run is judged, an unseen one asks."""
     args = call.args
     at = 0
@@ -285,7 +285,7 @@ def shell(call: Call) -> bool:
         if text[:1] not in "-+" or len(text) < 2:
             break
         if text in ("--rcfile", "--init-file") or text.startswith(("--rcfile=", "--init-file=")):
-            call.decides(None, f"{call.name} {text} runs a start-up file")
+            call.ask_unless_known(None, f"{call.name} {text} runs a start-up file")
             at += 2 if "=" not in text else 1
             continue
         if text in ("-o", "+o", "-O", "+O"):
@@ -309,26 +309,28 @@ def shell(call: Call) -> bool:
     return False
 
 
-def _script_argument(call: Call, at: int) -> None:
+def _script_argument(call: ProgramCall, at: int) -> None:
     rest = call.args[at + 1 :]
     while rest and rest[0].text[:1] in ("-", "+") and len(rest[0].text) > 1:
         rest = rest[2:] if rest[0].text in ("-o", "+o", "-O", "+O") else rest[1:]
     if not rest:
         return
     if not rest[0].known:
-        call.decides(None, f"{call.name} -c runs a script that is not known before it runs")
+        call.ask_unless_known(None, f"{call.name} -c runs a script that is not known before it runs")
     elif says_otherwise(call.name, rest[0].text):
-        call.decides(rest[0], f"{call.name} has a language of its own, in which this script is not judged")
+        call.ask_unless_known(
+            rest[0], f"{call.name} has a language of its own, in which this script is not judged"
+        )
     call.judge.script(call, rest[0].text, stdin=call.stdin)
 
 
-def script_on_stdin(call: Call) -> None:
+def script_on_stdin(call: ProgramCall) -> None:
     """A shell that reads its script from standard input."""
     if call.stdin is None:
         return
     text = fed_text(call.stdin)
     if text is None or HOLE in text:
-        call.decides(None, f"{call.name} runs what another program writes")
+        call.ask_unless_known(None, f"{call.name} runs what another program writes")
     if text is not None:
         call.judge.script(call, text)
 
@@ -336,23 +338,25 @@ def script_on_stdin(call: Call) -> None:
 _MAX_SCRIPT: Final = 65_536
 
 
-def script_file(call: Call, word: Word) -> None:
+def script_file(call: ProgramCall, word: Word) -> None:
     """A shell runs a file: its content is judged where it can be seen, else a person is asked."""
     if not word.known or word.glob:
-        call.decides(None, f"{call.name} runs a script that is not known before it runs")
+        call.ask_unless_known(None, f"{call.name} runs a script that is not known before it runs")
         return
     if word.text.startswith("/dev/fd/") or word.text == "/dev/stdin":
         script_on_stdin(call)
         return
-    place = call.found.places.at(word.text, call.cwd)
-    if place.kind not in (Kind.INSIDE, Kind.PROTECTED):
+    place = call.found.places.resolve(word.text, call.cwd)
+    if place.kind not in (PathZone.INSIDE, PathZone.PROTECTED):
         call.read(word)
-        call.decides(word, f"{call.name} runs {place.target}, which lies {place.kind.value}")
+        call.ask_unless_known(word, f"{call.name} runs {place.target}, which lies {place.kind.value}")
         return
     text = file_text(os.path.join(call.found.places.root, place.target))
     if text is None:
         if not re.search(r"(?:^|/)bin/activate$", word.text):
-            call.decides(word, f"{call.name} runs {place.target}, whose content is not there to be judged")
+            call.ask_unless_known(
+                word, f"{call.name} runs {place.target}, whose content is not there to be judged"
+            )
         return
     call.judge.script(call, text)
 
@@ -375,14 +379,14 @@ REACHES: Final = re.compile(
 )
 
 
-def script_words(call: Call, words: list[Word]) -> None:
+def script_words(call: ProgramCall, words: list[Word]) -> None:
     """Words that are joined and run by a shell (`eval`, `watch`, `ssh`, `parallel`)."""
     text = " ".join(word.text for word in words)
     if HOLE in text:
-        call.decides(None, f"{call.name} runs text that is not known before it runs")
+        call.ask_unless_known(None, f"{call.name} runs text that is not known before it runs")
     call.judge.script(call, text)
 
 
-def operands_of(call: Call, takes: str, long: str = "") -> list[Word]:
+def operands_of(call: ProgramCall, takes: str, long: str = "") -> list[Word]:
     """Arguments behind the options."""
-    return parse(call.args, Program(takes=takes, long_takes=frozenset(long.split())))[1]
+    return parse(call.args, ProgramSpec(takes=takes, long_takes=frozenset(long.split())))[1]

@@ -15,7 +15,7 @@ from typing import Final
 from pegboard.core.errors import Unavailable
 from pegboard.process.cgroups import Cgroup, CgroupPool
 from pegboard.process.child import Child, Streams
-from pegboard.process.ring import Ring
+from pegboard.process.ring import HeadTailBuffer
 from pegboard.process.spawner import Spawn
 from pegboard.shell.sandbox import (
     bridge,
@@ -25,12 +25,14 @@ from pegboard.shell.sandbox import (
     modules,
     protect,
     seccomp,
-    settings,
     worktrees,
 )
-from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
-from pegboard.shell.sandbox.profile import Profile
-from pegboard.shell.sandbox.session import PRIVATE_GIT, SharedNamespaces
+from pegboard.shell.sandbox import (
+    etc_files as settings,
+)
+from pegboard.shell.sandbox.confinement import Confinement, Network, PreparedCommand, SandboxCommand
+from pegboard.shell.sandbox.namespaces import PRIVATE_GIT, SharedNamespaces
+from pegboard.shell.sandbox.profile import SandboxProfile
 
 # Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
 # as the command's own children do: the namespace ends with it. Bash's reports about a killed
@@ -71,10 +73,10 @@ class Bubblewrap:
     confinement: Confinement
     program: str = "bwrap"
     groups: CgroupPool | None = None
-    _cache: Profile = field(init=False, repr=False)
+    _cache: SandboxProfile = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_cache", Profile(self.confinement, self.program))
+        object.__setattr__(self, "_cache", SandboxProfile(self.confinement, self.program))
 
     @property
     def name(self) -> str:
@@ -94,7 +96,9 @@ class Bubblewrap:
             return f"there is no system-call filter for {platform.machine()}"
         try:
             prepared = self.prepare(
-                Job(argv=("/bin/true",), cwd=self.confinement.workspace, env={"PATH": "/usr/bin:/bin"})
+                SandboxCommand(
+                    argv=("/bin/true",), cwd=self.confinement.workspace, env={"PATH": "/usr/bin:/bin"}
+                )
             )
         except Unavailable as problem:
             return problem.message
@@ -123,7 +127,7 @@ class Bubblewrap:
             else f"each command alone, and git cannot write .git/config ({self._cache.shared_problem})",
         }
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: SandboxCommand) -> PreparedCommand:
         """Build the command line; a handful of lstat calls, no program is run.
 
         Raises:
@@ -174,7 +178,7 @@ class Bubblewrap:
         if shared is not None:
             argv += shared.join(network=job.bridge is None)
         argv += [*arguments, "--", *inner]
-        return Prepared(
+        return PreparedCommand(
             argv=tuple(argv),
             env=fixed.environment(job),
             cwd="/",
@@ -191,7 +195,7 @@ class Bubblewrap:
         repository = self._cache.repository
         return self.confinement.workspace / ".git" if repository is None else repository.common
 
-    def _inside(self, job: Job, status: int, copy: _Copy | None) -> list[str]:
+    def _inside(self, job: SandboxCommand, status: int, copy: _Copy | None) -> list[str]:
         spare = 9 if status != 9 else 8
         root = os.geteuid() == 0 and self._cache.run_as is None
         linked = copy is not None and copy.linked
@@ -206,7 +210,11 @@ class Bubblewrap:
         return ["/bin/bash", "-c", script, "sandbox", *take, *job.argv]
 
     def _shield(
-        self, arguments: list[str], shield: protect.Shield, scratch: Path, shared: SharedNamespaces | None
+        self,
+        arguments: list[str],
+        shield: protect.ProtectedPaths,
+        temp_dir: Path,
+        shared: SharedNamespaces | None,
     ) -> _Copy | None:
         for parent in shield.parents:
             arguments += ["--bind", str(parent), str(parent)]
@@ -218,7 +226,7 @@ class Bubblewrap:
                 config = repository.config
         copy = None
         if config is not None:
-            copy = _Copy.of(config, scratch, self._cache.run_as, shared)
+            copy = _Copy.of(config, temp_dir, self._cache.run_as, shared)
             if copy.linked:
                 arguments += ["--bind", str(copy.private.parent), PRIVATE_GIT]
             else:
@@ -229,19 +237,19 @@ class Bubblewrap:
 
     async def _finish(
         self,
-        shield: protect.Shield,
+        shield: protect.ProtectedPaths,
         copy: _Copy | None,
         submodules: Mapping[Path, bytes],
-        linked: gitlinks.Linked,
+        linked: gitlinks.LinkedRepositories,
         trees: worktrees.Worktrees,
-        scratch: Path,
+        temp_dir: Path,
     ) -> tuple[str, ...]:
         notes: list[str] = []
         workspace = self.confinement.workspace
-        quarantine = self.confinement.state / "quarantine" / scratch.name
+        quarantine = self.confinement.state / "quarantine" / temp_dir.name
         if copy is not None:
             async with self._cache.merging:
-                notes += await gitconfig.merge(copy.real, copy.before, copy.private, scratch)
+                notes += await gitconfig.merge(copy.real, copy.before, copy.private, temp_dir)
         moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
         if moved:
             notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
@@ -260,7 +268,7 @@ class Bubblewrap:
         notes += await modules.clean(workspace, self._git(), submodules, quarantine)
         notes += await gitlinks.clean(workspace, linked, quarantine)
         notes += await worktrees.clean(trees, quarantine, outside=self._cache.repository is not None)
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(temp_dir, ignore_errors=True)
         return tuple(notes)
 
 
@@ -275,10 +283,10 @@ class _Copy:
 
     @classmethod
     def of(
-        cls, real: Path, scratch: Path, owner: tuple[int, int] | None, shared: SharedNamespaces | None
+        cls, real: Path, temp_dir: Path, owner: tuple[int, int] | None, shared: SharedNamespaces | None
     ) -> _Copy:
-        private = scratch / "git" / "config"
-        scratch.mkdir(mode=0o711 if owner else 0o700, parents=True, exist_ok=True)
+        private = temp_dir / "git" / "config"
+        temp_dir.mkdir(mode=0o711 if owner else 0o700, parents=True, exist_ok=True)
         private.parent.mkdir(mode=0o700, exist_ok=True)
         before = real.read_bytes()
         private.write_bytes(before)
@@ -317,7 +325,7 @@ class _Descriptors:
             os.close(fd)
 
 
-def _outside(group: Cgroup | None, fixed: Profile) -> list[str]:
+def _outside(group: Cgroup | None, fixed: SandboxProfile) -> list[str]:
     out: list[str] = []
     if group is not None:
         out += ["/bin/sh", "-c", _JOIN, "join", str(len(group.join_files)), *group.join_files]
@@ -327,9 +335,9 @@ def _outside(group: Cgroup | None, fixed: Profile) -> list[str]:
     return out
 
 
-async def _try(prepared: Prepared) -> str:
+async def _try(prepared: PreparedCommand) -> str:
     """Run a prepared `true`; empty when it worked, else what was said."""
-    said = Ring(4000)
+    said = HeadTailBuffer(4000)
     child = await Child.start(
         Spawn(argv=prepared.argv, env=prepared.env, cwd=prepared.cwd, pass_fds=prepared.pass_fds),
         Streams(stdout=said, stderr=said, status_fd=prepared.status_fd),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
-from pegboard.process.limits import Limits
+from pegboard.process.limits import ResourceLimits
 
 PROTECTED: Final = (
     ".git/hooks",
@@ -34,7 +34,7 @@ PROTECTED: Final = (
 )
 """Paths in the workspace that would make programs outside run what was written there."""
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = ResourceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Confinement:
 
     workspace: Path
     state: Path
-    limits: Limits = DEFAULT_LIMITS
+    limits: ResourceLimits = DEFAULT_LIMITS
     protected: tuple[str, ...] = PROTECTED
     hidden: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
@@ -76,7 +76,7 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SandboxCommand:
     """One command to confine.
 
     Attributes:
@@ -108,7 +108,7 @@ async def _no_kill() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedCommand:
     """A confined command, ready to start.
 
     Attributes:
@@ -157,7 +157,7 @@ class Backend(Protocol):
         """What this backend enforces on this machine, for people; text where it is partly so."""
         ...
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: SandboxCommand) -> PreparedCommand:
         """Confine one command.
 
         Raises:

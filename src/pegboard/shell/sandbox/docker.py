@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.process.child import run_small
-from pegboard.process.limits import Limits
+from pegboard.process.limits import ResourceLimits
 from pegboard.shell.sandbox import gitlinks, hooks, modules, protect, worktrees
-from pegboard.shell.sandbox.confinement import Confinement, Job, Network, Prepared
+from pegboard.shell.sandbox.confinement import Confinement, Network, PreparedCommand, SandboxCommand
 
 HOME: Final = "/home/user"
 DEFAULT_IMAGE: Final = "nanobot-sandbox:latest"
@@ -63,7 +63,7 @@ class Container:
         """Run `true` in a container."""
         if shutil.which(self.program) is None:
             return f"there is no {self.program} program"
-        job = Job(argv=("true",), cwd=self.confinement.workspace, env={})
+        job = SandboxCommand(argv=("true",), cwd=self.confinement.workspace, env={})
         prepared = self.prepare(job)
         try:
             status, said = await run_small(prepared.argv, dict(prepared.env), timeout_s=60.0)
@@ -95,7 +95,7 @@ class Container:
             "children ended": True,
         }
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: SandboxCommand) -> PreparedCommand:
         """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
         workspace = self.confinement.workspace
@@ -138,9 +138,9 @@ class Container:
                 notes.append(f"set-uid and set-gid were taken off: {', '.join(taken)}")
             return tuple(notes)
 
-        return Prepared(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
+        return PreparedCommand(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
 
-    def _flags(self, shield: protect.Shield, further: Sequence[Path] = ()) -> list[str]:
+    def _flags(self, shield: protect.ProtectedPaths, further: Sequence[Path] = ()) -> list[str]:
         confinement = self.confinement
         limits = confinement.limits
         out = ["--pull=never", f"--memory={self.memory}", f"--cpus={self.cpus}", "--network=none"]
@@ -176,7 +176,7 @@ class Container:
         return out
 
 
-def _ceilings(limits: Limits) -> dict[str, int]:
+def _ceilings(limits: ResourceLimits) -> dict[str, int]:
     """Resource limits, all written out: podman's own defaults may be more than we are allowed to set."""
     out = {"core": 0}
     if limits.file_bytes:
@@ -197,7 +197,7 @@ def _ceilings(limits: Limits) -> dict[str, int]:
     return out
 
 
-def _inside(job: Job) -> list[str]:
+def _inside(job: SandboxCommand) -> list[str]:
     # The documents' image has bash on PATH, not always as /bin/bash.
     program = "bash" if job.argv[0] == "/bin/bash" else job.argv[0]
     return ["bash", "-c", _INIT, "sandbox", program, *job.argv[1:]]

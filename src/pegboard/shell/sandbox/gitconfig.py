@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.clipping import clipped
+from pegboard.core.clipping import clip
 from pegboard.process.child import run_small
-from pegboard.shell.sandbox.pinned import pinned
+from pegboard.shell.sandbox.folder_handles import pinned
 
 # Keys that say where and how to fetch, never what to run. Everything else could start a program
 # (core.fsmonitor, core.sshCommand, core.hooksPath, alias.*, filter.*, include.*, remote.*.uploadpack …).
@@ -58,7 +58,7 @@ def is_safe(key: str, value: str, *, fresh: bool = False) -> bool:
     return True
 
 
-async def merge(real: Path, before: bytes, copy: Path, scratch: Path) -> tuple[str, ...]:
+async def merge(real: Path, before: bytes, copy: Path, temp_dir: Path) -> tuple[str, ...]:
     """Bring the safe changes of `copy` into `real`; what must be said about the rest.
 
     `real` is written in place: a rename over it would take away the mounts that keep it from
@@ -79,13 +79,13 @@ async def merge(real: Path, before: bytes, copy: Path, scratch: Path) -> tuple[s
     if git is None:
         return (f"{_DROPPED}: there is no git to check them with",)
     try:
-        old = await _entries(git, _written(scratch / "before", before))
-        new = await _entries(git, _written(scratch / "after", after))
+        old = await _entries(git, _written(temp_dir / "before", before))
+        new = await _entries(git, _written(temp_dir / "after", after))
     except ValueError as problem:
         return (f"{_DROPPED}: {problem}",)
     refused: list[str] = []
     was_real = real.read_bytes()
-    merged = _written(scratch / "merged", was_real)
+    merged = _written(temp_dir / "merged", was_real)
     for key in dict.fromkeys(key for key, _ in [*old, *new]):
         was = [value for name, value in old if name == key]
         now = [value for name, value in new if name == key]
@@ -130,17 +130,17 @@ async def clean_fresh(
 
 async def _clean_copy(
     git: str,
-    scratch: Path,
+    temp_dir: Path,
     place: tuple[int, str],
     content: bytes,
     before: bytes,
     allow: Callable[[str, str], bool] | None,
 ) -> tuple[str, ...]:
     """Clean a copy and put it where the config stands: `place` is a folder's descriptor and a name in it."""
-    copy = _written(scratch / "config", content)
+    copy = _written(temp_dir / "config", content)
     try:
         entries = await _entries(git, copy)
-        old = await _entries(git, _written(scratch / "before", before)) if before else []
+        old = await _entries(git, _written(temp_dir / "before", before)) if before else []
     except ValueError as problem:
         os.unlink(place[1], dir_fd=place[0])
         return (f"the new .git/config was removed: {problem}",)
@@ -211,7 +211,7 @@ async def _entries(git: str, file: Path) -> list[Entry]:
         [git, "config", "--file", str(file), "--no-includes", "--null", "--list"], _ENV
     )
     if status != 0:
-        raise ValueError(f"it cannot be read ({clipped(out.decode('utf-8', 'replace').strip(), 0, 200)})")
+        raise ValueError(f"it cannot be read ({clip(out.decode('utf-8', 'replace').strip(), 0, 200)})")
     entries: list[Entry] = []
     for item in out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         key, _, value = item.partition("\n")

@@ -27,7 +27,7 @@ _MOST_INDEX: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linked:
+class LinkedRepositories:
     """The linked repositories as they were before a command.
 
     Attributes:
@@ -41,7 +41,7 @@ class Linked:
     pointers: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])
 
 
-def look(workspace: Path) -> Linked:
+def look(workspace: Path) -> LinkedRepositories:
     """What is there now."""
     configs: dict[Path, bytes] = {}
     hooks: dict[Path, tuple[int, ...]] = {}
@@ -52,10 +52,10 @@ def look(workspace: Path) -> Linked:
         if folder is not None:
             configs[folder / "config"] = gitconfig.read_plain(folder / "config") or b""
             hooks.update(_hooks(folder))
-    return Linked(configs=configs, hooks=hooks, pointers=pointers)
+    return LinkedRepositories(configs=configs, hooks=hooks, pointers=pointers)
 
 
-async def clean(workspace: Path, before: Linked, quarantine: Path) -> list[str]:
+async def clean(workspace: Path, before: LinkedRepositories, quarantine: Path) -> list[str]:
     """Take back what a command wrote into linked repositories that could start programs; what must be said."""
     notes: list[str] = []
     bad: dict[Path, None] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pegboard.shell.sandbox.confinement import Job, Network, Prepared
+from pegboard.shell.sandbox.confinement import Network, PreparedCommand, SandboxCommand
 
 # A session leader that opens a terminal without O_NOCTTY gets it as its controlling terminal.
 _TAKE_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
@@ -35,9 +35,9 @@ class Unconfined:
             "children ended": True,
         }
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: SandboxCommand) -> PreparedCommand:
         """The command itself."""
         argv = tuple(job.argv)
         if job.terminal is not None:
             argv = ("/bin/sh", "-c", _TAKE_TERMINAL, job.terminal, *argv)
-        return Prepared(argv=argv, env=job.env, cwd=str(job.cwd))
+        return PreparedCommand(argv=argv, env=job.env, cwd=str(job.cwd))

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.core.errors import Unavailable
-from pegboard.shell.sandbox import bridge, settings
-from pegboard.shell.sandbox.confinement import Confinement, Job
+from pegboard.shell.sandbox import bridge
+from pegboard.shell.sandbox import etc_files as settings
+from pegboard.shell.sandbox.confinement import Confinement, SandboxCommand
+from pegboard.shell.sandbox.namespaces import SharedNamespaces
 from pegboard.shell.sandbox.prefixes import interpreter_prefixes
 from pegboard.shell.sandbox.repository import Repository, repository_of
-from pegboard.shell.sandbox.session import SharedNamespaces
 
 HOME: Final = "/home/user"
 _UID: Final = 1000
@@ -34,7 +35,7 @@ _GROUP: Final = f"root:x:0:\nuser:x:{_UID}:\nnogroup:x:65534:\n"
 _HOSTS: Final = "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"
 
 
-class Profile:
+class SandboxProfile:
     """What does not change from one command to the next; worked out once, on first use."""
 
     def __init__(self, confinement: Confinement, program: str) -> None:
@@ -173,7 +174,7 @@ class Profile:
             elif path.exists():
                 arguments += ["--ro-bind", "/dev/null", str(path)]
 
-    def environment(self, job: Job) -> dict[str, str]:
+    def environment(self, job: SandboxCommand) -> dict[str, str]:
         """The command's variables as bwrap's own: on its command line other users could read them."""
         env = dict(job.env)
         env.update(HOME=HOME, USER="user", LOGNAME="user", SHELL="/bin/bash", TMPDIR="/tmp")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pegboard.shell.sandbox.pinned import move_out, pinned
+from pegboard.shell.sandbox.folder_handles import move_out, pinned
 
 # Stand for themselves in `Shield.absent`, where the workspace is no repository: a `.git` that is
 # no folder, and a bare repository in the workspace itself.
@@ -24,7 +24,7 @@ _BARE: Final = "HEAD+objects+refs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shield:
+class ProtectedPaths:
     """What is protected at the start of one command.
 
     Attributes:
@@ -43,7 +43,7 @@ class Shield:
     links: tuple[tuple[Path, str], ...] = ()
 
 
-def shield(workspace: Path, protected: Iterable[str]) -> Shield:
+def shield(workspace: Path, protected: Iterable[str]) -> ProtectedPaths:
     """Look at the protected paths as they are now; a few lstat calls."""
     parents: dict[Path, None] = {}
     leaves: list[Path] = []
@@ -79,7 +79,7 @@ def shield(workspace: Path, protected: Iterable[str]) -> Shield:
             git_config = path
         else:
             leaves.append(path)
-    return Shield(
+    return ProtectedPaths(
         parents=tuple(parents),
         leaves=tuple(leaves),
         git_config=git_config,

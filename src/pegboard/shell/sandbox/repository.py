@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pegboard.ports.snapshot import Captured
+from pegboard.ports.snapshot import SnapshotChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def repository_of(workspace: Path) -> Repository | None:
     return Repository(git_file=git_file, git_dir=git_dir, common=common)
 
 
-def repositories_told(captured: Captured) -> list[str]:
+def repositories_told(captured: SnapshotChanges) -> list[str]:
     """A sentence about repositories in subfolders whose config or hooks a command made or changed.
 
     They are not taken back: whoever goes there runs what they say, and should know (docs/decisions/0331).

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.shell.sandbox import gitconfig, protect
-from pegboard.shell.sandbox.pinned import pinned
+from pegboard.shell.sandbox.folder_handles import pinned
 
 _COMMON: Final = b"../.."
 _SHOWN: Final = 3

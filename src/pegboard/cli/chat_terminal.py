@@ -1,0 +1,194 @@
+"""Desk: the one terminal of a chat, where a line is read while a run goes on and questions come between."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import termios
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from pegboard.cli.approve import parse_answer, show_request, wants_whole
+from pegboard.cli.people import chosen
+from pegboard.cli.show import escape_controls, paint, print_changes, print_line
+from pegboard.cli.stdin import StdinLines
+from pegboard.core.approval import ApprovalRequest, Approved, Refused, Waiting
+from pegboard.core.pipeline import new_id
+from pegboard.ports.people import Question
+
+_PROMPT: Final = "> "
+_BUSY: Final = "messages sent now reach the model on its next turn; Ctrl+C stops the run"
+
+
+def prompts_on() -> Output | None:
+    """Where prompts are drawn; None = standard output.
+
+    Standard output is what was said and done: where it goes to a file or program, prompts stand on standard error.
+    """
+    return None if sys.stdout.isatty() else create_output(stdout=sys.stderr)
+
+
+class _Aside(Exception):
+    """The line being typed is put aside: something has to be asked."""
+
+
+class ChatTerminal:
+    """Reads lines for the conversation; a question takes the terminal and gives it back with what was typed.
+
+    Args:
+        line: the conversation's prompt, where a person types: then a line is read while a run goes on, and what was
+            typed before a question was shown is no answer to it.
+        piped: gives the lines where nobody types; they wait for the run before them, and no prompt is drawn.
+        stop: ends the run that goes on; False where none does.
+    """
+
+    def __init__(self, line: PromptSession[str] | StdinLines, *, stop: Callable[[], bool]) -> None:
+        self._line = line if isinstance(line, PromptSession) else None
+        self._piped = None if isinstance(line, PromptSession) else line
+        self._stop = stop
+        self._free = asyncio.Lock()
+        self._wanted = 0
+        self._draft = ""
+        self._partial = ""
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether a person types."""
+        return self._line is not None
+
+    async def read(self) -> str | None:
+        """The next line for the conversation, None at the end of input."""
+        if self._piped is not None:
+            try:
+                return await self._piped.message()
+            except EOFError:
+                return None
+        assert self._line is not None
+        app = self._line.app
+        while True:
+            async with self._free:
+                draft, self._draft = self._draft, ""
+                app.erase_when_done = False
+                try:
+                    with patch_stdout(raw=True):
+                        return await self._line.prompt_async(
+                            self._message, default=draft, pre_run=self._make_way
+                        )
+                except _Aside:
+                    continue
+                except KeyboardInterrupt:
+                    self._stop()
+                except EOFError:
+                    return None
+
+    def partial(self, text: str) -> None:
+        """Show the unfinished line of what the model says, above the prompt."""
+        self._partial = text
+        if self._line is not None:
+            self._line.app.invalidate()
+
+    def busy(self, busy: bool) -> None:
+        """Whether a run goes on, for the line below the prompt."""
+        if self._line is not None:
+            self._line.bottom_toolbar = (lambda: _BUSY) if busy else None
+            self._line.app.invalidate()
+
+    @asynccontextmanager
+    async def suspend_input(self) -> AsyncGenerator[None]:
+        """The terminal, for a question; the line being typed is put aside and comes back behind it."""
+        self._wanted += 1
+        try:
+            self._make_way()
+            async with self._free:
+                yield
+        finally:
+            self._wanted -= 1
+
+    def discard_typeahead(self) -> None:
+        """Forget what was typed before a question was shown: it cannot be an answer to it."""
+        if self._line is None:
+            return
+        clear_typeahead(self._line.input)
+        with suppress(termios.error, ValueError, OSError):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+    async def answer(self, prompt: str, options: Iterable[str] = ()) -> str:
+        """A line that answers a question; the terminal has been taken for it.
+
+        Raises:
+            EOFError: the input has ended.
+            KeyboardInterrupt: Ctrl+C.
+        """
+        if self._piped is not None:
+            return await self._piped.line()
+        line: PromptSession[str] = PromptSession(completer=WordCompleter(list(options)), output=prompts_on())
+        with patch_stdout(raw=True):
+            return await line.prompt_async(prompt)
+
+    def _make_way(self) -> None:
+        if self._line is None:
+            return
+        app = self._line.app
+        if self._wanted and app.is_running and not app.is_done:
+            self._draft = self._line.default_buffer.text
+            app.erase_when_done = True
+            app.exit(exception=_Aside())
+
+    def _message(self) -> StyleAndTextTuples:
+        return [("", f"{self._partial}\n{_PROMPT}" if self._partial else _PROMPT)]
+
+
+class ChatApprover:
+    """Shows the exact effects and diff in the conversation and reads the answer there."""
+
+    def __init__(self, desk: ChatTerminal) -> None:
+        self._desk = desk
+
+    async def decide(self, request: ApprovalRequest) -> Approved | Refused:
+        """The person's answer; an end of input is a no."""
+        async with self._desk.suspend_input():
+            keys = show_request(request)
+            self._desk.discard_typeahead()
+            while True:
+                try:
+                    line = await self._desk.answer("allow? ")
+                except (EOFError, KeyboardInterrupt):
+                    return Refused("nobody answered")
+                answer = parse_answer(line)
+                if answer is not None:
+                    return answer
+                if wants_whole(line):
+                    print_changes(request.changes, most_lines=None)
+                print_line(keys)
+
+
+class ChatPeople:
+    """Asks the questions of `ask_user` in the conversation."""
+
+    def __init__(self, desk: ChatTerminal) -> None:
+        self._desk = desk
+
+    async def ask(self, questions: Iterable[Question]) -> list[str] | Waiting:
+        """The answers in order; Waiting where the person does not answer in time."""
+        out: list[str] = []
+        async with self._desk.suspend_input():
+            for question in questions:
+                print_line(paint(f"\n? {escape_controls(question.text)}", "bold"))
+                for number, option in enumerate(question.options, 1):
+                    print_line(f"  {number}. {escape_controls(option)}")
+                self._desk.discard_typeahead()
+                asked = self._desk.answer("answer: ", question.options)
+                try:
+                    line = await asyncio.wait_for(asked, question.timeout_s)
+                except (TimeoutError, EOFError, KeyboardInterrupt):
+                    return Waiting("question", new_id("q"), None, {"question": question.text})
+                out.append(chosen(line.strip(), question))
+        return out

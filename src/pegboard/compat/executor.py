@@ -1,0 +1,108 @@
+"""Door: the way from a document's registry to the one executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pegboard.core.call import ToolCall
+from pegboard.core.families import import_object
+from pegboard.core.pipeline import Preview
+from pegboard.core.policy import Policy
+from pegboard.core.result import ToolResult
+from pegboard.core.rules import Rule
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+
+_EXECUTOR: Final = "pegboard.app.executor:Executor"
+_OPAQUE: Final = "call"
+
+
+class LazyExecutor:
+    """Opens an executor over some tools when it is first needed, and another when they change.
+
+    Args:
+        tools: gives the tools as they are now.
+        workspace, mode, policy, approver, provide, hooks, middleware: as `Executor` takes them.
+    """
+
+    def __init__(
+        self,
+        tools: Callable[[], Iterable[Tool]],
+        *,
+        workspace: str | Path | None = None,
+        mode: str | None = None,
+        policy: Policy | Iterable[str | Rule] | None = None,
+        approver: Any = None,
+        provide: Iterable[Any] = (),
+        hooks: Sequence[Any] = (),
+        middleware: Sequence[Any] = (),
+        session: str = "local",
+        agent: str = "main",
+    ) -> None:
+        self._tools = tools
+        self._options: dict[str, Any] = {
+            "workspace": workspace,
+            "mode": mode,
+            "policy": policy,
+            "approver": approver,
+            "provide": tuple(provide),
+            "hooks": tuple(hooks),
+            "middleware": tuple(middleware),
+            "session": session,
+            "agent": agent,
+        }
+        self._executor: Any = None
+        self._key: tuple[int, ...] | None = None
+
+    @property
+    def executor(self) -> Any:
+        """The executor over the tools as they are now."""
+        tools = tuple(self._tools())
+        key = tuple(id(t) for t in tools)
+        if self._executor is None or key != self._key:
+            self._executor, self._key = import_object(_EXECUTOR)(Toolkit(tools), **self._options), key
+        return self._executor
+
+    async def call(self, name: str, arguments: str | Mapping[str, Any] | None) -> ToolResult:
+        """One call, one result."""
+        return await self.executor.call(name, arguments)
+
+    async def preview(self, name: str, arguments: str | Mapping[str, Any] | None) -> Preview:
+        """What the call would do."""
+        return await self.executor.preview(name, arguments)
+
+    async def turn(self, calls: Sequence[ToolCall], *, exclusive: frozenset[str]) -> list[ToolResult]:
+        """The calls of one turn side by side, results in call order.
+
+        The documents gather all calls. Opaque Python tools therefore run together, except those of
+        `exclusive`; calls with effects that are known and conflict still keep their order.
+        """
+        door = self.executor
+        turns = door.recording(door.pipeline.recorder)
+        turns.pipeline = _ConcurrentPipeline(door.pipeline, exclusive)
+        return list(await turns.turn(calls, door.context))
+
+    async def aclose(self) -> None:
+        """End what was started."""
+        if self._executor is not None:
+            await self._executor.aclose()
+            self._executor = None
+
+
+class _ConcurrentPipeline:
+    """A pipeline whose opaque Python calls do not count as conflicts."""
+
+    def __init__(self, pipeline: Any, exclusive: frozenset[str]) -> None:
+        self._exclusive = exclusive
+        self._pipeline = pipeline
+        self.call = pipeline.call
+        self.shaper = pipeline.shaper
+        self.recorder = pipeline.recorder
+
+    async def effects_of(self, call: ToolCall, context: Any) -> Any:
+        found = await self._pipeline.effects_of(call, context)
+        if found is None or call.name in self._exclusive:
+            return found
+        return tuple(e for e in found if not (e.kind == _OPAQUE and e.target.startswith("python/")))

@@ -1,0 +1,94 @@
+"""`[compat.DOCUMENT]`: the security settings of another system, as rules of ours (ledger 1.8, X-22, X-56)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pegboard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pegboard.compat.rules import CompiledRules
+
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "nanobot": ("deny_patterns", "allow_patterns", "restrict_to_workspace", "timeout", "working_dir"),
+    "nanobot-hook": ("dangerous_tools", "dangerous_patterns"),
+    "nanobot-net": ("additionalDeniedPatterns", "timeout"),
+    "moltbot": ("exec", "web", "message", "tools", "applyPatch"),
+    "artifactflow": (),
+}
+"""The keys of each document's table; artifactflow's are tool names."""
+
+_USED: Final = frozenset({"exec.timeout_s", "exec.path_prepend"})
+"""Settings beside rules that have a place here."""
+
+
+def read_documents(table: Mapping[str, Any], path: Path) -> CompiledRules:
+    """All documents' settings of a file together, in the order of the file.
+
+    Raises:
+        ConfigError: an unknown document or key, a pattern or word that cannot be read; the message names
+            file and key, and the nearest known one.
+    """
+    # Not at the top: nearly no file has such a table, and the rules bring the shell's parser with them.
+    from pegboard.compat.rules import CompiledRules, compile_rules
+
+    found = CompiledRules()
+    for name, settings in table.items():
+        document = _named(name, path)
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"{path}: compat.{name} must be a table, not {settings!r:.60}")
+        given = cast("Mapping[str, Any]", settings)
+        _check_keys(document, given, path)
+        try:
+            meant = compile_rules(document, given)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: compat.{name}: {error}") from None
+        idle = [
+            f"compat.{name} sets {s}, for which there is no place here"
+            for s in meant.settings
+            if s not in _USED
+        ]
+        found = CompiledRules(
+            rules=found.rules + meant.rules,
+            mode=found.mode or meant.mode,
+            settings={**found.settings, **meant.settings},
+            warnings=(*found.warnings, *(f"compat.{name}: {w}" for w in meant.warnings), *idle),
+        )
+    return found
+
+
+def without_servers(section: Mapping[str, Any]) -> dict[str, Any]:
+    """A section `tools` of another system without its servers, which `config.servers` reads."""
+    return {k: v for k, v in section.items() if _fold(k) != "mcpservers"}
+
+
+def _named(name: str, path: Path) -> str:
+    plain = name.lower().replace("_", "-")
+    if plain not in _KNOWN:
+        raise ConfigError(f"{path}: unknown key compat.{name}{_meant(plain, tuple(_KNOWN))}")
+    return plain
+
+
+def _check_keys(document: str, given: Mapping[str, Any], path: Path) -> None:
+    known = _KNOWN[document]
+    folded = {_fold(k) for k in known}
+    for key in given:
+        if known and _fold(key) not in folded:
+            raise ConfigError(f"{path}: unknown key compat.{document}.{key}{_meant(key, known)}")
+
+
+def _meant(key: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(_fold(key), [_fold(k) for k in known], n=1)
+    if near:
+        return f"; did you mean {next(k for k in known if _fold(k) == near[0])!r}?"
+    return f"; known keys: {', '.join(known)}"
+
+
+def _fold(key: str) -> str:
+    return key.replace("_", "").replace("-", "").lower()
+
+
+__all__ = ["read_documents", "without_servers"]

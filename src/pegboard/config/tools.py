@@ -1,0 +1,216 @@
+"""`[http_tools]`, `[openapi.NAME]`, `[skills]` and `[plugins]`: further tools that the settings name (K-16..K-18)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.config.trust import Trust
+from pegboard.core.errors import ConfigError
+
+_HTTP: Final = (".toml", ".yaml", ".yml", ".md")
+_SKILL: Final = "SKILL.md"
+_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "http_tools": ("files",),
+    "skills": ("folders",),
+    "plugins": ("allow",),
+    "openapi": ("file", "base_url", "auth", "headers", "keep", "timeout_s", "prefix"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAPIFile:
+    """One `[openapi.NAME]` table.
+
+    Attributes:
+        name: of the table.
+        file: the document, JSON or YAML.
+        prefix: before every tool's name; `NAME_` where the table says nothing.
+        base_url, auth, headers, keep, timeout_s: see `pegboard.interop.openapi.openapi_tools`.
+    """
+
+    name: str
+    file: Path
+    prefix: str
+    base_url: str = ""
+    auth: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    keep: tuple[str, ...] = ()
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """What the settings name beside built-in tools and servers.
+
+    Attributes:
+        http: files of declarative HTTP tools.
+        openapi: documents.
+        skills: folders that each hold one SKILL.md.
+        plugins: entry points that may be loaded.
+        inside: those of the above files that lie in the workspace and were trusted; they are looked at
+            again when they are read later.
+    """
+
+    http: tuple[Path, ...] = ()
+    openapi: tuple[OpenAPIFile, ...] = ()
+    skills: tuple[Path, ...] = ()
+    plugins: tuple[str, ...] = ()
+    inside: frozenset[Path] = frozenset()
+
+    def __add__(self, other: ToolSettings) -> ToolSettings:
+        return ToolSettings(
+            http=self.http + other.http,
+            openapi=self.openapi + other.openapi,
+            skills=self.skills + other.skills,
+            plugins=self.plugins + other.plugins,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.http or self.openapi or self.skills or self.plugins)
+
+
+def read_tool_files(key: str, table: Mapping[str, Any], path: Path) -> ToolSettings:
+    """One of the four tables of a settings file; relative paths start at that file's folder.
+
+    Raises:
+        ConfigError: an unknown key, a wrong value, a file or folder that is not there; the message names
+            file and key.
+    """
+    if key == "openapi":
+        rows = [_openapi(name, row, path) for name, row in table.items()]
+        return ToolSettings(openapi=tuple(rows))
+    (only,) = _KEYS[key]
+    _check(key, table, path)
+    given = _texts(table.get(only), f"{key}.{only}", path)
+    match key:
+        case "plugins":
+            return ToolSettings(plugins=given)
+        case "skills":
+            found = [s for text in given for s in _skills(text, path)]
+            return ToolSettings(skills=tuple(dict.fromkeys(found)))
+        case _:
+            found = [f for text in given for f in _http_files(text, path)]
+            return ToolSettings(http=tuple(dict.fromkeys(found)))
+
+
+def trusted_only(
+    files: ToolSettings, trust: Trust, workspace: Path | None
+) -> tuple[ToolSettings, tuple[str, ...]]:
+    """The files without those in the workspace that nobody trusts, and a sentence for each of these.
+
+    A trusted settings file vouches for itself alone: what lies in the workspace can be written by whoever
+    may write there, the agent's own tools too (decisions 1).
+    """
+    ignored: list[str] = []
+    inside: set[Path] = set()
+
+    def kept(file: Path, what: str) -> bool:
+        real = file.resolve()
+        if workspace is None or not real.is_relative_to(workspace.resolve()):
+            return True
+        if trust.trusts(file):
+            inside.add(real)
+            return True
+        ignored.append(
+            f"{what} {file} lies in the workspace and is ignored until you run: pegboard trust {file}"
+        )
+        return False
+
+    found = replace(
+        files,
+        http=tuple(f for f in files.http if kept(f, "the HTTP tool file")),
+        openapi=tuple(o for o in files.openapi if kept(o.file, "the OpenAPI document")),
+        skills=tuple(s for s in files.skills if kept(s / _SKILL, "the skill")),
+    )
+    return replace(found, inside=frozenset(inside)), tuple(ignored)
+
+
+def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
+    key = f"openapi.{name}"
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{path}: {key} must be a table with file = …, not {given!r:.60}")
+    row = cast("Mapping[str, Any]", given)
+    _check(key, row, path, known=_KEYS["openapi"])
+    if not isinstance(row.get("file"), str):
+        raise ConfigError(f"{path}: {key}.file must name the document")
+    file = _there(row["file"], f"{key}.file", path)
+    if not file.is_file():
+        raise ConfigError(f"{path}: {key}.file: {file} is no file")
+    for text in ("base_url", "prefix"):
+        if not isinstance(row.get(text, ""), str):
+            raise ConfigError(f"{path}: {key}.{text} must be text, not {row[text]!r:.60}")
+    timeout = row.get("timeout_s", 30.0)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
+        raise ConfigError(f"{path}: {key}.timeout_s must be a number of seconds above 0, not {timeout!r:.60}")
+    return OpenAPIFile(
+        name=name,
+        file=file,
+        prefix=row.get("prefix", f"{name}_"),
+        base_url=row.get("base_url", ""),
+        auth=_pairs(row.get("auth", {}), f"{key}.auth", path),
+        headers=_pairs(row.get("headers", {}), f"{key}.headers", path),
+        keep=_texts(row.get("keep", []), f"{key}.keep", path),
+        timeout_s=float(timeout),
+    )
+
+
+def _skills(text: str, path: Path) -> list[Path]:
+    folder = _there(text, "skills.folders", path)
+    if not folder.is_dir():
+        raise ConfigError(f"{path}: skills.folders: {folder} is no folder")
+    if (folder / _SKILL).is_file():
+        return [folder]
+    return sorted(p for p in folder.iterdir() if (p / _SKILL).is_file())
+
+
+def _http_files(text: str, path: Path) -> list[Path]:
+    file = _there(text, "http_tools.files", path)
+    if file.is_dir():
+        return sorted(p for p in file.iterdir() if p.suffix in _HTTP and p.is_file())
+    if file.suffix not in _HTTP:
+        raise ConfigError(f"{path}: http_tools.files: {file.name} is none of {', '.join(_HTTP)}")
+    return [file]
+
+
+def _there(text: str, key: str, path: Path) -> Path:
+    found = path.parent / Path(text).expanduser()
+    if not found.exists():
+        near = difflib.get_close_matches(
+            found.name, [p.name for p in found.parent.iterdir()] if found.parent.is_dir() else [], n=1
+        )
+        meant = f"; did you mean {str(Path(text).with_name(near[0]))!r}?" if near else ""
+        raise ConfigError(f"{path}: {key}: {found} does not exist{meant}")
+    return found
+
+
+def _check(key: str, table: Mapping[str, Any], path: Path, *, known: tuple[str, ...] = ()) -> None:
+    known = known or _KEYS[key]
+    for one in table:
+        if one not in known:
+            near = difflib.get_close_matches(str(one), known, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
+            raise ConfigError(f"{path}: unknown key {key}.{one}{meant}")
+
+
+def _texts(value: Any, key: str, path: Path) -> tuple[str, ...]:
+    items: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+    for one in items:
+        if not isinstance(one, str):
+            raise ConfigError(f"{path}: {key} must be a list of texts, not {value!r:.60}")
+    return tuple(items)
+
+
+def _pairs(value: Any, key: str, path: Path) -> dict[str, str]:
+    rows = cast("dict[Any, Any]", value) if isinstance(value, dict) else {"": None}
+    for name, one in rows.items():
+        if not isinstance(one, str):
+            raise ConfigError(f"{path}: {key} must be a table of texts, not {value!r:.60}")
+        del name
+    return cast("dict[str, str]", rows)
+
+
+__all__ = ["OpenAPIFile", "ToolSettings", "read_tool_files", "trusted_only"]

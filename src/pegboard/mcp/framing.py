@@ -1,0 +1,129 @@
+"""Lines: a server's output as messages, within limits; what cannot be read answers the request it belongs to."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, cast
+
+Json = dict[str, Any]
+
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+"""Bytes of one message; a longer one is dropped while it arrives."""
+
+_EDGE: Final = 4096
+_BOM: Final = b"\xef\xbb\xbf"
+"""May be ignored (RFC 8259 §8.1); some programs begin their output with it."""
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
+
+
+class Oversized:
+    """A message over the size limit, of which only its edges are known."""
+
+    def __init__(self, head: bytes, limit: int) -> None:
+        self.head = head
+        self.tail = b""
+        self._limit = limit
+
+    def answer(self) -> Json | None:
+        """An error answer to the request that it would have answered, None where its id is not to be seen."""
+        why = f"the server's message is over {self._limit} bytes and was dropped"
+        return _error_for(self.head + b"\n" + self.tail, why)
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines; one over the limit is dropped as it arrives, its edges are kept."""
+
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._over: Oversized | None = None
+
+    def feed(self, chunk: bytes) -> list[bytes | Oversized]:
+        """The lines that this chunk completes."""
+        out: list[bytes | Oversized] = []
+        *complete, rest = chunk.split(b"\n")
+        for piece in complete:
+            self._take(piece)
+            out.append(self._finish())
+        if rest:
+            self._take(rest)
+        return [line for line in out if not isinstance(line, bytes) or line.strip()]
+
+    def _take(self, piece: bytes) -> None:
+        if self._over is not None:
+            self._over.tail = (self._over.tail + piece)[-_EDGE:]
+            return
+        self._size += len(piece)
+        self._parts.append(piece)
+        if self._size > self._limit:
+            self._over = Oversized(self._parts[0][:_EDGE], self._limit)
+            self._over.tail = piece[-_EDGE:]
+            self._parts = []
+
+    def _finish(self) -> bytes | Oversized:
+        line: bytes | Oversized = b"".join(self._parts) if self._over is None else self._over
+        self._parts, self._size, self._over = [], 0, None
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBatch:
+    """Several messages in one, whatever each of them is (JSON-RPC 2.0 §6)."""
+
+    entries: list[Any]
+
+
+def parse(line: bytes) -> Json | MessageBatch | None:
+    """A line as a message; an error answer where only its id can be read; None where it is garbage."""
+    try:
+        value: Any = _DECODER.decode(line.removeprefix(_BOM).decode("utf-8", "replace"))
+        if b"\\ud" in line or b"\\uD" in line:
+            # Lone surrogates are legal JSON escapes and no legal text; they are replaced (corpus mcp-051).
+            value = _without_surrogates(value)
+    except (ValueError, RecursionError) as error:
+        return _error_for(line, f"the server's message cannot be read ({type(error).__name__})")
+    if isinstance(value, list):
+        return MessageBatch(cast("list[Any]", value))
+    if not isinstance(value, dict) or cast("Json", value).get("jsonrpc") != "2.0":
+        return None
+    return cast("Json", value)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    # 1e999 is a JSON number, but none of ours: written again it would be `Infinity`.
+    return value if isfinite(value) else _no_constant(digits[:40])
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        table = cast("Json", value)
+        return {_without_surrogates(k): _without_surrogates(v) for k, v in table.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(v) for v in cast("list[Any]", value)]
+    return value
+
+
+def _error_for(text: bytes, why: str) -> Json | None:
+    ids = _ID.findall(text[:_EDGE]) or _ID.findall(text[-_EDGE:])
+    if not ids or b'"jsonrpc"' not in text:
+        return None
+    try:
+        id = json.loads(ids[0])
+    except ValueError:
+        # What is broken is the id itself: 007, or a text that is none.
+        return None
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}}
