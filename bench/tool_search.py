@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pegboard.core.deferral import PROSE, WEIGHTS, ToolIndex, fields_of
 from pegboard.core.effects import PURE
-from pegboard.core.ranking import TextIndex, words
 from pegboard.core.tool import Tool
+from pegboard.core.tool_search import PROSE, WEIGHTS, TextIndex, ToolIndex, fields_of, words
 
 LEAST_RECALL = 0.85
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

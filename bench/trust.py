@@ -14,10 +14,10 @@ from pathlib import Path
 from pegboard import PURE, Effect, Executor, tool
 from pegboard.core.effects import EFFECT_KINDS
 from pegboard.core.events import CallStarted
-from pegboard.core.policy import Policy
-from pegboard.core.redact import Redactor
-from pegboard.core.ruleindex import RuleIndex
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rule_index import RuleIndex
+from pegboard.core.policy.rules import Rule, Situation
+from pegboard.core.secrets.redact import Redactor
 from pegboard.store.logs import SessionLog
 from pegboard.store.sqlite import SqliteStore
 

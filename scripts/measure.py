@@ -89,7 +89,7 @@ def ssrf() -> list[tuple[str, str, str]]:
 
 def secrets() -> list[tuple[str, str, str]]:
     """Tokens that must be redacted, look-alikes that must stay."""
-    from pegboard.core.redact import Redactor
+    from pegboard.core.secrets.redact import Redactor
 
     right = 0
     found = rows("security/secrets.jsonl")
@@ -106,7 +106,7 @@ def secrets() -> list[tuple[str, str, str]]:
 
 def json_schema() -> list[tuple[str, str, str]]:
     """The part of the official suite that tools use."""
-    from pegboard.core.foreign import ForeignSchema
+    from pegboard.core.schema.foreign import ForeignSchema
 
     found = rows("data/json_schema/tool_subset.jsonl.gz")
     right = 0
@@ -117,7 +117,7 @@ def json_schema() -> list[tuple[str, str, str]]:
 
 def json_repair() -> list[tuple[str, str, str]]:
     """Malformed JSON texts with the value that was meant."""
-    from pegboard.core.repair import Unrepairable, repair_json
+    from pegboard.core.schema.repair import Unrepairable, repair_json
 
     found = [r for r in rows("data/json_repair/cases.jsonl") if r["schema"] is None and not r["partial"]]
     right = 0
@@ -156,7 +156,7 @@ def toolcall_text() -> list[tuple[str, str, str]]:
 def apply_patch() -> list[tuple[str, str, str]]:
     """Patch scenarios through the tool, with its defaults."""
     from pegboard import Executor, builtin
-    from pegboard.core.approval import AllowOnce
+    from pegboard.core.policy.approval import AllowOnce
 
     async def one(row: dict[str, Any]) -> bool:
         with tempfile.TemporaryDirectory() as folder:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
+from pegboard.core.toolkit import import_object
 from pegboard.tools import DEFAULT, TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]

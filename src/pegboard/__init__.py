@@ -12,19 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pegboard.app import Agent, Answer, Executor, builtin, run_sync
     from pegboard.app.servers import MCPServer
-    from pegboard.core.approval import (
-        AllowOnce,
-        ApprovalRequest,
-        Approved,
-        CallbackApprover,
-        DenyAll,
-        Refused,
-        SuspendAll,
-        Waiting,
-    )
-    from pegboard.core.artifact import NewArtifact
-    from pegboard.core.call import ToolCall, ValidCall
-    from pegboard.core.content import Audio, File, Image, Text
+    from pegboard.core.call.pipeline import Invocation, Preview
+    from pegboard.core.content import Audio, File, Image, NewArtifact, Text, ToolCall
     from pegboard.core.context import Context, current_context
     from pegboard.core.effects import PURE, Change, ChangeSet, Effect, Plan
     from pegboard.core.errors import (
@@ -36,43 +25,60 @@ if TYPE_CHECKING:
         ToolNotFoundError,
     )
     from pegboard.core.limits import Limits
-    from pegboard.core.params import Alias, Command, DeletePath, Inject, ReadPath, Recipient, Url, WritePath
-    from pegboard.core.pipeline import Invocation, Preview
-    from pegboard.core.policy import Policy
-    from pegboard.core.registry import Registry
+    from pegboard.core.policy.approval import (
+        AllowOnce,
+        ApprovalRequest,
+        Approved,
+        CallbackApprover,
+        DenyAll,
+        Refused,
+        SuspendAll,
+        Waiting,
+    )
+    from pegboard.core.policy.policy import Policy
+    from pegboard.core.policy.rules import Rule
     from pegboard.core.result import ToolResult
-    from pegboard.core.rules import Rule
-    from pegboard.core.tool import Tool, tool
-    from pegboard.core.toolkit import Toolkit
+    from pegboard.core.schema.annotations import (
+        Alias,
+        Command,
+        DeletePath,
+        Inject,
+        ReadPath,
+        Recipient,
+        Url,
+        WritePath,
+    )
+    from pegboard.core.tool import Tool, ValidCall, tool
+    from pegboard.core.toolkit import Registry, Toolkit
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "app.agent": ("Agent", "Answer"),
-    "app.builtins": ("builtin", "run_sync"),
-    "app.executor": ("Executor",),
-    "app.servers": ("MCPServer",),
-    "core.approval": (
-        "AllowOnce", "ApprovalRequest", "Approved", "CallbackApprover", "DenyAll", "Refused", "SuspendAll",
-        "Waiting",
+    "pegboard.app.agent": ("Agent", "Answer"),
+    "pegboard.app.builtins": ("builtin", "run_sync"),
+    "pegboard.app.executor": ("Executor",),
+    "pegboard.app.servers": ("MCPServer",),
+    "pegboard.core.call.pipeline": ("Invocation", "Preview"),
+    "pegboard.core.content": ("Audio", "File", "Image", "NewArtifact", "Text", "ToolCall"),
+    "pegboard.core.context": ("Context", "current_context"),
+    "pegboard.core.effects": ("Change", "ChangeSet", "Effect", "PURE", "Plan"),
+    "pegboard.core.errors": (
+        "BuildError", "ConfigError", "ModelError", "PegboardError", "ToolError", "ToolNotFoundError",
     ),
-    "core.artifact": ("NewArtifact",),
-    "core.call": ("ToolCall", "ValidCall"),
-    "core.content": ("Audio", "File", "Image", "Text"),
-    "core.context": ("Context", "current_context"),
-    "core.effects": ("Change", "ChangeSet", "Effect", "PURE", "Plan"),
-    "core.errors": ("BuildError", "ConfigError", "ModelError", "PegboardError", "ToolError", "ToolNotFoundError"),
-    "core.limits": ("Limits",),
-    "core.params": ("Alias", "Command", "DeletePath", "Inject", "ReadPath", "Recipient", "Url", "WritePath"),
-    "core.pipeline": ("Invocation", "Preview"),
-    "core.policy": ("Policy",),
-    "core.registry": ("Registry",),
-    "core.result": ("ToolResult",),
-    "core.rules": ("Rule",),
-    "core.tool": ("Tool", "tool"),
-    "core.toolkit": ("Toolkit",),
+    "pegboard.core.limits": ("Limits",),
+    "pegboard.core.policy.approval": (
+        "AllowOnce", "ApprovalRequest", "Approved", "CallbackApprover", "DenyAll", "Refused", "SuspendAll", "Waiting",
+    ),
+    "pegboard.core.policy.policy": ("Policy",),
+    "pegboard.core.policy.rules": ("Rule",),
+    "pegboard.core.result": ("ToolResult",),
+    "pegboard.core.schema.annotations": (
+        "Alias", "Command", "DeletePath", "Inject", "ReadPath", "Recipient", "Url", "WritePath",
+    ),
+    "pegboard.core.tool": ("Tool", "ValidCall", "tool"),
+    "pegboard.core.toolkit": ("Registry", "Toolkit"),
 }  # fmt: skip
-_MODULE = {name: f"pegboard.{module}" for module, names in _WHERE.items() for name in names}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "PURE",

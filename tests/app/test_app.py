@@ -30,9 +30,9 @@ from pegboard.app.home import App
 from pegboard.app.wiring import Wiring
 from pegboard.config.environment import secrets_of
 from pegboard.config.paths import Paths
-from pegboard.core.approval import AllowOnce
 from pegboard.core.errors import ConfigError, Unavailable
 from pegboard.core.events import RunFinished
+from pegboard.core.policy.approval import AllowOnce
 from pegboard.core.toolkit import Toolkit
 from pegboard.models import ScriptedModel
 from pegboard.ports.people import Question

@@ -21,10 +21,10 @@ from pegboard.app.wiring import Wiring
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.sandbox import SandboxSettings
-from pegboard.core.approval import AllowOnce
+from pegboard.core.call.provide import Provided
+from pegboard.core.call.shape import Shaper
 from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
-from pegboard.core.provide import Provided
-from pegboard.core.shaping import Shaper
+from pegboard.core.policy.approval import AllowOnce
 from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell

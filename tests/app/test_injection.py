@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pegboard import Effect, Executor, Url, builtin, tool
-from pegboard.core.approval import ApprovalRequest
-from pegboard.core.marking import for_model, new_seed
+from pegboard.core.policy.approval import ApprovalRequest
+from pegboard.core.result import for_model, new_seed
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.definitions import shown_description

@@ -10,8 +10,8 @@ import pytest
 
 from pegboard.app.lint import lint
 from pegboard.core.effects import Effect
-from pegboard.core.policy import Policy
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Rule, Situation
 from tests.cli.conftest import Run, home, pegboard, workspace  # noqa: F401  Fixtures.
 from tests.ledger import owes
 

@@ -14,14 +14,12 @@ from pegboard.app.executor import Executor
 from pegboard.artifacts.replace import replace_once
 from pegboard.artifacts.saver import PortArtifactSaver
 from pegboard.artifacts.versions import StoredArtifacts
-from pegboard.core.artifact import NewArtifact
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Image
+from pegboard.core.call.pipeline import Pipeline
+from pegboard.core.content import Image, NewArtifact, ToolCall
 from pegboard.core.context import Context
 from pegboard.core.effects import PURE
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge, Unsupported
 from pegboard.core.events import CallUpdate, MemoryRecorder
-from pegboard.core.pipeline import Pipeline
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import tool
 from pegboard.core.toolkit import Toolkit

@@ -9,10 +9,10 @@ import pytest
 
 from pegboard.cli.approve import TerminalApprover, approver_for, parse_answer
 from pegboard.cli.options import Options
-from pegboard.core.approval import AllowOnce, ApprovalRequest, Approved, DenyAll, Refused, SuspendAll
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import BuildError
+from pegboard.core.policy.approval import AllowOnce, ApprovalRequest, Approved, DenyAll, Refused, SuspendAll
 from tests.ledger import owes
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import TerminalApprover
-from pegboard.core.approval import ApprovalRequest
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.effects import Change, Effect
-from pegboard.core.redact import Redactor
+from pegboard.core.policy.approval import ApprovalRequest
+from pegboard.core.secrets.redact import Redactor
 from tests.cli.conftest import Run
 from tests.cli.test_approve import Typed
 from tests.ledger import SHARED, owes

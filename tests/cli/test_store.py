@@ -12,7 +12,7 @@ import pytest
 
 from pegboard.app.home import App
 from pegboard.app.purging import Retention
-from pegboard.core.clock import SystemClock
+from pegboard.core.limits import SystemClock
 from pegboard.ports.store import RunRow
 from tests.cli.conftest import Run
 

@@ -17,10 +17,18 @@ from pegboard.cli.people import TerminalPeople, chosen, people_for
 from pegboard.cli.prompt import read_line
 from pegboard.cli.sandbox import sandbox
 from pegboard.cli.status import StatusLine
-from pegboard.core.approval import AllowOnce, ApprovalRequest, Approved, DenyAll, Refused, SuspendAll, Waiting
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import BuildError
+from pegboard.core.policy.approval import (
+    AllowOnce,
+    ApprovalRequest,
+    Approved,
+    DenyAll,
+    Refused,
+    SuspendAll,
+    Waiting,
+)
 from pegboard.ports.people import Question
 from tests.cli.conftest import Run
 from tests.waiting import soon

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pegboard.core.repair import repair_json
+from pegboard.core.schema.repair import repair_json
 from tests.ledger import SHARED
 
 _LINE = re.compile(r"^  (\w+)(\?)?: ([^;]+);(?:\s*//\s*(.*))?$")

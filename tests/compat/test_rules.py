@@ -11,8 +11,8 @@ from pytest import raises
 from pegboard.compat.rules import CompiledRules, compile_rules
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
-from pegboard.core.policy import Policy, explain
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.policy import Policy, explain
+from pegboard.core.policy.rules import Rule, Situation
 from pegboard.shell.guard import judge
 from tests.ledger import owes
 

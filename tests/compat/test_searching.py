@@ -14,7 +14,7 @@ from pegboard.compat.bounded_regex import search
 from pegboard.compat.rules import compile_rules
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
-from pegboard.core.rules import Situation
+from pegboard.core.policy.rules import Situation
 from pegboard.shell.guard.deny_patterns import NANOBOT, NANOBOT_NET, SAFETY_HOOK
 
 

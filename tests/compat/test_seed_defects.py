@@ -176,8 +176,8 @@ async def test_a_sibling_folder_with_the_same_beginning_is_outside(tmp_path: Pat
 )
 def test_the_word_decides_and_not_the_text(command: str, verdict: str) -> None:
     from pegboard.compat.rules import compile_rules
-    from pegboard.core.policy import Policy
-    from pegboard.core.rules import Situation
+    from pegboard.core.policy.policy import Policy
+    from pegboard.core.policy.rules import Situation
     from pegboard.shell.guard import judge
 
     here = Path("/work/here")

@@ -18,8 +18,8 @@ from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, ModelError
 from pegboard.core.limits import Limits
-from pegboard.core.policy import Policy
-from pegboard.core.rules import Situation
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Situation
 from tests.ledger import owes
 
 

@@ -14,7 +14,7 @@ from pegboard.config.load import load_config
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import ConfiguredSecrets, SecretSpec
 from pegboard.core.errors import ConfigError, Unavailable
-from pegboard.core.secrets import SecretBinding
+from pegboard.core.secrets.handles import SecretBinding
 from tests.ledger import owes
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict as ExtendedDict
 
 from pegboard.core.context import Context
-from pegboard.core.params import Alias, Example, Inject, ReadPath, Verbatim, WritePath
+from pegboard.core.schema.annotations import Alias, Example, Inject, ReadPath, Verbatim, WritePath
 
 if TYPE_CHECKING:
     from decimal import Decimal

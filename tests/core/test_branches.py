@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Discriminator, Field, Tag
 
-from pegboard.core.branches import BranchError, closest_branch
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.signature import Signature
+from pegboard.core.schema.problems import BranchError, closest_branch
+from pegboard.core.schema.signature import Signature
 from tests.ledger import owes
 
 

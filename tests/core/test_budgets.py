@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Agent, Executor, ToolCall, Toolkit, tool
-from pegboard.core.approval import ApprovalRequest, Approved
-from pegboard.core.budgets import Budget, Meter, Spent
-from pegboard.core.clock import SystemClock
 from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import BudgetExceeded, ConfigError
+from pegboard.core.limits import SystemClock
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.budgets import Budget, Meter, Spent
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage
 from pegboard.models import ScriptedModel

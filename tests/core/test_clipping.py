@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard import PURE, Executor, tool
-from pegboard.core.clipping import clip
-from pegboard.core.problems import format_json
-from pegboard.core.redact import MARK, Redactor
-from pegboard.core.signature import Signature
+from pegboard.core.schema.problems import format_json
+from pegboard.core.schema.signature import Signature
+from pegboard.core.secrets.clip import clip
+from pegboard.core.secrets.redact import MARK, Redactor
 
 PASSWORD = "Qx7vR2mKp9"
 TEXTS = (

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard import Effect, ToolCall, ToolError
-from pegboard.core.codec import event_from_dict, event_to_dict
+from pegboard.core.codec import (
+    error_from_dict,
+    event_from_dict,
+    event_to_dict,
+    message_from_dict,
+    message_to_dict,
+    result_from_dict,
+    result_to_dict,
+)
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import EFFECT_KINDS, Change
 from pegboard.core.events import (
@@ -29,13 +37,6 @@ from pegboard.core.events import (
 )
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, Usage, UserMessage
-from pegboard.core.transcript_codec import (
-    error_from_dict,
-    message_from_dict,
-    message_to_dict,
-    result_from_dict,
-    result_to_dict,
-)
 from tests.ledger import owes
 
 words = st.text(max_size=12)

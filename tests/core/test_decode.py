@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.foreign import from_property_map
-from pegboard.core.params import Alias
-from pegboard.core.signature import Signature
+from pegboard.core.schema.annotations import Alias
+from pegboard.core.schema.foreign import from_property_map
+from pegboard.core.schema.signature import Signature
 from tests.core import signatures as given
 from tests.ledger import owes
 

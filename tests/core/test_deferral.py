@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Agent, Effect, Executor, Tool, ToolCall, Toolkit, builtin
-from pegboard.core.deferral import SearchableToolkit, ToolIndex, with_tool_search
-from pegboard.core.ranking import TextIndex
+from pegboard.core.tool_search import SearchableToolkit, TextIndex, ToolIndex, with_tool_search
 from pegboard.models import ScriptedModel
 from tests.ledger import SHARED, owes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.core.docstrings import NOTHING, read_docstring
+from pegboard.core.schema.annotations import NOTHING, read_docstring
 
 GOOGLE = """Look rows up.
 

@@ -12,10 +12,10 @@ import jsonschema_rs
 import pytest
 from pytest import raises
 
-from pegboard.core.drafts import modern, readable
 from pegboard.core.errors import BuildError
-from pegboard.core.foreign import ForeignSchema
-from pegboard.core.signature import Signature
+from pegboard.core.schema.foreign import ForeignSchema
+from pegboard.core.schema.json_schema import modern, readable
+from pegboard.core.schema.signature import Signature
 from tests.ledger import SHARED, owes
 
 DRAFTS = {

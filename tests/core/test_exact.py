@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag
 from typing_extensions import TypedDict
 
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.params import DeletePath, ReadPath, WritePath
-from pegboard.core.signature import Signature
+from pegboard.core.schema.annotations import DeletePath, ReadPath, WritePath
+from pegboard.core.schema.signature import Signature
 from tests.ledger import owes
 
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from pegboard.core.executor import _same as same
-from pegboard.core.numerals import Numeral, as_sent, exact, number_of
-from pegboard.core.repair import repair_json
-from pegboard.core.signature import Signature
+from pegboard.core.call.turns import _same as same
+from pegboard.core.schema.numerals import Numeral, as_sent, exact, number_of
+from pegboard.core.schema.repair import repair_json
+from pegboard.core.schema.signature import Signature
 from tests.core.test_exact import numbers, told
 from tests.ledger import owes
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.core.execpattern import exec_pattern_matches, matches
+from pegboard.core.policy.patterns import exec_pattern_matches, matches
 from tests.ledger import owes
 
 

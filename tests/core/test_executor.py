@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Effect, Executor, ToolCall, ToolError, tool
+from pegboard.core.call.turns import conflict, distinct_calls
 from pegboard.core.context import Context
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import CallFinished
-from pegboard.core.executor import conflict, distinct_calls
 from tests.ledger import owes
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, BuildError, Effect, Executor, Plan, ReadPath, ToolCall, Url, current_context, tool
+from pegboard.core.call.pipeline import Pipeline, as_tool_error
+from pegboard.core.call.turns import TurnExecutor, distinct_calls
 from pegboard.core.context import Context
-from pegboard.core.decode import Decoded
 from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder
-from pegboard.core.executor import TurnExecutor, distinct_calls
-from pegboard.core.pipeline import Pipeline, as_tool_error
+from pegboard.core.schema.decode import Decoded
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from pegboard.core.errors import BuildError, InvalidArguments
-from pegboard.core.foreign import (
+from pegboard.core.schema.foreign import (
     ForeignSchema,
     ToolParameter,
     from_parameters,
     from_property_map,
     is_property_map,
 )
-from pegboard.core.signature import Signature
+from pegboard.core.schema.signature import Signature
 from tests.ledger import SHARED, owes
 
 

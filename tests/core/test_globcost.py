@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.core.wildmatch import wildmatch
+from pegboard.core.policy.patterns import wildmatch
 from tests.ledger import owes
 
 TOKENS = ["a", "b", "*", "*", "?", "**/", "/", "[ab]", "[!a]", "[.-0]", "/**/", "/**", ".", "**"]

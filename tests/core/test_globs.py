@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.core.execpattern import exec_pattern_matches
-from pegboard.core.globs import glob, path_glob
-from pegboard.core.rules import path_regex
+from pegboard.core.policy.patterns import exec_pattern_matches, glob, path_glob
+from pegboard.core.policy.rules import path_regex
 
 TEXT = st.text("ab/*?.[]!-\\\n", max_size=12)
 PATH = st.text("ab/.\n-", max_size=14)

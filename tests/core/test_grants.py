@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from pegboard import Effect, Executor, Policy, tool
-from pegboard.core.approval import ApprovalRequest, Approved
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import PermissionDenied
-from pegboard.core.grants import Grant, MemoryGrants
-from pegboard.core.rules import Situation
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.grants import Grant, MemoryGrants
+from pegboard.core.policy.rules import Situation
 from tests.ledger import owes
 
 PUSH = Effect("exec", "FOO=1 git push", ("git", "push"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pegboard.core.approval import ApprovalRequest, Approved
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.effects import Effect, Plan
-from pegboard.core.grants import Grant, MemoryGrants
-from pegboard.core.rules import Situation
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.grants import Grant, MemoryGrants
+from pegboard.core.policy.rules import Situation
 from tests.ledger import owes
 
 HERE = Situation(values={"session": "s"}, workspace="/w")

@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.artifact import KEEPER, ArtifactRef, NewArtifact
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Image, Text
+from pegboard.core.call.pipeline import Pipeline
+from pegboard.core.call.shape import Shaper
+from pegboard.core.content import KEEPER, ArtifactRef, Image, NewArtifact, Text, ToolCall
 from pegboard.core.context import Context, current_context
 from pegboard.core.effects import PURE
 from pegboard.core.errors import TooLarge
-from pegboard.core.pipeline import Pipeline
-from pegboard.core.redact import Redactor
 from pegboard.core.result import Notes, ToolResult
-from pegboard.core.shaping import Shaper
+from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import tool
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.core.lines import LineRange, page, slice_text
+from pegboard.core.text import LineRange, page, slice_text
 from tests.ledger import owes
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pegboard import Effect, Executor, tool
-from pegboard.core.approval import ApprovalRequest
 from pegboard.core.events import PermissionRequested
-from pegboard.core.novelty import FirstUses, use_keys
+from pegboard.core.policy.approval import ApprovalRequest
+from pegboard.core.policy.guards import FirstUses, use_keys
 from pegboard.store.provenance import StoredFirstUses
 from pegboard.store.sqlite import SqliteStore
 from tests.fakes.novelty import MemoryNovelty

@@ -26,13 +26,13 @@ from pegboard import (
     current_context,
     tool,
 )
-from pegboard.core.approval import ApprovalRequest, Approved, Refused, Waiting
+from pegboard.core.call.call import call_context
+from pegboard.core.call.pipeline import Pipeline, as_tool_error
 from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.errors import TimedOut, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested
-from pegboard.core.inside import call_context
-from pegboard.core.pipeline import Pipeline, as_tool_error
+from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused, Waiting
 from pegboard.core.toolkit import Toolkit
 from tests.ledger import owes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.core.errors import Unavailable
-from pegboard.core.placeholders import Placeholders
+from pegboard.core.secrets.handles import Placeholders
 
 
 def test_a_place_holder_is_as_long_as_its_secret_and_says_nothing_of_it() -> None:

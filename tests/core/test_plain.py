@@ -11,11 +11,10 @@ import pytest
 from pydantic import Field, ValidationError
 from pydantic_core import SchemaValidator
 
-from pegboard.core import plain, typed
-from pegboard.core.annotations import MISSING
-from pegboard.core.exact import ForbidExtra
-from pegboard.core.params import Alias, Example, ReadPath, Url
-from pegboard.core.signature import Parameter, Signature
+from pegboard.core.schema import plain, typed
+from pegboard.core.schema.annotations import MISSING, Alias, Example, Parameter, ReadPath, Url
+from pegboard.core.schema.signature import Signature
+from pegboard.core.schema.typed import ForbidExtra
 
 
 class Colour(enum.Enum):

@@ -8,8 +8,8 @@ import pytest
 
 from pegboard import PURE, Effect, Executor, Policy, Rule, tool
 from pegboard.core.errors import ConfigError
-from pegboard.core.policy import explain
-from pegboard.core.rules import Situation
+from pegboard.core.policy.policy import explain
+from pegboard.core.policy.rules import Situation
 from tests.ledger import owes
 
 HERE = Situation(values={"tool": "t", "agent": "main"}, workspace="/w")

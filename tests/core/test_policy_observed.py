@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pegboard.core.effects import Effect
-from pegboard.core.policy import Policy, explain
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.policy import Policy, explain
+from pegboard.core.policy.rules import Rule, Situation
 from tests.ledger import owes
 
 HERE = Situation(workspace="/w")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from pegboard.core.ranking import rank, words
+from pegboard.core.tool_search import rank, words
 
 
 def test_identifiers_are_cut_into_their_words() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pegboard.core.adapters import read_number_param, read_string_array_param, read_string_param
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.read_params import read_number_param, read_string_array_param, read_string_param
 from tests.ledger import owes
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core import secretforms
-from pegboard.core.redact import MARK, TAIL_CHARS, Redactor, has_redaction_mark, redaction_mark
+from pegboard.core.secrets import forms as secretforms
+from pegboard.core.secrets.redact import MARK, TAIL_CHARS, Redactor, has_redaction_mark, redaction_mark
 from tests.ledger import SHARED, owes
 
 KNOWN = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Unrepairable, repair_json
 from tests.ledger import SHARED, owes
 
 

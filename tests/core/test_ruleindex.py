@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.effects import Effect
-from pegboard.core.ruleindex import RuleIndex
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.rule_index import RuleIndex
+from pegboard.core.policy.rules import Rule, Situation
 from tests.ledger import owes
 
 PARTS = [

@@ -8,7 +8,7 @@ import pytest
 
 from pegboard import Effect, Rule
 from pegboard.core.errors import ConfigError
-from pegboard.core.rules import Situation, host_matches, path_glob, path_matches
+from pegboard.core.policy.rules import Situation, host_matches, path_glob, path_matches
 from tests.ledger import owes
 
 HERE = Situation(workspace="/w/p", home="/h/ann")

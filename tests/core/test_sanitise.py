@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.core.sanitise import sanitise
+from pegboard.core.text import sanitise
 from tests.ledger import SHARED, owes
 
 ROWS = [

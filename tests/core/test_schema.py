@@ -9,16 +9,18 @@ import jsonschema_rs
 import pytest
 
 from pegboard.core.errors import BuildError
-from pegboard.core.schema import (
+from pegboard.core.schema.json_schema import (
     inline_refs,
+    nullable,
     pointer,
     rewrite,
     same,
+    strict,
+    strict_problem,
     type_name,
     types_of,
 )
-from pegboard.core.signature import Signature
-from pegboard.core.strict import nullable, strict, strict_problem
+from pegboard.core.schema.signature import Signature
 from tests.core import signatures as given
 from tests.ledger import owes
 

@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from pegboard.core.redact import Redactor
+from pegboard.core.secrets.redact import Redactor
 from tests.ledger import owes
 
 _HEX = "0123456789abcdef"

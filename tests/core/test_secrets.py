@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pegboard import Effect, Executor, tool
+from pegboard.core.call.shape import Shaper
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied
-from pegboard.core.redact import Redactor
-from pegboard.core.secrets import SecretBinding, check_references, fill_references, references
-from pegboard.core.shaping import Shaper
+from pegboard.core.secrets.handles import SecretBinding, check_references, fill_references, references
+from pegboard.core.secrets.redact import Redactor
 from tests.ledger import owes
 
 VALUE = "hunter2-0123456789"

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import jsonschema_rs
 import pytest
 
-from pegboard.core.annotations import MISSING
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError, InvalidArguments
-from pegboard.core.params import Alias, Inject, Unadvertised
-from pegboard.core.signature import Signature
+from pegboard.core.schema.annotations import MISSING, Alias, Inject, Unadvertised
+from pegboard.core.schema.signature import Signature
 from tests.core import signatures as given
 from tests.ledger import SHARED, owes
 
@@ -550,7 +549,7 @@ def test_a_wrong_reading_of_itself_in_a_typed_dict_is_told() -> None:
 
 
 def test_a_callable_object_of_a_builtin_kind_has_no_module_to_look_in() -> None:
-    from pegboard.core.annotations import local_scope
+    from pegboard.core.schema.annotations import local_scope
 
     assert local_scope(len) == {}
 

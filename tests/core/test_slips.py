@@ -19,9 +19,9 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.core.approval import DenyAll, approver_of
-from pegboard.core.redact import Redactor
-from pegboard.core.shaping import Shaper
+from pegboard.core.call.shape import Shaper
+from pegboard.core.policy.approval import DenyAll, approver_of
+from pegboard.core.secrets.redact import Redactor
 
 
 def result_of(door: Executor, name: str) -> Any:

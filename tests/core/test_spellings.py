@@ -9,7 +9,7 @@ import pytest
 
 from pegboard import PURE, Executor, tool
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.spellings import (
+from pegboard.core.profiles import (
     ChatId,
     ExtractMode,
     Freshness,

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pegboard.core.errors import BuildError
-from pegboard.core.signature import Signature
+from pegboard.core.schema.signature import Signature
 
 
 class Options(TypedDict, total=False):

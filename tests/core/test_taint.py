@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from pegboard import Effect, Executor, Toolkit, tool
-from pegboard.core.approval import AllowOnce, ApprovalRequest
 from pegboard.core.context import Context
 from pegboard.core.effects import Change, ChangeSet, Plan
-from pegboard.core.marking import for_model, mark_untrusted
-from pegboard.core.params import ReadPath, Url
-from pegboard.core.policy import Policy
-from pegboard.core.result import Notes, ToolResult
-from pegboard.core.rules import Situation
-from pegboard.core.taint import MemoryProvenance, TaintRules, TaintTracker
+from pegboard.core.policy.approval import AllowOnce, ApprovalRequest
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Situation
+from pegboard.core.policy.taint import MemoryProvenance, TaintRules, TaintTracker
+from pegboard.core.result import Notes, ToolResult, for_model, mark_untrusted
+from pegboard.core.schema.annotations import ReadPath, Url
 from tests.ledger import owes
 
 HERE = Situation(workspace="/w", home="/home/me")
@@ -106,7 +105,7 @@ async def test_one_label_alone_asks_nothing(calls: list[tuple[str, dict[str, str
 
 
 async def test_a_users_rule_that_speaks_of_taint_lifts_the_question_and_a_projects_does_not() -> None:
-    from pegboard.core.rules import Rule
+    from pegboard.core.policy.rules import Rule
 
     line = "allow send:mail:boss tainted=true"
     for source, asks in (("user", 0), ("project", 1)):

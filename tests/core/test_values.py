@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Effect, ToolCall, ToolError, tool
-from pegboard.core.approval import (
+from pegboard.core.content import Audio, File, Image, Text, describe
+from pegboard.core.effects import Change, ChangeSet, Plan, strictest
+from pegboard.core.errors import ModelError
+from pegboard.core.policy.approval import (
     AllowOnce,
     ApprovalRequest,
     Approved,
@@ -17,14 +20,11 @@ from pegboard.core.approval import (
     SuspendAll,
     Waiting,
     answer_of,
+    approval_digest,
 )
-from pegboard.core.call import ValidCall
-from pegboard.core.content import Audio, File, Image, Text, describe
-from pegboard.core.digest import approval_digest
-from pegboard.core.effects import Change, ChangeSet, Plan, strictest
-from pegboard.core.errors import ModelError
-from pegboard.core.families import import_object
 from pegboard.core.result import ToolResult
+from pegboard.core.tool import ValidCall
+from pegboard.core.toolkit import import_object
 from pegboard.core.transcript import AssistantMessage, Thinking, Usage, UserMessage
 from tests.ledger import owes
 
@@ -135,7 +135,7 @@ def test_messages_show_their_text() -> None:
 
 
 def test_a_family_name_is_loaded_when_it_is_used() -> None:
-    assert import_object("pegboard.core.call:ToolCall") is ToolCall
+    assert import_object("pegboard.core.content:ToolCall") is ToolCall
 
 
 @owes("A-05")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pegboard.core.wildmatch import wildmatch
+from pegboard.core.policy.patterns import wildmatch
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pegboard.compat.artifactflow import parse_tool_calls
-from pegboard.core.call import ToolCall
-from pegboard.core.deferral import CALL, with_tool_search
+from pegboard.core.content import ToolCall
 from pegboard.core.effects import PURE
-from pegboard.core.numerals import Numeral
+from pegboard.core.schema.numerals import Numeral
 from pegboard.core.tool import tool
+from pegboard.core.tool_search import CALL, with_tool_search
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage
 from pegboard.dialects import dialect

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import mark, raises
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Audio, File, Image, Text
+from pegboard.core.content import Audio, File, Image, Text, ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, UserMessage

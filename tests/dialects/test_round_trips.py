@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, UserMessage
 from pegboard.dialects import DIALECTS, dialect

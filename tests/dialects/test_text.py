@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import raises
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Image, Text
+from pegboard.core.content import Image, Text, ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Thinking, UserMessage

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.signature import Signature
+from pegboard.core.schema.signature import Signature
 from pegboard.dialects import dialect
 from pegboard.dialects.literals import LiteralError, read_call, read_json
 from pegboard.dialects.protocol import CallChunk, TextChunk

@@ -55,7 +55,7 @@ def test_abstraction_registration_and_permissions_have_pages_of_their_own(
 
 @owes("M-69")
 def test_finding_tools_and_every_mode_are_explained() -> None:
-    from pegboard.core.policy import MODES
+    from pegboard.core.policy.policy import MODES
 
     assert "pegboard.tools" in page("docs/guides/interop.md")  # entry points
     assert "search_tools" in page("docs/tools/search_tools.md")

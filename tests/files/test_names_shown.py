@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pegboard import AllowOnce
-from pegboard.core.sanitise import escape_invisible
+from pegboard.core.text import escape_invisible
 from pegboard.files.names import as_text, from_text
 from tests.cases.kit import door, tree
 from tests.ledger import owes

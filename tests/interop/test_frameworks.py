@@ -12,8 +12,8 @@ import pytest
 from pydantic_ai import RunContext
 
 from pegboard import PURE, Agent, Effect, Executor, ToolResult, builtin, tool
-from pegboard.core.approval import Waiting
 from pegboard.core.content import Image, Text
+from pegboard.core.policy.approval import Waiting
 from pegboard.interop.langchain import from_langchain, to_langchain
 from pegboard.interop.openai_agents import from_openai_agents, to_openai_agents
 from pegboard.interop.pydantic_ai import from_pydantic_ai, to_pydantic_ai

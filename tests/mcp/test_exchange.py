@@ -271,7 +271,7 @@ async def test_outside_a_served_call_there_is_no_client() -> None:
 
 
 def _request() -> Any:
-    from pegboard.core.approval import ApprovalRequest
-    from pegboard.core.call import ToolCall
+    from pegboard.core.content import ToolCall
+    from pegboard.core.policy.approval import ApprovalRequest
 
     return ApprovalRequest(id="ap", call=ToolCall("1", "t", {}), tool="t", effects=())

@@ -337,7 +337,7 @@ async def test_text_prompts_fill_their_places() -> None:
 
 
 async def test_people_who_answer_later_cancel_the_question() -> None:
-    from pegboard.core.approval import Waiting
+    from pegboard.core.policy.approval import Waiting
     from pegboard.mcp.elicitation import ElicitationHandler
 
     class Later:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pegboard.core.errors import ConfigError, ModelError
-from pegboard.core.families import import_object
+from pegboard.core.toolkit import import_object
 from pegboard.models import MODELS, LocalModel
 from pegboard.models.resolve import (
     DEFAULTS,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Thinking, UserMessage

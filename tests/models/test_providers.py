@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Image, Text
+from pegboard.core.content import Image, Text, ToolCall
 from pegboard.core.errors import ModelError
-from pegboard.core.families import import_object
 from pegboard.core.result import ToolResult
+from pegboard.core.toolkit import import_object
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, UserMessage
 from pegboard.models import MODELS
 from pegboard.models.anthropic import ANTHROPIC_URL, AnthropicModel, with_cache_markers

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.errors import ConfigError, ModelError
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel

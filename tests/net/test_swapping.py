@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import Unavailable
-from pegboard.core.placeholders import Placeholders, Substitution
+from pegboard.core.secrets.handles import Placeholders, Substitution
 from pegboard.net.substitution import ByteSubstituter
 from tests.ledger import owes
 from tests.net.test_egress import proxy, site, talk, to_loopback

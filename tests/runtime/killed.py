@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from pegboard import Agent, Limits, Toolkit, tool
-from pegboard.core.approval import Approved, Waiting
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.errors import ModelError
 from pegboard.core.events import Event, RunFinished
+from pegboard.core.policy.approval import Approved, Waiting
 from pegboard.core.transcript import AssistantMessage
 from pegboard.ports.model import TurnEnd
 from pegboard.store.logs import SessionLog, decode_events

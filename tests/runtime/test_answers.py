@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pegboard import Agent, Effect, tool
-from pegboard.core.approval import AllowOnce, Approved, DenyAll, Refused, SuspendAll, Waiting
 from pegboard.core.errors import BuildError
 from pegboard.core.events import CallFinished, CallStarted, Event, PermissionRequested, RunFinished
+from pegboard.core.policy.approval import AllowOnce, Approved, DenyAll, Refused, SuspendAll, Waiting
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard import Agent, Limits, Toolkit, tool
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Image, Text
+from pegboard.core.content import Image, Text, ToolCall
 from pegboard.core.effects import PURE
 from pegboard.core.errors import ModelError
 from pegboard.core.events import ContextCompacted, RunFinished

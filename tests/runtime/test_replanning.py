@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pegboard import Agent, Executor, Limits, ReadPath, WritePath, builtin, tool
-from pegboard.core.approval import Approved
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.events import CallFinished, CallStarted, Event, RunStarted
+from pegboard.core.policy.approval import Approved
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay

@@ -16,12 +16,12 @@ from pydantic import BaseModel
 
 from pegboard import Agent, Limits, tool
 from pegboard.app.export import export_pytest
-from pegboard.core.approval import Approved, Refused, SuspendAll
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.events import CallFinished, Event, PermissionRequested, RunFinished, RunStarted
-from pegboard.core.redact import Redactor
+from pegboard.core.policy.approval import Approved, Refused, SuspendAll
+from pegboard.core.secrets.redact import Redactor
 from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import Divergence, replay, text_of_event
 from pegboard.runtime.replay_live import behaviour, replay_live

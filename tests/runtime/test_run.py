@@ -12,7 +12,6 @@ import pytest
 from pydantic import BaseModel
 
 from pegboard import PURE, Agent, Effect, Executor, Limits, ToolCall, tool
-from pegboard.core.approval import Waiting
 from pegboard.core.content import Text
 from pegboard.core.context import Context, current_context
 from pegboard.core.errors import BuildError, ModelError
@@ -27,6 +26,7 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
+from pegboard.core.policy.approval import Waiting
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Thinking, Usage, UserMessage
 from pegboard.dialects import dialect

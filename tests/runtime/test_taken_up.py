@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from pegboard import Agent, Limits, tool
-from pegboard.core.approval import AllowOnce, Approved, SuspendAll
-from pegboard.core.call import ToolCall
 from pegboard.core.codec import event_from_dict, event_to_dict
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.errors import BuildError, ModelError
 from pegboard.core.events import (
@@ -27,6 +25,7 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
+from pegboard.core.policy.approval import AllowOnce, Approved, SuspendAll
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Record

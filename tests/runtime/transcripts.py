@@ -6,8 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Image, Text
+from pegboard.core.content import Image, Text, ToolCall
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, UserMessage
 from pegboard.dialects import dialect

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core.execpattern import exec_pattern_matches
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.patterns import exec_pattern_matches
+from pegboard.core.policy.rules import Rule, Situation
 from pegboard.shell.guard import MAX_COMMAND_BYTES, inspection, judge
 from pegboard.shell.guard.walk import bash_parser
 from tests.ledger import SHARED, owes

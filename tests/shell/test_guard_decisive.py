@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.core.approval import ApprovalRequest, Approved
-from pegboard.core.call import ToolCall
-from pegboard.core.grants import MemoryGrants
-from pegboard.core.policy import Policy
-from pegboard.core.rules import Situation
+from pegboard.core.content import ToolCall
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.grants import MemoryGrants
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Situation
 from pegboard.shell.guard import judge
 from tests.ledger import owes
 

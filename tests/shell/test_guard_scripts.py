@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pegboard import Executor, Toolkit, builtin
-from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.effects import Effect
+from pegboard.core.policy.approval import ApprovalRequest, Approved
 from pegboard.shell.guard import judge
 from pegboard.shell.guard.scripts import MAX_SCRIPT_BYTES, bind_scripts
 from tests.ledger import owes

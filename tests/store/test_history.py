@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from pegboard import Agent, tool
-from pegboard.core.codec import event_to_dict
+from pegboard.core.codec import event_to_dict, message_to_dict, result_to_dict
 from pegboard.core.content import Image, Text
 from pegboard.core.effects import PURE, Effect
 from pegboard.core.events import Event, Notice, RunFinished, RunStarted, UserSaid
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript_codec import message_to_dict, result_to_dict
 from pegboard.models import ScriptedModel
 from pegboard.runtime.transcripts import fold, interrupted_results
 from pegboard.store.chain import verify

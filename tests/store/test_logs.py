@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pegboard import Effect, ToolCall
-from pegboard.core.approval import ApprovalRequest, Approved
 from pegboard.core.content import Text
 from pegboard.core.effects import Change
 from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
@@ -28,9 +27,10 @@ from pegboard.core.events import (
     TextPiece,
     UserSaid,
 )
-from pegboard.core.redact import Redactor
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.rules import Situation
 from pegboard.core.result import ToolResult
-from pegboard.core.rules import Situation
+from pegboard.core.secrets.redact import Redactor
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.ports.store import NewRecord, RunRow
 from pegboard.store.chain import verify

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.core.budgets import Spent
+from pegboard.core.policy.budgets import Spent
 from pegboard.ports.store import Store
 from pegboard.store.memory import MemoryStore
 from pegboard.store.provenance import StoredAccounts, StoredProvenance

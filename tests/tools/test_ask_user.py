@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pegboard import Executor, builtin
-from pegboard.core.approval import Waiting
+from pegboard.core.policy.approval import Waiting
 from pegboard.ports.people import Question
 from tests.ledger import owes
 

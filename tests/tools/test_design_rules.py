@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pegboard import Executor, builtin
-from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
+from pegboard.core.toolkit import import_object
 from pegboard.tools import DEFAULT, TOOLS
 from tests.ledger import owes
 

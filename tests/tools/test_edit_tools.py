@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from pegboard.core.approval import AllowOnce
-from pegboard.core.call import ToolCall
+from pegboard.core.call.pipeline import Pipeline
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, OutsideWorkspace
-from pegboard.core.pipeline import Pipeline
-from pegboard.core.policy import Policy
+from pegboard.core.policy.approval import AllowOnce
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Rule
 from pegboard.core.result import ToolResult
-from pegboard.core.rules import Rule
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.files import Files
 from pegboard.tools.apply_patch import apply_patch

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, Unavailable
-from pegboard.core.redact import Redactor
+from pegboard.core.secrets.redact import Redactor
 from pegboard.files.workspace import Workspace
 from pegboard.tools.glob import glob
 from pegboard.tools.grep import grep

@@ -13,12 +13,11 @@ from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
-from pegboard.core.approval import Approver
-from pegboard.core.budgets import Spent
+from pegboard.core.call.pipeline import new_id
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
-from pegboard.core.deferral import BEYOND
 from pegboard.core.errors import BuildError
+from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
     Event,
     ModelReplied,
@@ -28,9 +27,10 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
-from pegboard.core.given import check_text as given_text
 from pegboard.core.limits import Limits
-from pegboard.core.pipeline import new_id
+from pegboard.core.policy.approval import Approver
+from pegboard.core.policy.budgets import Spent
+from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import UserMessage
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from pegboard.core.approval import Approved, Refused
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import PermissionRequested, RunFinished
+from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.policy.approval import Approved, Refused
 from pegboard.ports.store import RunRow, Store
 from pegboard.store.logs import history
 

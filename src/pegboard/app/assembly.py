@@ -13,17 +13,17 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
-from pegboard.core.approval import Waiting
-from pegboard.core.artifact import KEEPER
-from pegboard.core.budgets import Meter
+from pegboard.core.call.pipeline import PATH_RESOLVER, new_id
+from pegboard.core.call.shape import Shaper, Spills
+from pegboard.core.content import KEEPER
 from pegboard.core.effects import Effect
-from pegboard.core.pipeline import PATH_RESOLVER, new_id
-from pegboard.core.redact import Redactor
-from pegboard.core.rules import Situation
-from pegboard.core.safeguards import Guards
-from pegboard.core.sanitise import sanitise
-from pegboard.core.shaping import Shaper, Spills
-from pegboard.core.taint import TaintTracker
+from pegboard.core.policy.approval import Waiting
+from pegboard.core.policy.budgets import Meter
+from pegboard.core.policy.guards import Guards
+from pegboard.core.policy.rules import Situation
+from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.secrets.redact import Redactor
+from pegboard.core.text import sanitise
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question

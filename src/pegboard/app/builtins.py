@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
-from pegboard.core.errors import BuildError
-from pegboard.core.families import import_object
-from pegboard.core.given import check_text, format_value
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.errors import BuildError, check_text, format_value
+from pegboard.core.toolkit import Toolkit, import_object
 
 T = TypeVar("T")
 

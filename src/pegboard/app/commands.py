@@ -19,7 +19,7 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
 from pegboard.core.events import DestinationTried
-from pegboard.core.placeholders import Placeholders
+from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import Journal
 from pegboard.net.destinations import Destination
 from pegboard.ports.processes import Process, Processes

@@ -8,21 +8,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.wiring import Wiring
-from pegboard.core.approval import ApprovalRequest, Approver, approver_of
-from pegboard.core.call import ToolCall
+from pegboard.core.call.pipeline import Middleware, Pipeline, Preview
+from pegboard.core.call.turns import TurnExecutor, TurnHook
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.errors import BuildError, PegboardError, ToolExecutionDenied
+from pegboard.core.errors import (
+    BuildError,
+    PegboardError,
+    ToolExecutionDenied,
+    check_callables,
+    check_sequence,
+    format_value,
+)
 from pegboard.core.events import Event, MemoryRecorder, Recorder
-from pegboard.core.executor import TurnExecutor, TurnHook
-from pegboard.core.given import check_callables, check_sequence, format_value
-from pegboard.core.pipeline import Middleware, Pipeline, Preview
-from pegboard.core.policy import Policy, explain
+from pegboard.core.policy.approval import ApprovalRequest, Approver, approver_of
+from pegboard.core.policy.guards import Guards
+from pegboard.core.policy.policy import Policy, explain
+from pegboard.core.policy.rules import Rule
 from pegboard.core.result import ToolResult
-from pegboard.core.rules import Rule
-from pegboard.core.safeguards import Guards
-from pegboard.core.source import PendingSource, ToolSource, add_sources, split_sources
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.toolkit import PendingSource, Toolkit, ToolSource, add_sources, split_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +93,7 @@ class Executor:
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
         own = kit
         if defer_beyond is not None:
-            from pegboard.core.deferral import with_tool_search
+            from pegboard.core.tool_search import with_tool_search
 
             kit = with_tool_search(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
@@ -148,11 +153,11 @@ class Executor:
             self._seen = tuple(s.revision for s in self._sources)
             kit = add_sources(self._own, found, self._sources)
             if self._defer_beyond is not None:
-                from pegboard.core.deferral import with_tool_search
+                from pegboard.core.tool_search import with_tool_search
 
                 kit = with_tool_search(kit, beyond=self._defer_beyond)
             if kit.advertised() is not kit:
-                from pegboard.core.deferral import ToolIndex
+                from pegboard.core.tool_search import ToolIndex
                 from pegboard.ports.tool_search import ToolSearch
 
                 self.pipeline.provide[ToolSearch] = ToolIndex(kit)

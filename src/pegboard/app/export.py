@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.events import CallFinished, CallStarted, Event, ModelReplied
-from pegboard.core.redact import MARK, Redactor
+from pegboard.core.secrets.redact import MARK, Redactor
 from pegboard.runtime.replay import replay, split
 
 WORKSPACE = "/workspace"

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pegboard.core.clipping import clip
+from pegboard.core.call.pipeline import new_id
 from pegboard.core.codec import event_from_dict
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted
-from pegboard.core.marking import SOURCE
-from pegboard.core.pipeline import new_id
-from pegboard.core.taint import PRIVATE, UNTRUSTED
+from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
+from pegboard.core.result import SOURCE
+from pegboard.core.secrets.clip import clip
 from pegboard.runtime.transcripts import IMPORTED
 from pegboard.store.logs import UNREADABLE
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pegboard.core.effects import Effect, EffectKind
-from pegboard.core.execpattern import pattern_words
-from pegboard.core.rules import Rule, Situation, target_matches
+from pegboard.core.policy.patterns import pattern_words
+from pegboard.core.policy.rules import Rule, Situation, target_matches
 
 _NEW: Final = "\u03de"
 """A letter that nobody writes in a rule: only a wildcard matches it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from pegboard.core.artifact import ArtifactRef, NewArtifact
+from pegboard.core.content import ArtifactRef, NewArtifact
 
 if TYPE_CHECKING:
-    from pegboard.core.provide import Provided
+    from pegboard.core.call.provide import Provided
     from pegboard.ports.artifacts import Artifacts
     from pegboard.ports.store import Store
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pegboard.core.clipping import with_finder
-from pegboard.core.shaping import Shaper
+from pegboard.core.call.shape import Shaper
+from pegboard.core.secrets.redact import with_finder
 
 if TYPE_CHECKING:
-    from pegboard.core.redact import Redactor
+    from pegboard.core.secrets.redact import Redactor
 
 _SHORTEST = 6
-"""Characters of the shortest secret that is looked for (`pegboard.core.redact`)."""
+"""Characters of the shortest secret that is looked for (`pegboard.core.secrets.redact`)."""
 
 
 def lazy_shaper() -> Shaper:
@@ -41,16 +41,16 @@ class LazyRedactor:
     def _made(self) -> Redactor:
         if self._redactor is None:
             from pegboard.config.environment import environment, secrets_of
-            from pegboard.core.redact import Redactor
+            from pegboard.core.secrets.redact import Redactor
 
             self._redactor = Redactor(secrets_of(environment()))
         return self._redactor
 
 
 def clean(text: str) -> str:
-    """See `pegboard.core.sanitise.clean`."""
+    """See `pegboard.core.text.clean`."""
     if text.isascii() and text.isprintable():
         return text
-    from pegboard.core.sanitise import sanitise as cleaned
+    from pegboard.core.text import sanitise as cleaned
 
     return cleaned(text)

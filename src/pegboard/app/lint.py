@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from pegboard.app.inclusion import target_includes
-from pegboard.core.execpattern import pattern_words
-from pegboard.core.policy import SHIPPED
-from pegboard.core.rules import Rule
+from pegboard.core.policy.patterns import pattern_words
+from pegboard.core.policy.policy import SHIPPED
+from pegboard.core.policy.rules import Rule
 from pegboard.core.values import record
 
 _RUNS_ANYTHING: Final = frozenset(

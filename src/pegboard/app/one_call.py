@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pegboard.app.executor import Executor
-from pegboard.core.call import ToolCall
+from pegboard.core.call.pipeline import Preview, new_id
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import ToolError
 from pegboard.core.events import CallStarted, Event, MemoryRecorder, RunFinished, RunStarted
-from pegboard.core.pipeline import Preview, new_id
 from pegboard.core.result import ToolResult
 from pegboard.store.logs import SessionLog
 

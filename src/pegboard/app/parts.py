@@ -1,12 +1,11 @@
-"""Parts: what an agent is made of, checked when it is made (see `pegboard.core.given`)."""
+"""Parts: what an agent is made of, checked when it is made (see `pegboard.core.errors`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pegboard.core.errors import BuildError
-from pegboard.core.given import check_text, format_value
+from pegboard.core.errors import BuildError, check_text, format_value
 from pegboard.core.limits import Limits
 
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pegboard.core.events import CallStarted
-from pegboard.core.rules import Situation
+from pegboard.core.policy.rules import Situation
 
 if TYPE_CHECKING:
     from pegboard.app.home import App

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pegboard.app.at_work import ONE_CALLS
-from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.journal import Journal
 from pegboard.ports.store import RunRow
 from pegboard.store.spills import SpillFolder

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from pegboard.core.approval import Answer, ApprovalRequest, Approver
+from pegboard.core.call.pipeline import Preview
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import CallStarted, Event, PermissionRequested
-from pegboard.core.pipeline import Preview
+from pegboard.core.policy.approval import Answer, ApprovalRequest, Approver
 
 Redact: TypeAlias = Callable[[str], tuple[str, bool]]
 

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
-from pegboard.core.approval import Approver
-from pegboard.core.clipping import clip
+from pegboard.core.call.pipeline import new_id
 from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
-from pegboard.core.pipeline import new_id
-from pegboard.core.rules import Situation
-from pegboard.core.source import ToolSource
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.policy.approval import Approver
+from pegboard.core.policy.rules import Situation
+from pegboard.core.secrets.clip import clip
+from pegboard.core.toolkit import Toolkit, ToolSource
 from pegboard.mcp.prompts import Prompts, Resources
 from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources

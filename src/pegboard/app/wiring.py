@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.app.keeping import LazyArtifactSaver
 from pegboard.app.late import lazy_shaper
-from pegboard.core.artifact import KEEPER
-from pegboard.core.errors import ConfigError
-from pegboard.core.given import format_value
-from pegboard.core.grants import MemoryGrants
-from pegboard.core.pipeline import PATH_RESOLVER
-from pegboard.core.policy import MODES, Policy
-from pegboard.core.provide import Provided
-from pegboard.core.rules import Rule
-from pegboard.core.safeguards import Guards
-from pegboard.core.shaping import Shaper, Spills
-from pegboard.core.taint import TaintTracker
+from pegboard.core.call.pipeline import PATH_RESOLVER
+from pegboard.core.call.provide import Provided
+from pegboard.core.call.shape import Shaper, Spills
+from pegboard.core.content import KEEPER
+from pegboard.core.errors import ConfigError, format_value
+from pegboard.core.policy.grants import MemoryGrants
+from pegboard.core.policy.guards import Guards
+from pegboard.core.policy.policy import MODES, Policy
+from pegboard.core.policy.rules import Rule
+from pegboard.core.policy.taint import TaintTracker
 from pegboard.core.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ def needs_of(toolkit: Toolkit, provided: Provided) -> set[str]:
         out.discard("paths")
     if "Catalogue" in out:
         # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
-        from pegboard.core.deferral import ToolIndex
+        from pegboard.core.tool_search import ToolIndex
         from pegboard.ports.tool_search import ToolSearch
 
         provided[ToolSearch] = ToolIndex(toolkit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from pegboard.core.artifact import ArtifactRef, NewArtifact
+from pegboard.core.content import ArtifactRef, NewArtifact
 from pegboard.core.errors import Conflict, NotFound
 from pegboard.ports.artifacts import Artifacts, Version
 

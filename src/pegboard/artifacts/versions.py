@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from pegboard.artifacts.replace import replace_once
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.context import current_context
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, Unsupported
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.artifacts import ArtifactMatch, UpdateResult, UpdateType, Version
 from pegboard.ports.store import Store
 from pegboard.textedit.diff import unified

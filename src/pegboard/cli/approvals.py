@@ -8,9 +8,9 @@ from pegboard.app.approvals import Approvals, PendingCall
 from pegboard.cli.approve import parse_answer
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, paint, print_changes, print_json, print_line, print_note
-from pegboard.core.approval import Approved, Refused
-from pegboard.core.clipping import clip
 from pegboard.core.errors import BuildError
+from pegboard.core.policy.approval import Approved, Refused
+from pegboard.core.secrets.clip import clip
 
 
 def approvals(action: str, key: str | None, text: str | None, *, options: Options) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
-from pegboard.core.approval import (
+from pegboard.core.errors import BuildError
+from pegboard.core.policy.approval import (
     AllowOnce,
     ApprovalRequest,
     Approved,
@@ -17,7 +18,6 @@ from pegboard.core.approval import (
     Refused,
     SuspendAll,
 )
-from pegboard.core.errors import BuildError
 
 HELP = "[y] once  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
 

@@ -25,14 +25,14 @@ from pegboard.cli.show import (
     print_note,
 )
 from pegboard.cli.status import LINE
-from pegboard.core.clipping import clip
+from pegboard.core.call.pipeline import Preview
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
-from pegboard.core.numerals import Numeral, as_sent, exact
-from pegboard.core.pipeline import Preview
-from pegboard.core.repair import Unrepairable, repair_json
 from pegboard.core.result import Notes
-from pegboard.core.sanitise import escape_invisible
-from pegboard.core.schema import types_of
+from pegboard.core.schema.json_schema import types_of
+from pegboard.core.schema.numerals import Numeral, as_sent, exact
+from pegboard.core.schema.repair import Unrepairable, repair_json
+from pegboard.core.secrets.clip import clip
+from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
 from pegboard.store.encoding import without_secrets
 

@@ -12,8 +12,8 @@ from pegboard.app.executor import Executor
 from pegboard.app.home import App
 from pegboard.cli.show import escape_controls, pluralise, print_changes, print_line, table
 from pegboard.core.errors import BuildError
-from pegboard.core.policy import MODES
-from pegboard.core.sanitise import escape_invisible
+from pegboard.core.policy.policy import MODES
+from pegboard.core.text import escape_invisible
 from pegboard.core.transcript import Usage
 from pegboard.files.journal import Journal
 from pegboard.files.selection import ById, Last

@@ -17,11 +17,10 @@ from typing import Any, cast
 from pegboard.app.executor import Executor
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, print_line
-from pegboard.core.approval import AllowOnce
 from pegboard.core.errors import ConfigError
-from pegboard.core.families import import_object
+from pegboard.core.policy.approval import AllowOnce
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit, as_tool
+from pegboard.core.toolkit import Toolkit, as_tool, import_object
 from pegboard.runtime.checks import CheckReport, check_kit
 from pegboard.tools import TOOLS
 

@@ -148,7 +148,7 @@ def _error_of(name: str) -> Any:
 def _shorten(error: Any) -> None:
     """What typer tells of a wrong option or command holds it whole."""
     from pegboard.cli.show import shorten_error
-    from pegboard.core.redact import Redactor
+    from pegboard.core.secrets.redact import Redactor
 
     error.message = shorten_error(Redactor().redact(error.message)[0])
     if getattr(error, "option_name", None):
@@ -217,7 +217,7 @@ def _say(text: str) -> None:
 
 def _line(text: str) -> None:
     from pegboard.cli.show import print_note, shorten_error
-    from pegboard.core.redact import Redactor
+    from pegboard.core.secrets.redact import Redactor
 
     # An error says what was given; what looks like a key is no part of a message that goes into a log.
     try:

@@ -13,8 +13,8 @@ from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, print_json, print_line, table
 from pegboard.config.paths import Paths, current_folder
 from pegboard.config.servers import ConfiguredServers, load_servers, own_file, save_server
-from pegboard.core.clipping import clip
 from pegboard.core.errors import ConfigError
+from pegboard.core.secrets.clip import clip
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.config_formats import servers_of

@@ -10,8 +10,8 @@ from typing import Any
 from pegboard.cli.options import Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_line
-from pegboard.core.approval import Waiting
-from pegboard.core.pipeline import new_id
+from pegboard.core.call.pipeline import new_id
+from pegboard.core.policy.approval import Waiting
 from pegboard.ports.people import Question
 
 

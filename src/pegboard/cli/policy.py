@@ -14,7 +14,7 @@ from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import escape_controls, note_of, paint, pluralise, print_error, print_json, print_line
 from pegboard.config.load import read_rules
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.sanitise import escape_invisible
+from pegboard.core.text import escape_invisible
 
 
 def policy(

@@ -15,7 +15,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
 from pegboard.core.errors import BuildError
 from pegboard.core.events import Event, RunStarted
-from pegboard.core.policy import MODES
+from pegboard.core.policy.policy import MODES
 from pegboard.runtime.availability import Availability
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay, split

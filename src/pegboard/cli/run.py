@@ -16,9 +16,9 @@ from pegboard.cli.people import people_for
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_note
 from pegboard.cli.status import LINE
+from pegboard.core.call.pipeline import new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.events import RunFinished
-from pegboard.core.pipeline import new_id
 from pegboard.store.logs import SessionLog
 
 EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}

@@ -32,10 +32,10 @@ from pegboard.cli.show import (
     print_note,
     table,
 )
-from pegboard.core.approval import DenyAll
-from pegboard.core.clipping import clip
 from pegboard.core.errors import BuildError
 from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid, UserTold
+from pegboard.core.policy.approval import DenyAll
+from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import RunRow

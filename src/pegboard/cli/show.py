@@ -12,12 +12,12 @@ from typing import Any, Final, TextIO
 from pegboard.app.redacted import Redact
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
-from pegboard.core.clipping import clip
+from pegboard.core.call.shape import to_jsonable
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import Event
-from pegboard.core.sanitise import escape_invisible
-from pegboard.core.shaping import to_jsonable
+from pegboard.core.secrets.clip import clip
+from pegboard.core.text import escape_invisible
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 _LONG_WORD: Final = re.compile(r"\S{1000,}")

@@ -12,11 +12,10 @@ from typing import Any, Final, cast
 from pegboard.compat.executor import LazyExecutor
 from pegboard.core import adapters
 from pegboard.core.errors import ToolNotFoundError
-from pegboard.core.families import import_object
-from pegboard.core.foreign import ForeignSchema, ToolParameter, from_parameters
 from pegboard.core.result import ToolResult as CoreResult
+from pegboard.core.schema.foreign import ForeignSchema, ToolParameter, from_parameters
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit, as_tool
+from pegboard.core.toolkit import Toolkit, as_tool, import_object
 
 _STYLE: Final = adapters.AdapterOptions(at_least="allow")
 

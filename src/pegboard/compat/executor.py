@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pegboard.core.call import ToolCall
-from pegboard.core.families import import_object
-from pegboard.core.pipeline import Preview
-from pegboard.core.policy import Policy
+from pegboard.core.call.pipeline import Preview
+from pegboard.core.content import ToolCall
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Rule
 from pegboard.core.result import ToolResult
-from pegboard.core.rules import Rule
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.toolkit import Toolkit, import_object
 
 _EXECUTOR: Final = "pegboard.app.executor:Executor"
 _OPAQUE: Final = "call"

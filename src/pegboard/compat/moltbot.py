@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core import adapters
-from pegboard.core.abort import AbortSignal
+from pegboard.core.adapters import read_number_param, read_string_array_param, read_string_param
 from pegboard.core.content import Image, Text
+from pegboard.core.context import AbortSignal
 from pegboard.core.errors import BuildError
-from pegboard.core.families import import_object
-from pegboard.core.read_params import read_number_param, read_string_array_param, read_string_param
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit, as_tool
+from pegboard.core.toolkit import Toolkit, as_tool, import_object
 
 _STYLE: Final = adapters.AdapterOptions(at_least="allow")
 

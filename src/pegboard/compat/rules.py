@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from pegboard.compat.bounded_regex import BoundedRegex, search
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError
-from pegboard.core.policy import Mode
-from pegboard.core.rules import Rule, Situation
+from pegboard.core.policy.policy import Mode
+from pegboard.core.policy.rules import Rule, Situation
 from pegboard.shell.guard import deny_matches
 
 _INTERPRETERS: Final = frozenset(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clip
 from pegboard.core.content import Text
 from pegboard.core.result import HINT, ToolResult
+from pegboard.core.secrets.clip import clip
 
 Arguments = Mapping[str, Any]
 Render = Callable[[ToolResult, Arguments], ToolResult]

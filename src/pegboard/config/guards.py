@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.config.secrets import SecretSpec
-from pegboard.core.budgets import MEASURES, Budget
 from pegboard.core.errors import ConfigError
-from pegboard.core.secrets import SecretBinding
-from pegboard.core.taint import TaintRules
+from pegboard.core.policy.budgets import MEASURES, Budget
+from pegboard.core.policy.taint import TaintRules
+from pegboard.core.secrets.handles import SecretBinding
 
 _BUDGET: Final = ("per", "tool", "agent", "session", "each", "soft", *MEASURES)
 _BINDING: Final = ("hosts", "commands", "servers", "recipients")

@@ -19,12 +19,12 @@ from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
-from pegboard.core.budgets import Budget
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
-from pegboard.core.policy import MODES
-from pegboard.core.rules import Rule
-from pegboard.core.taint import TaintRules
+from pegboard.core.policy.budgets import Budget
+from pegboard.core.policy.policy import MODES
+from pegboard.core.policy.rules import Rule
+from pegboard.core.policy.taint import TaintRules
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""

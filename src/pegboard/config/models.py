@@ -11,7 +11,7 @@ from pegboard.config.json_table import JsonTable
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import read_source
 from pegboard.core.errors import ConfigError
-from pegboard.core.families import import_object
+from pegboard.core.toolkit import import_object
 
 if TYPE_CHECKING:
     from pegboard.models.servers import LocalServer

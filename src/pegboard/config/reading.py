@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import ConfigError
-from pegboard.core.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Unrepairable, repair_json
 
 KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",

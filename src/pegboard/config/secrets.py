@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pegboard.core.errors import ConfigError, Unavailable
-from pegboard.core.secrets import SecretBinding
+from pegboard.core.secrets.handles import SecretBinding
 
 Keyring = Callable[[str, str], str | None]
 """`(service, user) -> password or None`."""

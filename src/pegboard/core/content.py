@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Final, Protocol, TypeAlias, assert_never
 
 from pegboard.core.values import record
 
@@ -128,3 +128,77 @@ def _raw(text: str) -> bytes:
     import base64
 
     return base64.b64decode(text, validate=True)
+
+
+@record
+class ToolCall:
+    """A call as a model or caller sent it: untrusted, immutable.
+
+    Attributes:
+        id: the sender's id; empty or None where it sent none (the executor makes one).
+        name: the tool's name as sent, possibly noisy or an alias.
+        arguments: JSON text, or an already parsed object.
+        raw: the text that it was read from, for dialects in text; may be empty.
+    """
+
+    id: str | None
+    name: str
+    arguments: str | Mapping[str, Any] | None = None
+    raw: str = ""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The arguments where they are an object already, else empty (ledger A-33)."""
+        return dict(self.arguments) if isinstance(self.arguments, Mapping) else {}
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The same as `params` (ledger D-14)."""
+        return self.params
+
+
+@record(kw_only=True)
+class NewArtifact:
+    """A text, picture or other file that a tool declares as an artifact, by returning it or in its ToolResult.
+
+    Attributes:
+        content: the whole text, or the bytes of a picture or another file.
+        id: letters, digits, '.', '_' and '-'; one that is taken gets a new version; empty = `TOOL-1`,
+            `TOOL-2` and so on.
+        title: for people; empty = the id.
+        content_type: `markdown`, `python`, `image/png` …; empty = markdown for text, found out for bytes.
+    """
+
+    content: str | bytes
+    id: str = ""
+    title: str = ""
+    content_type: str = ""
+
+
+KEEPER: Final = "pegboard.artifact-keeper"
+"""Key in `provide` of the object that keeps declared artifacts, a Keeper."""
+
+
+@record(kw_only=True)
+class ArtifactRef:
+    """Where a declared artifact lies now."""
+
+    id: str
+    version: int
+    content_type: str
+
+
+class ArtifactSaver(Protocol):
+    """Keeps declared artifacts for the session of the current call."""
+
+    async def save(self, made: NewArtifact, *, name: str) -> ArtifactRef:
+        """Keep it as a new artifact, or as a new version where its id is one.
+
+        Args:
+            made: what to keep.
+            name: stem of the id where `made` names none.
+
+        Raises:
+            ToolError: it cannot be kept; nothing was.
+        """
+        ...

@@ -28,6 +28,9 @@ EFFECT_KINDS: Final[tuple[EffectKind, ...]] = (
     "call",
 )
 
+PATH_KINDS: Final = frozenset({"read", "write", "delete"})
+"""The effects whose targets are paths."""
+
 _STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 

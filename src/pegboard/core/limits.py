@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from pegboard.core.errors import BuildError
-from pegboard.core.given import format_value, is_number
+from pegboard.core.errors import BuildError, format_value, is_number
 from pegboard.core.values import record
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> float:
+        """Seconds since the epoch (wall clock)."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; only differences mean something."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        """`time.time()`."""
+        return time.time()
+
+    # The function itself: a method around it would be called twice in every call.
+    monotonic = staticmethod(time.monotonic)
+
 
 MAX_CHARS: Final = 10_000
 """Characters of one result's text that a model sees (DESIGN 5, ledger N-67, X-19)."""

@@ -1,35 +1,101 @@
 """Naming profiles: the canonical tool names, every document's spelling of them, and how a kit takes them on
-(ledger X-60, X-62, G-20)."""
+(ledger X-60, X-62, G-20).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
-from pegboard.core.decode import Decoded, make_decoded, read_object
-from pegboard.core.errors import BuildError, InvalidArguments
-from pegboard.core.families import import_object
-from pegboard.core.given import check_text
-from pegboard.core.numerals import as_sent
-from pegboard.core.problems import Problem, raise_invalid
+from pydantic import BeforeValidator, Field
+
+from pegboard.core.errors import BuildError, InvalidArguments, check_text
 from pegboard.core.result import ToolResult
-from pegboard.core.signature import Signature
+from pegboard.core.schema.annotations import Alias, EffectMarker
+from pegboard.core.schema.decode import Decoded, make_decoded, read_object
+from pegboard.core.schema.numerals import as_sent
+from pegboard.core.schema.problems import Problem, raise_invalid
+from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import RenderFunction, Tool, ToolLimits
+from pegboard.core.toolkit import import_object
 from pegboard.core.values import record
 
-TOOL_ALIASES: Final[dict[str, str]] = {
-    "read": "read_file",
-    "write": "write_file",
-    "edit": "edit_file",
-    "bash": "exec",
-    "find_files": "glob",
-    "apply-patch": "apply_patch",
-    "schedule_task": "cron",
+_FRESHNESS: Final = {
+    "pd": "day",
+    "pw": "week",
+    "pm": "month",
+    "py": "year",
+    "nolimit": "any",
+    "oneday": "day",
+    "oneweek": "week",
+    "onemonth": "month",
+    "oneyear": "year",
 }
-"""The spellings of the documents alone (ledger X-34, X-55, X-62): what is merely like a name, or a name of other
-systems, may mean something else there. They resolve only where the target is in the toolkit and the
-alias itself is no tool of the kit."""
+_PERIODS: Final = ("any", "day", "week", "month", "year")
+_DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_RANGE: Final = re.compile(f"({_DAY})(?:to|\\.\\.)({_DAY})")
+
+
+def _freshness(value: Any) -> Any:
+    """One of `any`, `day`, `week`, `month`, `year`, or a range of days as `2026-01-01..2026-01-31`."""
+    from datetime import date
+
+    if not isinstance(value, str):
+        return value  # For the type to refuse.
+    word = value.strip()
+    known = _FRESHNESS.get(word.lower(), word.lower())
+    if known in _PERIODS:
+        return known
+    days = _RANGE.fullmatch(word)
+    if days is None:
+        raise ValueError(f"must be one of {', '.join(_PERIODS)} or a range of days as 2026-01-01..2026-01-31")
+    first, last = sorted(date.fromisoformat(day) for day in days.groups())
+    return f"{first}..{last}"
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+SearchCount: TypeAlias = Annotated[
+    int, Field(ge=1, le=50, description="How many results, 1 to 50."), Alias("max_results")
+]
+"""How many results a search gives (X-28)."""
+
+Freshness: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_freshness),
+    Field(description="How recent: any, day, week, month, year, or 2026-01-01..2026-01-31."),
+]
+"""How recent what is found must be; comes as `any`, `day`, `week`, `month`, `year` or `DAY..DAY` (X-28)."""
+
+ExtractMode: TypeAlias = Annotated[Literal["markdown", "text"], Field(description="What a page becomes.")]
+"""What a page is turned into (X-30)."""
+
+MaxChars: TypeAlias = Annotated[int, Field(ge=100, description="Longest text, in characters.")]
+"""The longest text of a page (X-30)."""
+
+MessageText: TypeAlias = Annotated[str, Field(description="What to say."), Alias("message")]
+"""The text of a message (X-32)."""
+
+ChatId: TypeAlias = Annotated[str, EffectMarker("send", "The chat that it goes to.", ("target", "to"))]
+"""The chat that a message goes to; effect `send` (X-32)."""
+
+MediaPaths: TypeAlias = Annotated[
+    list[str], BeforeValidator(_listed), Field(description="Paths of files to send along.")
+]
+"""Files that go with a message; one may come without its list (X-32)."""
+
+JobText: TypeAlias = Annotated[
+    str, Field(description="What is to be done or said then."), Alias("prompt", "task")
+]
+"""What a scheduled job says (X-34)."""
+
+JobId: TypeAlias = Annotated[str, Field(description="The job."), Alias("id")]
+"""Which job (X-34)."""
+
 
 LOCALES: Final = ("en", "zh")
 
@@ -265,7 +331,6 @@ class ProfileSignature(Signature):
 
 __all__ = [
     "LOCALES",
-    "TOOL_ALIASES",
     "Profile",
     "ProfileParameter",
     "ProfileSignature",

@@ -5,17 +5,51 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, overload
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, overload
 
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
-from pegboard.core.drafts import modern
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Plan
-from pegboard.core.errors import BuildError
-from pegboard.core.given import check_sequence, check_text, format_value, is_number
+from pegboard.core.errors import BuildError, check_sequence, check_text, format_value, is_number
 from pegboard.core.result import ToolResult
-from pegboard.core.signature import Parameter, Signature
+from pegboard.core.schema.annotations import Parameter
+from pegboard.core.schema.json_schema import modern
+from pegboard.core.schema.signature import Signature
 from pegboard.core.values import record
+
+
+class HasSent(Protocol):
+    """What decoding left behind: the arguments as JSON-able values, made when somebody looks."""
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The arguments after aliases and repair."""
+        ...
+
+
+@dataclass(slots=True)
+class ValidCall:
+    """A call whose arguments fit the tool's signature. Read-only.
+
+    Attributes:
+        id: unique in its run.
+        tool: the tool's canonical name.
+        arguments: decoded Python values by parameter name, defaults filled in.
+        repairs: what had to be repaired to read them, one sentence each.
+        decoded: what `sent` is made from; None where the call was made by hand.
+    """
+
+    id: str
+    tool: str
+    arguments: dict[str, Any]
+    repairs: tuple[str, ...] = ()
+    decoded: HasSent | None = None
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The arguments as JSON-able values, for display, digest and record."""
+        return self.arguments if self.decoded is None else self.decoded.sent
+
 
 Level: TypeAlias = Literal["auto", "confirm", "deny"]
 RenderFunction: TypeAlias = "Callable[[ToolResult, Mapping[str, Any]], ToolResult]"

@@ -2,20 +2,126 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, cast
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
-from pegboard.core.call import ToolCall
-from pegboard.core.decode import LONGEST_NAME
-from pegboard.core.errors import BuildError, ToolNotFoundError
-from pegboard.core.families import import_object
-from pegboard.core.given import check_text, format_value
-from pegboard.core.problems import short_name
+from pegboard.core.content import ToolCall
+from pegboard.core.errors import BuildError, ToolNotFoundError, check_text, format_value
+from pegboard.core.schema.problems import LONGEST_NAME, short_name
 from pegboard.core.tool import Tool
 
+
+def import_object(path: str) -> Any:
+    """The object behind `package.module:name`."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+_LONGEST = 64
+
+
+class ToolSource(Protocol):
+    """Opened by the Executor at its first call or run, ended with it.
+
+    Attributes:
+        revision: grows whenever `tools` would give another list.
+    """
+
+    revision: int
+
+    async def tools(self) -> list[Tool]:
+        """Its tools; starts what is needed first.
+
+        Raises:
+            ToolError: it cannot be started; the message names it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End what was started."""
+        ...
+
+
+@runtime_checkable
+class PendingSource(Protocol):
+    """A ToolSource that has no tools while it is still starting: a call of one of them waits for it."""
+
+    async def wait_ready(self, name: str) -> None:
+        """Wait until the start that is under way has ended, if a tool of this name could come of it."""
+        ...
+
+
+def is_source(thing: object) -> TypeGuard[ToolSource]:
+    """Whether something is a ToolSource and no tool, kit or function."""
+    return (
+        not isinstance(thing, Tool | Toolkit | type)
+        and inspect.iscoroutinefunction(getattr(thing, "tools", None))
+        and inspect.iscoroutinefunction(getattr(thing, "aclose", None))
+    )
+
+
+def split_sources(things: Any) -> tuple[list[Any], list[ToolSource]]:
+    """Tools and the like apart from sources, both in order; lists are looked through."""
+    if isinstance(things, Toolkit):
+        return [things], []
+    plain: list[Any] = []
+    sources: list[ToolSource] = []
+    for one in tools_of(things):
+        if is_source(one):
+            sources.append(one)
+        elif isinstance(one, list | tuple):
+            inner, found = split_sources(one)
+            plain += inner
+            sources += found
+        else:
+            plain.append(one)
+    return plain, sources
+
+
+def add_sources(
+    toolkit: Toolkit, found: Sequence[Sequence[Tool]], sources: Sequence[ToolSource | None] = ()
+) -> Toolkit:
+    """The kit with the sources' tools behind it; a name that is taken gets a digest of what it is.
+
+    The kit's own tools and those of earlier sources keep their names, so adding a source renames nothing.
+    A source with a method `collided(name) -> bool` may have such a tool left out instead (ledger X-39, raw).
+    """
+    taken = {t.name for t in toolkit}
+    out: list[Tool] = []
+    for number, tools in enumerate(found):
+        for tool in tools:
+            name = tool.name
+            if name in taken:
+                refuses = getattr(sources[number], "collided", None) if number < len(sources) else None
+                if refuses is not None and refuses(name):
+                    continue
+                import hashlib
+
+                digest = hashlib.sha256(f"{number}\0{name}\0{tool.description}".encode()).hexdigest()[:8]
+                name = f"{name[: _LONGEST - 9]}_{digest}"
+            taken.add(name)
+            out.append(tool if name == tool.name else tool.copy(name=name))
+    return Toolkit([*toolkit, *out])
+
+
 _NOISE: Final = re.compile(r"^(?:functions|function|tools|tool|default_api)[.:/]")
+
+TOOL_ALIASES: Final[dict[str, str]] = {
+    "read": "read_file",
+    "write": "write_file",
+    "edit": "edit_file",
+    "bash": "exec",
+    "find_files": "glob",
+    "apply-patch": "apply_patch",
+    "schedule_task": "cron",
+}
+"""The spellings of the documents alone (ledger X-34, X-55, X-62): what is merely like a name, or a name of other
+systems, may mean something else there. They resolve only where the target is in the toolkit and the
+alias itself is no tool of the kit."""
 
 
 class Toolkit:
@@ -179,8 +285,6 @@ class Toolkit:
         folded: dict[str, list[str]] = {}
         for name in self._tools:
             folded.setdefault(_fold(name), []).append(name)
-        from pegboard.core.profiles import TOOL_ALIASES
-
         aliases = {_fold(a): t for a, t in TOOL_ALIASES.items() if t in self._tools}
         for one in self:
             aliases.update({_fold(a): one.name for a in one.aliases})
@@ -268,3 +372,88 @@ def _missing(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name[:LONGEST_NAME], list(known), n=1)
     meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
     return f"Tool {short_name(name)} not registered{meant}"
+
+
+class Registry:
+    """Tools by unique name. Each registry has its own (ledger D-03)."""
+
+    def __init__(self, tools: list[Any] | Toolkit | None = None) -> None:
+        self._tools: dict[str, Tool] = {}
+        for one in Toolkit([] if tools is None else tools):
+            self._tools[one.name] = one
+
+    def register(self, tool: Any) -> Tool:
+        """Add a tool or typed function; one of the same name is replaced (ledger N-16)."""
+        made = as_tool(tool)
+        self._tools[made.name] = made
+        return made
+
+    def unregister(self, name: str) -> bool:
+        """Take a tool out; False where there was none."""
+        return self._tools.pop(name, None) is not None
+
+    def get(self, name: str) -> Tool | None:
+        """The tool, or None (ledger N-18)."""
+        return self._tools.get(name)
+
+    def require(self, name: str) -> Tool:
+        """The tool.
+
+        Raises:
+            ToolNotFoundError: `Tool '{name}' not registered` and the nearest name (ledger D-05).
+        """
+        return self.toolkit()[name]
+
+    __getitem__ = require
+
+    def has(self, name: str) -> bool:
+        """Whether there is one of that name."""
+        return name in self._tools
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names in order of registration."""
+        return list(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def toolkit(self, *names: str, strict: bool = True) -> Toolkit:
+        """The named tools, or all, as a Toolkit; an unknown name is an error unless `strict=False` (X-61)."""
+        if not names:
+            return Toolkit(self._tools.values())
+        kit = Toolkit(self._tools.values())
+        return Toolkit([kit[n] for n in names if strict or n in kit])
+
+    def schemas(self, dialect: str = "openai-chat") -> Any:
+        """All tools as one provider wants them."""
+        return self.toolkit().schemas(dialect)
+
+    def get_definitions(self) -> list[dict[str, Any]]:
+        """All tools in OpenAI form (ledger N-20)."""
+        return [t.to_schema() for t in self]
+
+    def list_schemas(self) -> list[dict[str, Any]]:
+        """The same as `get_definitions` (ledger D-06)."""
+        return self.get_definitions()
+
+    def list_tools(self) -> list[Tool]:
+        """The tools (ledger A-26)."""
+        return list(self)
+
+    def add(self, toolkit: Toolkit) -> None:
+        """Register every tool of a kit.
+
+        Raises:
+            BuildError: a name is taken.
+        """
+        for one in toolkit:
+            if one.name in self._tools:
+                raise BuildError(f"a tool called {one.name!r} is registered already")
+            self._tools[one.name] = one

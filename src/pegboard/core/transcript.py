@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Block, Text, text_of
+from pegboard.core.content import Block, Text, ToolCall, text_of
 from pegboard.core.result import ToolResult
 from pegboard.core.values import record, value
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.given import check_text as given_text
+from pegboard.core.errors import check_text as given_text
 
 if TYPE_CHECKING:
     from pegboard.dialects.protocol import Dialect

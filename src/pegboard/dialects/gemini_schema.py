@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.drafts import modern
 from pegboard.core.errors import BuildError
-from pegboard.core.schema import inline_refs, type_name
+from pegboard.core.schema.json_schema import inline_refs, modern, type_name
 from pegboard.dialects.schemas import sendable
 from pegboard.dialects.wire import as_dict, as_dicts, to_json
 

@@ -11,8 +11,8 @@ import math
 import re
 from typing import Any, Final, cast
 
-from pegboard.core.jsontext import DuplicateKeyError, object_from_pairs
-from pegboard.core.numerals import exact
+from pegboard.core.schema.json_text import DuplicateKeyError, object_from_pairs
+from pegboard.core.schema.numerals import exact
 from pegboard.dialects.wire import clean_text, to_json
 
 MAX_DEPTH: Final = 100

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clip
-from pegboard.core.content import Audio, Block, File, Image
-from pegboard.core.drafts import modern
+from pegboard.core.content import Audio, Block, File, Image, ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.json_schema import modern
+from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import AssistantMessage, Message, UserMessage
 from pegboard.dialects import media, wire
 from pegboard.dialects.names import MCP as NAMES

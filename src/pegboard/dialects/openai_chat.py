@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Audio, Block, File, Image, Text
+from pegboard.core.content import Audio, Block, File, Image, Text, ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.transcript import (
     AssistantMessage,

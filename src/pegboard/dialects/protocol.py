@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.transcript import AssistantMessage, Message
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.drafts import modern
-from pegboard.core.schema import pointer, rewrite, same
+from pegboard.core.schema.json_schema import modern, pointer, rewrite, same
 from pegboard.dialects.wire import as_dict, as_dicts
 
 ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pegboard.core.schema import pointer, rewrite
-from pegboard.core.strict import strict, strict_problem
+from pegboard.core.schema.json_schema import pointer, rewrite, strict, strict_problem
 from pegboard.dialects.protocol import ToolView
 from pegboard.dialects.schemas import sendable
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Block, Text
-from pegboard.core.drafts import modern
+from pegboard.core.content import Block, Text, ToolCall
 from pegboard.core.errors import ModelError
-from pegboard.core.numerals import as_sent
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.json_schema import modern
+from pegboard.core.schema.numerals import as_sent
 from pegboard.core.transcript import AssistantMessage, Message, Thinking, UserMessage
 from pegboard.dialects import media, wire
 from pegboard.dialects.openai_chat import OpenAIChat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.dialects.literals import LiteralError, read_literal, skip_space
 from pegboard.dialects.text_calls import KnownTools, RawCall, calls_of, read_python
 from pegboard.dialects.text_rare import is_example, read_rare

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
-from pegboard.core.schema import types_of
+from pegboard.core.schema.json_schema import types_of
 from pegboard.dialects.literals import (
     DuplicateKeyDict,
     LiteralError,
@@ -193,9 +193,7 @@ def tag_name(tag: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=16)
-def _forms_of_tags(
-    prefix: str, kind: str
-) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+def _forms_of_tags(prefix: str, kind: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """How the call ends, and how its parameters begin and end; in either case."""
     p = re.escape(prefix)
     close = rf"</{p}{kind}>"

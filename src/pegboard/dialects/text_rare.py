@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.schema import type_name, types_of
+from pegboard.core.schema.json_schema import type_name, types_of
 from pegboard.dialects.literals import LiteralError, read_literal, skip_space
 from pegboard.dialects.text_calls import ARGUMENT_KEYS, KnownTools, RawCall, calls_of
 from pegboard.dialects.text_steps import HEAD, NAME, read_steps

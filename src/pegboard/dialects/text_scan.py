@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.dialects.literals import LiteralError, TruncatedLiteral
 from pegboard.dialects.text_bare import read_bare
 from pegboard.dialects.text_calls import KnownTools, RawCall, read_body, read_tags, tag_name

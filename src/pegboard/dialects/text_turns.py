@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_literal, skip_space
 from pegboard.dialects.text_calls import KnownTools, RawCall
 from pegboard.dialects.xml_elements import Element
@@ -24,7 +24,9 @@ class ParsedText:
         unread: what looks like a call and could not be read as one; it stays in the text.
     """
 
-    parts: list[str | ThinkingPart | ParsedCall] = field(default_factory=list["str | ThinkingPart | ParsedCall"])
+    parts: list[str | ThinkingPart | ParsedCall] = field(
+        default_factory=list["str | ThinkingPart | ParsedCall"]
+    )
     cut: str = ""
     repairs: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from pegboard.core.numerals import exact
-from pegboard.core.schema import pointer, type_name, types_of
+from pegboard.core.schema.json_schema import pointer, type_name, types_of
+from pegboard.core.schema.numerals import exact
 from pegboard.dialects.wire import as_dict, as_dicts, from_json
 from pegboard.dialects.xml_elements import Element
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.decode import read_object
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import ModelError, ToolError
-from pegboard.core.numerals import Numeral, as_sent, exact, holds_numeral, written
+from pegboard.core.schema.decode import read_object
+from pegboard.core.schema.numerals import Numeral, as_sent, exact, holds_numeral, written
 
 INVALID: Final = "_invalid"
 """The key under which history keeps arguments that were no JSON object (decision note 0080)."""

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 from xml.sax.saxutils import quoteattr
 
-from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clip
-from pegboard.core.drafts import modern
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.numerals import as_sent
 from pegboard.core.result import ToolResult
-from pegboard.core.schema import pointer, types_of
+from pegboard.core.schema.json_schema import modern, pointer, types_of
+from pegboard.core.schema.numerals import as_sent
+from pegboard.core.secrets.clip import clip
 from pegboard.dialects import media, wire
 from pegboard.dialects.protocol import ToolkitView, ToolView
 from pegboard.dialects.text import TextDialect, feedback_of

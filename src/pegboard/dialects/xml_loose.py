@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_literal, skip_space
 from pegboard.dialects.text_calls import ARGUMENT_KEYS, XML_END, KnownTools, RawCall, read_body
 from pegboard.dialects.text_markers import LOOSE

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.files.decoding import WHOLE_BYTES, as_utf8
 from pegboard.files.lineindex import LineIndex
 from pegboard.files.scan import LineHit

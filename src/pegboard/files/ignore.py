@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.wildmatch import NEVER, wildmatch
+from pegboard.core.policy.patterns import NEVER, wildmatch
 
 #: Strongest first. `.rgignore` and `.ignore` beat every `.gitignore`, as in ripgrep.
 DOT_IGNORES: Final = (".rgignore", ".ignore")

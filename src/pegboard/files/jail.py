@@ -15,9 +15,9 @@ from pegboard.core.errors import (
     Conflict,
     InvalidArguments,
     NotFound,
+    format_value,
 )
-from pegboard.core.given import format_value
-from pegboard.core.wildmatch import wildmatch
+from pegboard.core.policy.patterns import wildmatch
 from pegboard.files.access_rules import (
     Access,
     AccessRules,

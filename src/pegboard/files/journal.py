@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import Unavailable
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.blobs import Blobs, private_folder
 from pegboard.files.fsync import sync_files
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clip
-from pegboard.core.errors import InvalidArguments
-from pegboard.core.given import format_value
-from pegboard.core.sanitise import escape_invisible, escaped
+from pegboard.core.errors import InvalidArguments, format_value
+from pegboard.core.secrets.clip import clip
+from pegboard.core.text import escape_invisible, escaped
 
 MAX_NAME_BYTES: Final = 255
 MAX_PATH_BYTES: Final = 4095

@@ -6,10 +6,9 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.globcost import INNER, SPAN, bounded
-from pegboard.core.wildmatch import bracket
+from pegboard.core.policy.patterns import INNER, SPAN, bounded, bracket
+from pegboard.core.secrets.clip import clip
 
 MAX_WAYS: Final = 10_000
 """Globs without braces that one with braces may stand for: a name that fits none is tried against each."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.wildmatch import POSIX_CLASSES
+from pegboard.core.policy.patterns import POSIX_CLASSES
 
 #: The classes without CR, which only `$` may stand for.
 _CLASSES: Final = {**POSIX_CLASSES, "space": " \\t\\n\\f\\v", "cntrl": "\\x00-\\x0c\\x0e-\\x1f\\x7f"}

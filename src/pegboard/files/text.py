@@ -10,8 +10,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.errors import InvalidArguments, Unsupported
+from pegboard.core.secrets.clip import clip
 from pegboard.files.access_rules import hard_link_note
 from pegboard.files.lineindex import LineIndex, LineOffsets
 from pegboard.files.media import sniff_type

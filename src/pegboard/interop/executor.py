@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from pegboard.core.content import Image
 from pegboard.core.effects import Effect
-from pegboard.core.families import import_object
 from pegboard.core.result import ToolResult
-from pegboard.core.signature import Signature
+from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.toolkit import Toolkit, import_object
 
 _EXECUTOR: Final = "pegboard.app.executor:Executor"
 

@@ -12,11 +12,11 @@ from secrets import token_hex
 from typing import Any, Final, Literal, Protocol, cast
 from urllib.parse import quote, urlsplit
 
-from pegboard.core.clipping import clip
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
 from pegboard.core.result import Notes, ToolResult
+from pegboard.core.secrets.clip import clip
 
 
 class BoundSecrets(Protocol):

@@ -27,8 +27,8 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from pegboard.core.errors import BuildError
-from pegboard.core.foreign import from_property_map, is_property_map
-from pegboard.core.signature import Signature
+from pegboard.core.schema.foreign import from_property_map, is_property_map
+from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.interop.http import (

@@ -50,7 +50,7 @@ def to_langchain(tools: Any, **options: Any) -> list[Any]:
             return [{"type": "text", "text": str(result)}, *shown] if shown else str(result), result
 
         def blocking(**arguments: Any) -> tuple[Any, Any]:
-            from pegboard.core.families import import_object
+            from pegboard.core.toolkit import import_object
 
             return cast("tuple[Any, Any]", import_object("pegboard.app.builtins:run_sync")(call(**arguments)))
 

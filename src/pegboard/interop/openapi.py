@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pegboard.core.errors import BuildError
-from pegboard.core.signature import Signature
+from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.interop.http import BodyKind, Secrets, Sender, effects_of

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
+from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.errors import ToolError
-from pegboard.core.pipeline import Pipeline
 from pegboard.mcp.prompts import Prompts, Resources
 from pegboard.mcp.request_context import Json, RequestContext, enter
 from pegboard.mcp.wire import HANDSHAKE, META_SUBSCRIPTION

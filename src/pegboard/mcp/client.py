@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pegboard.core.errors import Interrupted, NotFound, PegboardError, ToolError, Unavailable
-from pegboard.core.given import check_sequence
+from pegboard.core.errors import Interrupted, NotFound, PegboardError, ToolError, Unavailable, check_sequence
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.mcp.catalogue import RemoteTool, ServerCatalogue

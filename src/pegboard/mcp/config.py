@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from pegboard.core.errors import ConfigError
-from pegboard.core.given import check_text
+from pegboard.core.errors import ConfigError, check_text
 from pegboard.mcp.naming import Style
 
 Transport: TypeAlias = Literal["stdio", "streamable_http", "sse", "http_sse"]
@@ -108,7 +107,7 @@ class ServerConfig:
         """`command_line` for an error, which may be shown to a model and kept: without secrets, cut where it is long."""
         import shlex
 
-        from pegboard.core.redact import Redactor, redaction_mark
+        from pegboard.core.secrets.redact import Redactor, redaction_mark
 
         if self.transport == "stdio":
             # What follows an option of such a name is a secret, whatever it looks like.

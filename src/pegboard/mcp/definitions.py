@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.foreign import ForeignSchema
-from pegboard.core.schema import pointer
+from pegboard.core.schema.foreign import ForeignSchema
+from pegboard.core.schema.json_schema import pointer
 from pegboard.mcp.pins import Definition
 from pegboard.mcp.text_warnings import sanitise
 

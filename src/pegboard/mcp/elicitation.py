@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import mcp_types as types
 
-from pegboard.core.approval import Waiting
+from pegboard.core.policy.approval import Waiting
 from pegboard.mcp.text_warnings import as_read, plain_address, sanitise
 from pegboard.ports.people import People, Question
 

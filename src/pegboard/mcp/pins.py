@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
-from pegboard.core.digest import sha256_of
+from pegboard.core.policy.approval import sha256_of
 
 State: TypeAlias = Literal["new", "same", "changed"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pegboard.core.drafts import modern
+from pegboard.core.call.shape import to_jsonable
 from pegboard.core.result import ToolResult
-from pegboard.core.shaping import to_jsonable
+from pegboard.core.schema.json_schema import modern
 from pegboard.core.tool import Tool
 from pegboard.dialects.mcp import call_result
 from pegboard.mcp.request_context import Json, RequestContext

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core.errors import ToolError, Unavailable
-from pegboard.core.foreign import ForeignSchema
+from pegboard.core.schema.foreign import ForeignSchema
 from pegboard.mcp.state_signer import StateSigner
 from pegboard.mcp.wire import (
     INVALID_PARAMS,

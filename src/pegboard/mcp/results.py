@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 from pegboard.core.content import Audio, Block, File, Image, Text
 from pegboard.core.errors import BuildError, InternalError, ToolError
-from pegboard.core.foreign import ForeignSchema
 from pegboard.core.result import Notes, ToolResult, render_error
+from pegboard.core.schema.foreign import ForeignSchema
 from pegboard.mcp.definitions import too_deep
 from pegboard.mcp.text_warnings import sanitise
 

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from pegboard.core.call import ToolCall
+from pegboard.core.call.pipeline import Pipeline, new_id
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.digest import sha256_of
 from pegboard.core.errors import NotFound, ToolError
-from pegboard.core.pipeline import Pipeline, new_id
+from pegboard.core.policy.approval import sha256_of
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.change_monitor import (

@@ -16,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 from pegboard.core.errors import ToolError, Unavailable
-from pegboard.core.sanitise import sanitise
+from pegboard.core.text import sanitise
 
 MAX_ROUNDS: Final = 10
 """How often a server may ask for more input before one answer."""

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.sanitise import sanitise
+from pegboard.core.text import sanitise
 
 _SUSPECT: Final = re.compile(
     "[^\\t\\n\\r -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u06ff\u3001-\u9fff\uac00-\ud7a3]"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.core.call import ValidCall
 from pegboard.core.content import Block, Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import Conflict, PermissionDenied
 from pegboard.core.result import Notes, ToolResult
-from pegboard.core.signature import Signature
-from pegboard.core.tool import Tool
+from pegboard.core.schema.signature import Signature
+from pegboard.core.tool import Tool, ValidCall
 from pegboard.mcp.catalogue import RemoteTool, addressed, permitted
 from pegboard.mcp.definitions import shown_description
 from pegboard.mcp.results import LABEL, blocks, resource, tool_result

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import ModelError
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message
 from pegboard.dialects import protocol

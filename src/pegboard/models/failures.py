@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from pegboard.core.clipping import clip
 from pegboard.core.errors import ModelError
+from pegboard.core.secrets.clip import clip
 from pegboard.models.retry import Failure, asked_wait_s
 
 SHOWN_CHARACTERS: Final = 600

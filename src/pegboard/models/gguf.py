@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pegboard.core.clock import SystemClock
 from pegboard.core.errors import ModelError
+from pegboard.core.limits import SystemClock
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message
 from pegboard.models.conversation import ProviderConversation, RetryTiming

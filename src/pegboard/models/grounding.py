@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.core.ranking import words
+from pegboard.core.tool_search import words
 
 _FACT: Final = re.compile(r"\d+(?:[.,:]\d+)*|[\w./-]*[\w]\.[A-Za-z]\w*|\w+_\w+")
 _GLUE: Final = frozenset(

@@ -10,8 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.result import HINT, ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, UserMessage

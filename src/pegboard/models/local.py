@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Text
-from pegboard.core.ranking import rank
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.result import HINT, ToolResult
+from pegboard.core.tool_search import rank
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from pegboard.models.router.rank import THRESHOLD, CandidateCall, choices

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.errors import ConfigError, ModelError
-from pegboard.core.families import import_object
+from pegboard.core.toolkit import import_object
 from pegboard.models import MODELS
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.servers import LocalServer

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clip
-from pegboard.core.content import Text
-from pegboard.core.errors import ConfigError, ModelError
-from pegboard.core.given import check_sequence, format_value
+from pegboard.core.content import Text, ToolCall
+from pegboard.core.errors import ConfigError, ModelError, check_sequence, format_value
+from pegboard.core.secrets.clip import clip
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, StopReason, Thinking, Usage
 from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.errors import ModelError
+from pegboard.core.secrets.clip import clip
 
 _PIECE_BYTES: Final = 1 << 20
 

@@ -23,7 +23,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from pegboard.core.placeholders import Substitution
+from pegboard.core.secrets.handles import Substitution
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
 from pegboard.net.substitution import ByteSubstituter, inward, outward, substitute_head

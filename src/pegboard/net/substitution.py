@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pegboard.core.placeholders import Substitution
+from pegboard.core.secrets.handles import Substitution
 
 _BASIC: Final = re.compile(rb"(?i)(\r\n(?:proxy-)?authorization:[ \t]*basic[ \t]+)([A-Za-z0-9+/]+={0,2})")
 

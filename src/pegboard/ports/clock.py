@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.limits import Clock, SystemClock
 
 __all__ = ["Clock", "SystemClock"]

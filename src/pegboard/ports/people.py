@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pegboard.core.approval import Waiting
+from pegboard.core.policy.approval import Waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

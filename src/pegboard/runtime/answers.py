@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pegboard.core.approval import Answer, ApprovalRequest, Approver, Refused, Waiting
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
 from pegboard.core.errors import Conflict
 from pegboard.core.events import PermissionRequested
-from pegboard.core.redact import has_redaction_mark
+from pegboard.core.policy.approval import Answer, ApprovalRequest, Approver, Refused, Waiting
 from pegboard.core.result import ToolResult
+from pegboard.core.secrets.redact import has_redaction_mark
 
 
 class AnsweredApprover:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pegboard.core.call import ToolCall
-from pegboard.core.clock import Clock
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import PermissionDenied
-from pegboard.core.limits import Limits
+from pegboard.core.limits import Clock, Limits
 from pegboard.core.transcript import Usage
 
 WALL: Final = "wall_s"

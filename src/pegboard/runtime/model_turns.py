@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pegboard.core.call import ToolCall
+from pegboard.core.call.turns import distinct_calls
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.events import ModelReplied, Recorder, TextPiece, ThinkingPiece
-from pegboard.core.executor import distinct_calls
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models.failures import is_too_long
 from pegboard.ports.model import CallDelta, Model, TextDelta, ThinkingDelta, TurnEnd

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pegboard.core.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Unrepairable, repair_json
 
 
 class OutputReader:

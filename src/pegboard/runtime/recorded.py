@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pegboard.core.approval import Refused
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError
 from pegboard.core.events import (
@@ -19,6 +18,7 @@ from pegboard.core.events import (
     RunFinished,
     UserSaid,
 )
+from pegboard.core.policy.approval import Refused
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message
 from pegboard.ports.model import ModelEvent, TurnEnd

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import InvalidArguments, PermissionDenied, ToolError, UnknownTool
-from pegboard.core.problems import short_name
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.problems import short_name
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, StopReason
 from pegboard.runtime.budget import BEYOND, RunBudget

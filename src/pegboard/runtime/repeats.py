@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 
 _SAME: Final = 3
 _WINDOW: Final = 12

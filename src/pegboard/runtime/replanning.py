@@ -12,24 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.core.authorising import check_secrets, evaluate
-from pegboard.core.call import ToolCall
-from pegboard.core.clipping import clip
+from pegboard.core.call.authorise import check_secrets, evaluate
+from pegboard.core.call.call import Call
+from pegboard.core.call.pipeline import Pipeline
+from pegboard.core.call.plan import decode, plan, situation
+from pegboard.core.call.record import failed_result
+from pegboard.core.call.shape import as_tool_error
 from pegboard.core.codec import event_to_dict
-from pegboard.core.content import text_of
+from pegboard.core.content import ToolCall, text_of
 from pegboard.core.context import Context
 from pegboard.core.effects import Change
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder, UserSaid
-from pegboard.core.failing import as_tool_error
-from pegboard.core.invocation import Call
-from pegboard.core.marking import SOURCE
-from pegboard.core.pipeline import Pipeline
-from pegboard.core.planning import decode, plan, situation
-from pegboard.core.policy import ALLOWED, Decision
-from pegboard.core.recording import failed_result
-from pegboard.core.result import ToolResult
-from pegboard.core.taint import MemoryProvenance, TaintTracker
+from pegboard.core.policy.policy import ALLOWED, Decision
+from pegboard.core.policy.taint import MemoryProvenance, TaintTracker
+from pegboard.core.result import SOURCE, ToolResult
+from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from pegboard.core.call.turns import TurnExecutor
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
@@ -21,7 +22,6 @@ from pegboard.core.events import (
     RunStarted,
     UserTold,
 )
-from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.recorded import RecordedAnswers, RecordedExecutor, RecordedInbox, RecordedModel

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from pegboard.core.call import ToolCall
+from pegboard.core.call.turns import TurnExecutor
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
@@ -22,10 +23,9 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
-from pegboard.core.executor import TurnExecutor
 from pegboard.core.limits import Limits
-from pegboard.core.numerals import comparable
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.numerals import comparable
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.model import Model
 from pegboard.runtime.replanning import Replanner

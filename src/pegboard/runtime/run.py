@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pegboard.core.call import ToolCall
-from pegboard.core.clock import Clock, SystemClock
+from pegboard.core.call.call import Turn
+from pegboard.core.call.turns import TurnExecutor
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError, ToolError
 from pegboard.core.events import (
@@ -21,11 +22,8 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
-from pegboard.core.executor import TurnExecutor
-from pegboard.core.invocation import Turn
-from pegboard.core.limits import Limits
-from pegboard.core.marking import for_model
-from pegboard.core.result import ToolResult
+from pegboard.core.limits import Clock, Limits, SystemClock
+from pegboard.core.result import ToolResult, for_model
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
 from pegboard.ports.model import Model

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.codec import event_to_dict
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
@@ -24,6 +23,7 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
+from pegboard.core.secrets.clip import clip
 from pegboard.runtime.budget import WALL
 from pegboard.runtime.ending import MISFIT_NOTE
 from pegboard.runtime.replanning import Replanner, results_in

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Block, Image, Text, describe
-from pegboard.core.numerals import Numeral, written
+from pegboard.core.content import Block, Image, Text, ToolCall, describe
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.numerals import Numeral, written
 from pegboard.core.transcript import AssistantMessage, Message, Opaque, ResultsMessage, UserMessage
 
 Shortened: TypeAlias = tuple[Message, int]

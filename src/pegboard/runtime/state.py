@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pegboard.core.invocation import Turn
-from pegboard.core.marking import new_seed
+from pegboard.core.call.call import Turn
+from pegboard.core.result import new_seed
 from pegboard.core.transcript import Usage, UserMessage
 from pegboard.runtime.budget import RunBudget
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pegboard.core.approval import Refused
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
+from pegboard.core.policy.approval import Refused
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.runtime.answers import answered_result, lost_secret

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pegboard.core.call import ToolCall
-from pegboard.core.content import Block, File, Text
+from pegboard.core.content import Block, File, Text, ToolCall
 from pegboard.core.result import ToolResult
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, Opaque, Thinking, UserMessage

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from pegboard.core.call import ToolCall
 from pegboard.core.collecting import uncollected
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import Interrupted
 from pegboard.core.events import (
     CallFinished,
@@ -22,9 +22,8 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
-from pegboard.core.marking import for_model
-from pegboard.core.result import ToolResult
-from pegboard.core.taint import PRIVATE, UNTRUSTED
+from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
+from pegboard.core.result import ToolResult, for_model
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact

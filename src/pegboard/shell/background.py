@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import Conflict, NotFound, TooLarge
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.processes import Process, ProcessOutput, State
 from pegboard.ports.shell import ExecOutcome, ExecRequest
 from pegboard.ports.snapshot import Snapshot

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pegboard.core.errors import InvalidArguments, NotFound, TooLarge, Unavailable
-from pegboard.core.placeholders import Placeholders
+from pegboard.core.secrets.handles import Placeholders
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection

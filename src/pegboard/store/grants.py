@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from pegboard.core.approval import ApprovalRequest, Approved
-from pegboard.core.clock import Clock
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError
-from pegboard.core.grants import Grant, MemoryGrants
-from pegboard.core.rules import Situation
+from pegboard.core.limits import Clock
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.grants import Grant, MemoryGrants
+from pegboard.core.policy.rules import Situation
 
 
 class StoredGrants(MemoryGrants):

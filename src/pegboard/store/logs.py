@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from pegboard.core.call import ToolCall
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.codec import event_from_dict
 from pegboard.core.collecting import uncollected
+from pegboard.core.content import ToolCall
 from pegboard.core.events import (
     TRANSIENT,
     CallFinished,
@@ -28,6 +27,7 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.store import NewRecord, Record, RunRow, Store
 from pegboard.store.encoding import Redact, encode_all
 

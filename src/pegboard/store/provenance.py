@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Final, cast
 
-from pegboard.core.budgets import Spent
-from pegboard.core.taint import Labels, below
+from pegboard.core.policy.budgets import Spent
+from pegboard.core.policy.taint import Labels, below
 from pegboard.ports.store import Store
 
 _FILES: Final = "provenance"

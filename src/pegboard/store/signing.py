@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clip
 from pegboard.core.errors import PegboardError
+from pegboard.core.secrets.clip import clip
 from pegboard.ports.store import Record
 from pegboard.store.chain import Fault
 

@@ -9,9 +9,9 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.clipping import clip
-from pegboard.core.clock import Clock, SystemClock
 from pegboard.core.errors import NotFound
+from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.secrets.clip import clip
 
 KEEP_S: Final = 7 * 24 * 3600.0
 """How long a spill is kept."""

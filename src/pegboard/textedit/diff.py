@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final, TypeAlias
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.textedit import spans
 from pegboard.textedit.encoding import UTF8, Encoding, NotText, decode, detect
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pegboard.core.clipping import clip
+from pegboard.core.secrets.clip import clip
 from pegboard.textedit.patch import (
     BEGIN,
     END,

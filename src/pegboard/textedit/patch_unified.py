@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.errors import Unsupported
+from pegboard.core.secrets.clip import clip
 from pegboard.textedit.patch import (
     AddFile,
     CopyFile,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from pegboard.core.params import Alias, Unadvertised
+from pegboard.core.schema.annotations import Alias, Unadvertised
 
 
 def _several(given: Any) -> Any:

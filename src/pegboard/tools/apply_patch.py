@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import NotFound
-from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import escape_invisible
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import Alias, Inject, Verbatim
+from pegboard.core.text import escape_invisible
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files
 from pegboard.textedit.encoding import NUL_NOTE
 from pegboard.textedit.patch import paths_of, read_patch

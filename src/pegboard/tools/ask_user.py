@@ -6,13 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pegboard.core.approval import Waiting
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import EMPTY_PLAN, Plan
-from pegboard.core.params import Alias, Inject
+from pegboard.core.policy.approval import Waiting
 from pegboard.core.result import ToolResult
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import Alias, Inject
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.people import People, Question
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Plan
-from pegboard.core.params import DeletePath, Inject
 from pegboard.core.result import ToolResult
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import DeletePath, Inject
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Delete, Files
 
 

@@ -10,13 +10,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Plan
 from pegboard.core.errors import NotFound
-from pegboard.core.params import Alias, Inject, Verbatim, WritePath
 from pegboard.core.result import ToolResult
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import Alias, Inject, Verbatim, WritePath
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
 from pegboard.textedit.edit import Edit, EditResult, apply_edits
 from pegboard.textedit.encoding import NUL_NOTE, UTF8

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pegboard.core.call import ValidCall
 from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import TimedOut
-from pegboard.core.params import Alias, Command, Inject
 from pegboard.core.result import Notes, ToolResult
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import Alias, Command, Inject
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.processes import Process, Processes
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.status import shown_status

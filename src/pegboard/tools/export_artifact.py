@@ -6,12 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import Plan
-from pegboard.core.params import Alias, Inject, WritePath
 from pegboard.core.result import ToolResult
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import Alias, Inject, WritePath
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.files import Files, Write
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, cast
 from pydantic import BeforeValidator, Field
 
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import escape_invisible
+from pegboard.core.schema.annotations import Alias, EffectMarker, Inject, Unadvertised
+from pegboard.core.text import escape_invisible
 from pegboard.core.tool import tool
 from pegboard.ports.files import DirectoryEntry, Files
 from pegboard.tools._search_options import Exclude, Places

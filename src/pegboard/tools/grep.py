@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pegboard.core.call.shape import Spills
 from pegboard.core.errors import InvalidArguments, Unavailable
-from pegboard.core.params import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import escape_invisible
-from pegboard.core.shaping import Spills
+from pegboard.core.schema.annotations import Alias, EffectMarker, Inject, Unadvertised
+from pegboard.core.text import escape_invisible
 from pegboard.core.tool import tool
 from pegboard.ports.files import Files, GrepMatch, GrepResult, SearchQuery
 from pegboard.tools._search_options import Exclude, Globs, Places

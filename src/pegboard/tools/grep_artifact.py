@@ -9,8 +9,8 @@ from pydantic import Field
 
 from pegboard.core.effects import PURE
 from pegboard.core.errors import Unavailable
-from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import ArtifactMatch, Artifacts
 from pegboard.ports.files import Files, SearchQuery

@@ -7,8 +7,8 @@ import re
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 
-from pegboard.core.params import Alias, Inject, ReadPath
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Alias, Inject, ReadPath
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.files import Files

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pegboard.core.effects import PURE
-from pegboard.core.params import Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Inject
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
 

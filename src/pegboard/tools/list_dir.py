@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from pegboard.core.params import Alias, EffectMarker, Inject
 from pegboard.core.result import ToolResult
-from pegboard.core.sanitise import escape_invisible
+from pegboard.core.schema.annotations import Alias, EffectMarker, Inject
+from pegboard.core.text import escape_invisible
 from pegboard.core.tool import tool
 from pegboard.ports.files import DirectoryEntry, DirectoryListing, Files
 

@@ -10,8 +10,8 @@ from pydantic import Field
 from pegboard.core.content import Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import tool
 from pegboard.ports.processes import Process, Processes, ProcessOutput
 from pegboard.process.status import shown_status

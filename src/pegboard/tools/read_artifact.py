@@ -9,9 +9,9 @@ from pydantic import Field
 from pegboard.core.content import Image, Text
 from pegboard.core.effects import PURE
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.core.lines import page, slice_text
-from pegboard.core.params import Alias, Inject
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Alias, Inject
+from pegboard.core.text import page, slice_text
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.documents import Documents

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pegboard.core.call.shape import Spills
 from pegboard.core.content import Text
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
-from pegboard.core.lines import LineRange, page, slice_text
-from pegboard.core.params import Alias, Inject, ReadPath, Unadvertised
 from pegboard.core.result import ToolResult
-from pegboard.core.shaping import Spills
+from pegboard.core.schema.annotations import Alias, Inject, ReadPath, Unadvertised
+from pegboard.core.text import LineRange, page, slice_text
 from pegboard.core.tool import tool
 from pegboard.ports.documents import OFFICE, Document, DocumentKind, Documents
 from pegboard.ports.files import Files

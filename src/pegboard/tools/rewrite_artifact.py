@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from pegboard.core.effects import PURE
-from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Alias, Inject, Verbatim
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
 

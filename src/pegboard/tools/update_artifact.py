@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.effects import PURE
-from pegboard.core.params import Alias, Inject, Verbatim
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.annotations import Alias, Inject, Verbatim
+from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
 

@@ -6,13 +6,12 @@ import hashlib
 from dataclasses import replace
 from typing import Annotated
 
-from pegboard.core.call import ValidCall
 from pegboard.core.context import Context
 from pegboard.core.effects import ChangeSet, Plan
 from pegboard.core.errors import NotFound
-from pegboard.core.params import Alias, Inject, Verbatim, WritePath
 from pegboard.core.result import ToolResult
-from pegboard.core.tool import tool
+from pegboard.core.schema.annotations import Alias, Inject, Verbatim, WritePath
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
 from pegboard.textedit.encoding import NUL_NOTE, UTF8, NotText, detect
 from pegboard.textedit.invalid_bytes import bad_bytes

@@ -11,8 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, cast
 from urllib.parse import quote
 
-from pegboard.core.errors import BuildError
-from pegboard.core.given import check_sequence, format_value
+from pegboard.core.errors import BuildError, check_sequence, format_value
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import within
 from pegboard.net.names import local_name

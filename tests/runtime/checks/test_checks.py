@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, AllowOnce, Effect, Executor, Tool, Toolkit, builtin
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import ToolError
 from pegboard.dialects import DIALECTS, dialect
 from pegboard.runtime.checks import CHECKS, CheckReport, check_kit

@@ -9,11 +9,11 @@ from typing import Any
 
 from pegboard.compat.executor import LazyExecutor
 from pegboard.compat.nanobot.tools import BaseTool
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import ToolError, ToolExecutionDenied, ToolNotFoundError
-from pegboard.core.policy import Policy
+from pegboard.core.policy.policy import Policy
+from pegboard.core.policy.rules import Rule
 from pegboard.core.result import HINT, ToolResult
-from pegboard.core.rules import Rule
 from pegboard.core.tool import Tool as CoreTool
 from pegboard.core.toolkit import Toolkit, as_tool
 

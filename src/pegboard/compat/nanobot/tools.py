@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from pegboard.core import adapters
+from pegboard.core.call.pipeline import as_tool_error
 from pegboard.core.content import Text
 from pegboard.core.errors import InternalError, PermissionDenied, ToolError
-from pegboard.core.foreign import ForeignSchema, from_property_map, is_property_map
-from pegboard.core.pipeline import as_tool_error
 from pegboard.core.result import ToolResult
-from pegboard.core.signature import Signature
+from pegboard.core.schema.foreign import ForeignSchema, from_property_map, is_property_map
+from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool as CoreTool
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pegboard.core.adapters import AdapterOptions, opaque
 from pegboard.core.errors import BuildError
-from pegboard.core.signature import Signature
+from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool
 
 _ALLOWED: Final = AdapterOptions(at_least="allow")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.families import import_object
 from pegboard.core.tool import Tool
+from pegboard.core.toolkit import import_object
 
 DEFAULT_TOOLS: Final = (
     "read_file",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from pegboard.core.ranking import rank
+from pegboard.core.tool_search import rank
 from pegboard.models.router.fill import ParameterKind, RoutableTool, fill, kind_by_name, properties
 from pegboard.models.router.intent import intent
 from pegboard.models.router.paths import folders

@@ -8,10 +8,10 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.clipping import clip
+from pegboard.core.call.shape import MAX_CHARS
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.result import ToolResult
-from pegboard.core.shaping import MAX_CHARS
+from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool, ToolLimits
 from pegboard.core.toolkit import Toolkit
 from pegboard.runtime.checks.samples import UNICODE, arguments
@@ -240,7 +240,7 @@ def _twin(tool: Tool, function: Any) -> Tool:
     )
     signature = tool.signature
     if signature.inject:
-        from pegboard.core.signature import Signature
+        from pegboard.core.schema.signature import Signature
 
         signature = Signature.foreign(tool.schema, description=tool.description, name=tool.name)
     bare.signature = signature

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.schema import pointer, types_of
+from pegboard.core.schema.json_schema import pointer, types_of
 from pegboard.core.tool import Tool
 
 UNICODE: Final = ("Grüße 你好", "مرحبا", "🧵👩‍👩‍👧", "é", "a\u200bb", "ﬀ\u00a0x", "\ufeffx")

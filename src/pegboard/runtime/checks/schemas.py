@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pegboard.core.call import ToolCall
+from pegboard.core.content import ToolCall
 from pegboard.core.errors import BuildError
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -26,7 +26,7 @@ def schema(tool: Tool) -> Outcome:
         return "fail", str(error)
     if schema.get("type") != "object":
         return "fail", f"the root is {schema.get('type')!r}, not an object"
-    from pegboard.core.foreign import ForeignSchema
+    from pegboard.core.schema.foreign import ForeignSchema
 
     try:
         ForeignSchema(schema, name=tool.name).check()

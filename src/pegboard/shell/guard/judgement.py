@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.clipping import clip
 from pegboard.core.effects import Effect, Verdict
-from pegboard.core.given import check_text
+from pegboard.core.errors import check_text
+from pegboard.core.secrets.clip import clip
 from pegboard.ports.shell import Inspection
 from pegboard.shell.guard import runners, variables, wrappers
 from pegboard.shell.guard.calls import ProgramCall

@@ -1,0 +1,1 @@
+"""One call: decode, plan, authorise, run, shape, record."""

@@ -1,0 +1,1 @@
+"""What may run: rules, approvals, grants, budgets and taint."""

@@ -1,0 +1,222 @@
+"""Approvals: what is asked, what may be answered, who answers."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from pegboard.core.content import ToolCall
+from pegboard.core.effects import Change, Effect, Plan
+from pegboard.core.errors import BuildError, format_value
+from pegboard.core.tool import Tool
+from pegboard.core.values import record
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no blanks: the same value always gives the same text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def sha256_of(value: Any) -> str:
+    """SHA-256 (hex) of the canonical JSON of a value."""
+    import hashlib
+
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def tool_digest(tool: Tool) -> str:
+    """SHA-256 (hex) of a tool's name, description and schema: its definition as a model sees it."""
+    return sha256_of([tool.name, tool.description, tool.schema])
+
+
+def approval_digest(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    plan: Plan,
+    *,
+    session: str,
+    workspace: str,
+    policy: str,
+    environment: tuple[str, ...] = (),
+) -> str:
+    """SHA-256 (hex) over the tool's definition, canonical arguments, effects, changes with
+    before-hashes, workspace, session, policy revision and environment (sandbox backend and
+    variable names). Two calls with one digest do the same thing to the same state.
+    """
+    return sha256_of(
+        [tool_digest(tool), dict(arguments), plan.digest(), session, workspace, policy, list(environment)]
+    )
+
+
+@record(kw_only=True)
+class ApprovalRequest:
+    """One call that may run only after a yes.
+
+    Attributes:
+        id: the approval's id.
+        call: the call as it will run (canonical name, decoded arguments).
+        tool: the tool's canonical name.
+        effects: the exact effects; the ones that asked stand in `asking`.
+        changes: the exact file changes, with diffs.
+        reason: which rule or default asks, one sentence.
+        digest: what a yes is bound to (decisions 5).
+        novel: what is done for the first time in this workspace, such as `host evil.example` (G-25).
+        tainted: sources of untrusted and of private content for which it asks; empty where it asks for
+            another reason. Only a person lifts such a question (decisions 6).
+        session, agent, run: where the call runs.
+    """
+
+    id: str
+    call: ToolCall
+    tool: str
+    effects: tuple[Effect, ...]
+    asking: tuple[Effect, ...] = ()
+    changes: tuple[Change, ...] = ()
+    reason: str = ""
+    digest: str = ""
+    novel: tuple[str, ...] = ()
+    tainted: tuple[str, ...] = ()
+    session: str = ""
+    agent: str = ""
+    run: str = ""
+
+
+@record(kw_only=True)
+class Approved:
+    """A yes.
+
+    Attributes:
+        scope: once, session, or always (decisions 5: these targets, this tool, this workspace).
+        expires_s: seconds until a session or always grant ends; None = 30 days for always.
+        uses: how often the grant may be used, None = no limit.
+        by: who said so.
+    """
+
+    scope: Literal["once", "session", "always"] = "once"
+    expires_s: float | None = None
+    uses: int | None = None
+    by: str = ""
+
+
+@record
+class Refused:
+    """A no; the model sees the reason."""
+
+    reason: str = ""
+    by: str = ""
+
+
+@record
+class Waiting:
+    """Nobody can answer now: the question is kept and the call is suspended.
+
+    Attributes:
+        kind: approval, question, subagent, message.
+        key: id under which the answer will come.
+        deadline: seconds since the epoch at which it lapses, None = never.
+        detail: what is asked, JSON-able.
+    """
+
+    kind: str
+    key: str
+    deadline: float | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Answer: TypeAlias = Approved | Refused | Waiting
+AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session"]
+
+
+class Approver(Protocol):
+    """Whoever answers approval requests."""
+
+    async def decide(self, request: ApprovalRequest) -> Answer | AnswerWord | str:
+        """Answer one request; the words `allow`, `session`, `always`, `deny` are accepted."""
+        ...
+
+
+def answer_of(value: object) -> Answer:
+    """The Answer that a word or value means; anything else is a refusal that says so."""
+    match value:
+        case Approved() | Refused() | Waiting():
+            return value
+        case "allow" | "once" | "yes" | True:
+            return Approved()
+        case "session":
+            return Approved(scope="session")
+        case "always":
+            return Approved(scope="always")
+        case "deny" | "no" | False | None:
+            return Refused()
+        case _:
+            return Refused(f"the approver answered {value!r}, which is none of allow, session, always, deny")
+
+
+def approver_of(given: object) -> Approver:
+    """An approver from what a developer gave: an object with `decide`, or a function, sync or async.
+
+    Raises:
+        BuildError: it is neither.
+    """
+    decide = None if isinstance(given, type) else getattr(given, "decide", None)
+    if inspect.iscoroutinefunction(decide):
+        return cast(Approver, given)
+    function = decide if callable(decide) else given
+    if isinstance(function, type) or not callable(function):
+        raise BuildError(
+            f"{given!r:.80} is no approver: give an object with `async def decide(request)`, or a function"
+        )
+    return CallbackApprover(function)
+
+
+class DenyAll:
+    """Nobody is there: every request is refused (decisions 6)."""
+
+    def __init__(self, reason: str = "no one is here to approve it") -> None:
+        self._reason = reason
+
+    async def decide(self, request: ApprovalRequest) -> Refused:
+        """Refuse."""
+        return Refused(self._reason)
+
+
+class AllowOnce:
+    """`--yes`: every request is approved once; lifts neither a deny nor a question of taint (decisions 6)."""
+
+    def __init__(self, by: str = "--yes") -> None:
+        self._by = by
+
+    async def decide(self, request: ApprovalRequest) -> Approved | Refused:
+        """Approve once; refuse where only a person may say yes."""
+        if request.tainted:
+            return Refused(f"{request.reason}; {self._by} does not answer that, only a person does", self._by)
+        return Approved(by=self._by)
+
+
+class SuspendAll:
+    """Every request is kept for a later answer (`--on-ask suspend`)."""
+
+    async def decide(self, request: ApprovalRequest) -> Waiting:
+        """Keep it waiting under its own id."""
+        return Waiting("approval", request.id)
+
+
+class CallbackApprover:
+    """Asks a function, sync or async, that returns any accepted answer."""
+
+    def __init__(self, function: Callable[[ApprovalRequest], Any | Awaitable[Any]]) -> None:
+        if not callable(cast(object, function)):
+            raise BuildError(
+                f"CallbackApprover takes a function of the request, got {format_value(function)}"
+            )
+        self._function = function
+
+    async def decide(self, request: ApprovalRequest) -> Any:
+        """The function's answer."""
+        answer: Any = self._function(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return answer

@@ -1,0 +1,179 @@
+"""Grants: remembered yeses with scope, expiry and use count (ledger G-04)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final, Literal, cast
+
+from pegboard.core.effects import Effect
+from pegboard.core.errors import PermissionDenied
+from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.rules import Situation
+from pegboard.core.values import record
+
+ALWAYS_S: Final = 30 * 24 * 3600.0
+"""How long an `always` lasts unless the person says otherwise (decisions 5)."""
+
+
+@record(kw_only=True)
+class Grant:
+    """One remembered yes: this tool, these exact targets, this workspace.
+
+    Attributes:
+        id: shown by `pegboard grants`, taken by `pegboard grants revoke`.
+        tool: the tool's name.
+        effects: `(kind, target)` pairs that it covers; exec targets are the inner command's words.
+        bound: for each of these the content that the yes is bound to, empty where there is none.
+        workspace: the workspace's real path.
+        session: the session it holds in; empty = every session (scope always).
+        expires_at: seconds since the epoch.
+        uses_left: None = no limit.
+        by: who gave it.
+    """
+
+    id: str
+    tool: str
+    effects: tuple[tuple[str, str], ...]
+    bound: tuple[str, ...] = ()
+    workspace: str = ""
+    session: str = ""
+    expires_at: float = 0.0
+    uses_left: int | None = None
+    by: str = ""
+
+    @property
+    def scope(self) -> Literal["session", "always"]:
+        """`session` where it is bound to one."""
+        return "session" if self.session else "always"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields by name, effects as `{kind, target}`."""
+        return {
+            "id": self.id,
+            "tool": self.tool,
+            "effects": [
+                {"kind": k, "target": t, **({"bound": b} if b else {})}
+                for (k, t), b in zip(self.effects, self.bound or ("",) * len(self.effects), strict=True)
+            ],
+            "workspace": self.workspace,
+            "session": self.session,
+            "scope": self.scope,
+            "expires_at": self.expires_at,
+            "uses_left": self.uses_left,
+            "by": self.by,
+        }
+
+    def covers(self, effect: Effect) -> bool:
+        """Whether it was given for exactly this target with this content."""
+        wanted = (effect.kind, target_of(effect))
+        if not self.bound:
+            return not effect.bound and wanted in self.effects
+        return (wanted, effect.bound) in zip(self.effects, self.bound, strict=True)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Grant:
+        """The grant that `to_dict` wrote."""
+        rows = cast(list[dict[str, str]], value["effects"])
+        return cls(
+            id=value["id"],
+            tool=value["tool"],
+            effects=tuple((r["kind"], r["target"]) for r in rows),
+            bound=_content(r.get("bound", "") for r in rows),
+            workspace=value["workspace"],
+            session=value.get("session", ""),
+            expires_at=float(value["expires_at"]),
+            uses_left=value.get("uses_left"),
+            by=value.get("by", ""),
+        )
+
+
+class MemoryGrants:
+    """The grants of one process, kept in memory; a subclass may persist them by overriding `save`."""
+
+    def __init__(self, grants: Iterable[Grant] = (), *, clock: Clock | None = None) -> None:
+        self._grants = {g.id: g for g in grants}
+        self._clock = clock or SystemClock()
+
+    def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
+        """The id of a live grant for exactly this tool, target and workspace."""
+        now = self._clock.now()
+        session = situation.values.get("session", "")
+        for grant in self._grants.values():
+            if (
+                grant.tool == tool
+                and grant.covers(effect)
+                and grant.workspace == situation.workspace
+                and grant.session in ("", session)
+                and grant.expires_at > now
+                and grant.uses_left != 0
+            ):
+                return grant.id
+        return None
+
+    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> Grant:
+        """Remember a `session` or `always` answer for the effects that asked."""
+        asking = request.asking or request.effects
+        grant = Grant(
+            id="gr_" + request.id.removeprefix("ap_"),
+            tool=request.tool,
+            effects=tuple((e.kind, target_of(e)) for e in asking),
+            bound=_content(e.bound for e in asking),
+            workspace=workspace,
+            session=request.session if answer.scope == "session" else "",
+            expires_at=self._clock.now() + (ALWAYS_S if answer.expires_s is None else answer.expires_s),
+            uses_left=answer.uses,
+            by=answer.by,
+        )
+        self._grants[grant.id] = grant
+        self.save()
+        return grant
+
+    def use(self, grant: str) -> None:
+        """Count one use; the last one ends the grant.
+
+        Raises:
+            PermissionDenied: it has ended since it was found.
+        """
+        found = self._grants.get(grant)
+        if found is None or found.uses_left == 0 or found.expires_at <= self._clock.now():
+            raise PermissionDenied(
+                f"approval {grant} has expired",
+                hint="Call again to be asked.",
+            )
+        if found.uses_left is not None:
+            self._grants[grant] = replace(found, uses_left=max(0, found.uses_left - 1))
+            self.save()
+
+    def revoke(self, grant: str) -> bool:
+        """End a grant; False where there is none of that id."""
+        gone = self._grants.pop(grant, None) is not None
+        if gone:
+            self.save()
+        return gone
+
+    def list(self) -> tuple[Grant, ...]:
+        """Live grants, oldest first."""
+        now = self._clock.now()
+        return tuple(g for g in self._grants.values() if g.expires_at > now and g.uses_left != 0)
+
+    def save(self) -> None:
+        """Nothing here: this book lives in memory."""
+
+
+def _content(bound: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(bound)
+    return found if any(found) else ()
+
+
+def target_of(effect: Effect) -> str:
+    """What a grant remembers of an effect's target: for exec the parsed words, never raw text.
+
+    Quoted, so that a yes to `rm "a b"` is none to `rm a b`.
+    """
+    if effect.argv is None:
+        return effect.target
+    import shlex
+
+    return shlex.join(effect.argv)

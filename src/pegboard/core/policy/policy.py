@@ -1,0 +1,356 @@
+"""Policy: whether a planned call may run. Pure: values in, a Decision out (decisions 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field, replace
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+
+from pegboard.core.effects import Effect, Verdict
+from pegboard.core.errors import ConfigError, check_sequence
+from pegboard.core.policy.rule_index import Found, RuleIndex
+from pegboard.core.policy.rules import Rule, Situation
+from pegboard.core.tool import Level
+from pegboard.core.values import record
+
+Mode: TypeAlias = Literal["read-only", "ask", "workspace", "full"]
+MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace", "full")
+
+SHIPPED: Final[tuple[str, ...]] = (
+    "deny write:.git/hooks reason=hooks run as you, outside any sandbox",
+    "deny write:.git/config reason=git runs programs named in its config",
+    "deny delete:.git reason=it holds the repository's history",
+    "deny write:pegboard.toml reason=only people may change the policy",
+    "deny write:.pegboard reason=only people may change the policy",
+    "deny delete:pegboard.toml reason=only people may change the policy",
+    "deny delete:.pegboard reason=only people may change the policy",
+    "deny write:.mcp.json reason=it starts servers that run as you",
+    "ask write:.envrc reason=it runs when you enter the folder",
+    "ask write:.vscode reason=editor tasks and settings can run programs",
+)
+"""Rules that stand before every other; only a user's `override` lifts a deny (decisions 1, 2)."""
+
+
+@record
+class EffectDecision:
+    """The answer for one effect: which rule or default gave it, and why.
+
+    `despite_taint`: a rule that allows with `tainted=true` has said that taint is no reason to ask.
+    """
+
+    effect: Effect
+    verdict: Verdict
+    rule: str
+    reason: str = ""
+    despite_taint: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{kind, target, decision, rule}` and `reason` where there is one."""
+        out: dict[str, Any] = {**self.effect.to_dict(), "decision": self.verdict, "rule": self.rule}
+        if self.reason:
+            out["reason"] = self.reason
+        return out
+
+
+@record
+class Decision:
+    """The answer for a call: its strictest effect's.
+
+    Attributes:
+        verdict: allow, ask or deny.
+        rule: the rule or default that decided.
+        reason: one sentence for people and models.
+        effects: each effect's own answer, in order.
+        grants: ids of the grants that were leaned on.
+        observed: what rules in observation would have answered otherwise (G-23).
+        tainted: sources of untrusted and private content that make this call a question which no
+            `--yes` answers (decisions 6, 8); empty where taint plays no part.
+    """
+
+    verdict: Verdict
+    rule: str
+    reason: str = ""
+    effects: tuple[EffectDecision, ...] = ()
+    grants: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    tainted: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{decision, rule, reason, effects}`, as `policy explain --json` prints it."""
+        out: dict[str, Any] = {
+            "decision": self.verdict,
+            "rule": self.rule,
+            "reason": self.reason,
+            "effects": [e.to_dict() for e in self.effects],
+        }
+        if self.observed:
+            out["observed"] = list(self.observed)
+        return out
+
+
+class Grants(Protocol):
+    """Remembered yeses."""
+
+    def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
+        """The id of a live grant for exactly this, or None; uses nothing up."""
+        ...
+
+
+ALLOWED: Final = Decision("allow", "no effects")
+_ASK_TOOL: Final = Decision("ask", "tool level: confirm", "the tool always needs approval")
+_DENY_TOOL: Final = Decision("deny", "tool level: deny", "the tool is disabled")
+
+_RANK: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+_NEVER_READ_ONLY: Final = frozenset({"write", "delete", "send", "schedule", "control", "spawn", "spend"})
+
+
+@record(kw_only=True)
+class Policy:
+    """Mode, rules and grants.
+
+    Attributes:
+        mode: the ceiling and the defaults: read-only, ask, workspace, full.
+        rules: in order of precedence within their verdict; see Rule. The shipped rules come first.
+        grants: remembered yeses, None = none.
+        sandboxed: whether exec runs confined; where not, every exec asks (security.md).
+        shipped: whether the shipped rules apply.
+        home: the user's home folder, real path, for `~` in rules where the situation names none.
+
+    Raises:
+        ConfigError: an unknown mode.
+    """
+
+    mode: Mode = "workspace"
+    rules: tuple[Rule, ...] = ()
+    grants: Grants | None = None
+    sandboxed: bool = True
+    shipped: bool = True
+    home: str = ""
+    _all: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
+    _index: RuleIndex = field(init=False, repr=False, compare=False, default=RuleIndex(()))
+    _watched: RuleIndex | None = field(init=False, repr=False, compare=False, default=None)
+    _cache: dict[Any, Found] = field(init=False, repr=False, compare=False, default_factory=dict[Any, Any])
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"unknown mode {self.mode!r}; use {', '.join(MODES)}")
+        before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
+        object.__setattr__(self, "rules", _rules(self.rules))
+        every = before + self.rules
+        decide = tuple(r for r in every if not r.observe)
+        object.__setattr__(self, "_all", every)
+        object.__setattr__(self, "_index", RuleIndex(decide))
+        if len(decide) < len(every):
+            object.__setattr__(self, "_watched", RuleIndex(r for r in every if r.observe))
+
+    @property
+    def revision(self) -> str:
+        """A short digest of mode, rules and sandbox; part of what an approval is bound to."""
+        text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all)])
+        import hashlib
+
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def of(
+        cls, rules: Iterable[str | Rule] = (), *, mode: str = "workspace", sandboxed: bool = True
+    ) -> Policy:
+        """A policy from rule lines."""
+        return cls(mode=cast(Mode, mode), rules=_rules(rules), sandboxed=sandboxed)
+
+    def __call__(self, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto") -> Decision:
+        """Decide one call (decisions 2).
+
+        Args:
+            effects: the planned effects.
+            situation: tool, agent, session, channel, sender, model, workspace, taint.
+            level: the tool's own level.
+        """
+        if level == "deny":
+            return _DENY_TOOL
+        if not effects:
+            if not self.rules and level == "auto":
+                return ALLOWED
+            return self._toolwide(situation, level)
+        grants: list[str] = []
+        answers = tuple([self._effect(e, situation, level, grants) for e in effects])
+        worst = answers[0] if len(answers) == 1 else max(answers, key=lambda a: _RANK[a.verdict])
+        # One call is one use of a grant, however many of its effects lean on it.
+        used = tuple(dict.fromkeys(grants)) if grants else ()
+        observed = () if self._watched is None else self._observe(self._watched, answers, situation)
+        return Decision(worst.verdict, worst.rule, worst.reason, answers, used, observed)
+
+    def _observe(
+        self, watched: RuleIndex, answers: tuple[EffectDecision, ...], situation: Situation
+    ) -> tuple[str, ...]:
+        """What rules in observation would have answered otherwise; they decide nothing (ledger G-23)."""
+        here = self._at_home(situation)
+        out: list[str] = []
+        for answer in answers:
+            deny, first, _ = watched.find(answer.effect, here)
+            would = deny or first
+            if would is not None and would.verdict != answer.verdict:
+                out.append(f"{answer.effect}: {answer.verdict} -> {would.verdict} by {would}")
+        return tuple(out)
+
+    def _toolwide(self, situation: Situation, level: Level) -> Decision:
+        """A call without effects: only rules that name no kind can speak of it."""
+        deny, first, override = _sorted(
+            [r for r in self._all if not r.observe and _of_tools(r) and r.applies(situation)]
+        )
+        if override is not None:
+            return Decision("allow", str(override), "a deny was overridden" if deny else override.reason)
+        if deny is not None:
+            return Decision("deny", str(deny), deny.reason)
+        if first is not None:
+            return Decision(first.verdict, str(first), first.reason)
+        return ALLOWED if level == "auto" else _ASK_TOOL
+
+    def _effect(
+        self, effect: Effect, situation: Situation, level: Level, grants: list[str]
+    ) -> EffectDecision:
+        ceiling = self._ceiling(effect)
+        if ceiling is not None:
+            return EffectDecision(effect, "deny", ceiling, "mode read-only allows no changes")
+        deny, first, override = self._find(effect, situation)
+        if deny is not None and override is None:
+            return EffectDecision(effect, "deny", str(deny), deny.reason)
+        if effect.at_least == "deny" and override is None:
+            return EffectDecision(effect, "deny", "guard", effect.reason)
+        if override is not None:
+            return EffectDecision(effect, "allow", str(override), "a deny was overridden", _despite(override))
+        if self.grants is not None and (
+            grant := self.grants.find(situation.values.get("tool", ""), effect, situation)
+        ):
+            grants.append(grant)
+            return EffectDecision(effect, "allow", f"grant {grant}")
+        if first is not None:
+            return EffectDecision(effect, first.verdict, str(first), first.reason, _despite(first))
+        verdict, why = self._default(effect)
+        if level == "confirm" and verdict == "allow":
+            return EffectDecision(effect, "ask", _ASK_TOOL.rule, _ASK_TOOL.reason)
+        return EffectDecision(effect, verdict, f"mode {self.mode}", why)
+
+    def _find(self, effect: Effect, situation: Situation) -> tuple[Rule | None, Rule | None, Rule | None]:
+        """The first matching deny, the first matching allow or ask, and a matching override."""
+        key = (
+            effect.kind,
+            effect.target,
+            effect.argv,
+            effect.at_least,
+            effect.decisive,
+            situation.tainted,
+            situation.workspace,
+            situation.home,
+            *situation.values,
+            *situation.values.values(),
+        )
+        found = self._cache.get(key)
+        if found is None:
+            here = self._at_home(situation)
+            found = self._index.find(effect, here)
+            if len(self._cache) > 4096:
+                self._cache.clear()
+            self._cache[key] = found
+        return found
+
+    def _at_home(self, situation: Situation) -> Situation:
+        return situation if situation.home or not self.home else replace(situation, home=self.home)
+
+    def _ceiling(self, effect: Effect) -> str | None:
+        if self.mode != "read-only":
+            return None
+        if effect.kind in _NEVER_READ_ONLY or (effect.kind == "exec" and not effect.read_only):
+            return "mode read-only (ceiling)"
+        return None
+
+    def _default(self, effect: Effect) -> tuple[Verdict, str]:
+        """What the mode says where no rule speaks, and why."""
+        kind, mode = effect.kind, self.mode
+        if kind == "exec" and not self.sandboxed and mode != "full":
+            return "ask", "no sandbox works here, so every command needs approval"
+        if mode == "full":
+            return "allow", ""
+        inside = not effect.target.startswith("/")
+        if effect.at_least == "ask":
+            return "ask", effect.reason or "the tool requires approval"
+        if kind == "read":
+            return ("allow", "") if inside else ("ask", "the path is outside the workspace")
+        if kind == "exec" and effect.argv is None and effect.at_least is None:
+            return "ask", "the command was not analysed"
+        if kind == "exec" and (mode != "ask" or _does_nothing_itself(effect)):
+            return "allow", ""
+        if mode == "workspace" and kind == "write":
+            return ("allow", "") if inside else ("ask", "the path is outside the workspace")
+        if mode == "workspace" and effect.at_least == "allow":
+            return "allow", ""
+        return "ask", f"{kind} needs approval in mode {mode}"
+
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+
+
+def _does_nothing_itself(effect: Effect) -> bool:
+    """`cd`, and a shell around commands that are effects of their own (case perm-07)."""
+    if effect.at_least != "allow" or not effect.argv:
+        return False
+    program, *options = effect.argv
+    around = program.rpartition("/")[2] in _SHELLS and any(
+        o.startswith("-") and "c" in o for o in options[:1]
+    )
+    return program == "cd" or around
+
+
+def _rules(given: object) -> tuple[Rule, ...]:
+    """Rules, and rule lines read as such."""
+    return tuple(
+        r if isinstance(r, Rule) else Rule.parse(r) for r in check_sequence(given, "a policy", "rules")
+    )
+
+
+def _despite(rule: Rule) -> bool:
+    # A project's own file, even a trusted one, is not who decides what may leave this machine.
+    return rule.verdict == "allow" and rule.tainted is True and rule.source.startswith("user")
+
+
+def _of_tools(rule: Rule) -> bool:
+    return rule.kind == "*" and rule.target == "*"
+
+
+def _sorted(matching: list[Rule]) -> tuple[Rule | None, Rule | None, Rule | None]:
+    """Of the rules that match: the first deny, the first allow or ask, and the user's first override."""
+    return (
+        next((r for r in matching if r.verdict == "deny"), None),
+        next((r for r in matching if r.verdict != "deny" and not r.override), None),
+        next(
+            (r for r in matching if r.override and r.verdict == "allow" and r.source.startswith("user")), None
+        ),
+    )
+
+
+def explain(
+    policy: Policy,
+    effects: tuple[Effect, ...],
+    situation: Situation,
+    level: Level = "auto",
+    *,
+    decision: Decision | None = None,
+) -> dict[str, Any]:
+    """The decision with, for each effect, every rule that was tried and whether it matched (G-08).
+
+    `decision`: one that was made of these already, with what taint adds to the policy.
+    """
+    decision = policy(effects, situation, level) if decision is None else decision
+    out = decision.to_dict()
+    here = policy._at_home(situation)  # pyright: ignore[reportPrivateUsage]
+    for row, answer in zip(out["effects"], decision.effects, strict=True):
+        row["tried"] = [
+            {
+                "rule": str(rule),
+                "source": rule.source,
+                "matches": rule.covers(answer.effect, here) and rule.applies(here),
+                **({"observe": True} if rule.observe else {}),
+            }
+            for rule in policy._all  # pyright: ignore[reportPrivateUsage]
+        ]
+    return out

@@ -1,0 +1,1 @@
+"""A signature, its JSON Schema, and arguments that fit it."""

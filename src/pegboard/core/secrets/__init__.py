@@ -1,0 +1,1 @@
+"""What is never shown: redaction, secret handles, clipping."""
