@@ -199,7 +199,7 @@ async def servers(transport: str, *, modern: bool) -> dict[str, float]:
 
 async def clients(transport: str) -> dict[str, float]:
     """Our client with the whole pipeline around each call beside the package's, against a server written by hand."""
-    from mcp import LoopClient, StdioServerParameters
+    from mcp import Client, StdioServerParameters
     from pegboard import Executor
     from pegboard.mcp.client import MCPServer
 
@@ -211,7 +211,7 @@ async def clients(transport: str) -> dict[str, float]:
         else:
             url = f"http://127.0.0.1:{(await stack.enter_async_context(listening(raw)))[1]}/mcp"
             server, where = MCPServer("peer", url=url), url
-        client = await stack.enter_async_context(LoopClient(where))
+        client = await stack.enter_async_context(Client(where))
         stack.push_async_callback(server.aclose)
         door = await stack.enter_async_context(Executor(await server.tools(), policy=["allow call:peer/*"]))
         return await best(

@@ -36,7 +36,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _skipped.append(f"{report.nodeid}: {reason}")
 
 
-def pytest_sessionfinish(session: pytest.ProtocolSession) -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI a test that was skipped for something missing is a failure."""
     if os.environ.get("PEGBOARD_NO_SKIPS") and not hasattr(session.config, "workerinput"):
         wrong = [s for s in _skipped if "cannot be had here" not in s]

@@ -27,7 +27,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         finally:
             kept.append(([*before, *tee.mine], self))
 
-    monkeypatch.setattr(Agent, "_alone", watched)
+    monkeypatch.setattr(Agent, "_exclusive", watched)
     yield
     for events, agent in kept:
         again(events, agent)

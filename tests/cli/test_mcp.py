@@ -179,7 +179,7 @@ def test_http_needs_the_token_and_ends_with_a_signal(place: Path) -> None:
             url = server.stderr.readline()
         url = url.split("serves ")[1].strip()
         headers = {"accept": "application/json, text/event-stream"}
-        with httpx2.LoopClient(trust_env=False, headers=headers) as client:
+        with httpx2.Client(trust_env=False, headers=headers) as client:
             assert client.post(url, json=INIT).status_code == 401
             assert (
                 client.post(url, json=INIT, headers={"authorization": "Bearer " + "t" * 32}).status_code

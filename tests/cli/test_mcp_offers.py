@@ -112,7 +112,7 @@ def test_artifacts_of_the_client_are_resources_beside_the_files(place: Path) -> 
 
 
 @contextmanager
-def two_clients(place: Path, *words: str) -> Iterator[tuple[str, httpx2.LoopClient, httpx2.LoopClient]]:
+def two_clients(place: Path, *words: str) -> Iterator[tuple[str, httpx2.Client, httpx2.Client]]:
     server = subprocess.Popen(
         [sys.executable, "-m", "pegboard.cli.main", "mcp", "serve", "--http", "127.0.0.1:0", "--client", "ann",
          "--client", "bob", *words],
@@ -129,7 +129,7 @@ def two_clients(place: Path, *words: str) -> Iterator[tuple[str, httpx2.LoopClie
                 tokens[line.split("token of ")[1].split()[0]] = line.rsplit(" ", 1)[1].strip()
         accept = {"accept": "application/json, text/event-stream"}
         ann, bob = (
-            httpx2.LoopClient(trust_env=False, headers={**accept, "authorization": f"Bearer {tokens[name]}"})
+            httpx2.Client(trust_env=False, headers={**accept, "authorization": f"Bearer {tokens[name]}"})
             for name in ("ann", "bob")
         )
         with ann, bob:

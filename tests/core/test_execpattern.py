@@ -44,8 +44,8 @@ from tests.ledger import owes
         ("it's", "it's", True),
     ],
 )
-def test_a_pattern_covers_whole_tokens_only(pattern: str, argv: str, is_grounded: bool) -> None:
-    assert exec_pattern_matches(pattern, argv.split()) is is_grounded
+def test_a_pattern_covers_whole_tokens_only(pattern: str, argv: str, covered: bool) -> None:
+    assert exec_pattern_matches(pattern, argv.split()) is covered
 
 
 @owes("perm-03")

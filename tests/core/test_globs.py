@@ -49,8 +49,8 @@ def test_a_text_glob_means_what_its_regular_expression_means(pattern: str, text:
         (r"a\/b", "a/b", True),
     ],
 )
-def test_path_globs_known_from_gitignore(pattern: str, path: str, is_grounded: bool) -> None:
-    assert path_glob(pattern)(path) is is_grounded
+def test_path_globs_known_from_gitignore(pattern: str, path: str, covered: bool) -> None:
+    assert path_glob(pattern)(path) is covered
 
 
 @pytest.mark.parametrize(

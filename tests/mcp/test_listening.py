@@ -14,7 +14,7 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from mcp import LoopClient, StdioServerParameters
+from mcp import Client, StdioServerParameters
 from pegboard import AllowOnce, Executor, Toolkit, tool
 from pegboard.core.effects import PURE
 from pegboard.mcp.client import MCPServer
@@ -89,10 +89,10 @@ class Topic:
 
 
 @asynccontextmanager
-async def listening(server: Any, mode: str, *uris: str) -> AsyncIterator[tuple[LoopClient, Topic]]:
+async def listening(server: Any, mode: str, *uris: str) -> AsyncIterator[tuple[Client, Topic]]:
     """A client that listens to all lists and some resources."""
     heard = Topic()
-    async with LoopClient(server, mode=mode, message_handler=heard.message) as client:  # type: ignore[arg-type]
+    async with Client(server, mode=mode, message_handler=heard.message) as client:  # type: ignore[arg-type]
         if mode == "legacy":
             for uri in uris:
                 await client.session.subscribe_resource(uri)
@@ -192,7 +192,7 @@ async def test_what_another_client_does_is_told_to_the_one_that_watches(mode: st
     async with (
         everything("http", place) as server,
         listening(server(), mode, FILE) as (_, heard),
-        LoopClient(server(), mode="legacy") as other,
+        Client(server(), mode="legacy") as other,
     ):
         await other.call_tool("write_file", {"path": "a.txt", "content": "by another"})
         await heard.comes(UPDATED, FILE)
@@ -202,7 +202,7 @@ async def test_what_another_client_does_is_told_to_the_one_that_watches(mode: st
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_clients_artifact_is_watched_by_its_address(mode: str, place: Path) -> None:
     made = {"id": "plan", "title": "Plan", "content": "# one"}
-    async with everything("stdio", place) as server, LoopClient(server(), mode=mode) as first:
+    async with everything("stdio", place) as server, Client(server(), mode=mode) as first:
         assert not (await first.call_tool("create_artifact", made)).is_error
     async with (
         everything("stdio", place) as server,
@@ -236,14 +236,14 @@ FOREIGN = [
 @owes("K-79", "mcp-072")
 async def test_what_a_client_may_not_read_it_cannot_watch_either(place: Path) -> None:
     async with everything("stdio", place) as server:
-        async with LoopClient(server(), mode="legacy") as old:
+        async with Client(server(), mode="legacy") as old:
             codes = set[int]()
             for uri in FOREIGN:
                 with pytest.raises(MCPError) as caught:
                     await old.session.subscribe_resource(uri)
                 codes.add(caught.value.error.code)
         async with (
-            LoopClient(server(), mode="2026-07-28") as new,
+            Client(server(), mode="2026-07-28") as new,
             new.listen(resource_subscriptions=[*FOREIGN, FILE]) as changes,
         ):
             honoured = changes.honored.resource_subscriptions
@@ -349,12 +349,12 @@ async def test_nothing_is_looked_at_once_nobody_listens() -> None:
     things = Counting()
     service = ToolServer(plain.pipeline, plain.context, resources=things, look_s=0.01)
     async with serving(service) as url:
-        async with LoopClient(url, mode="legacy") as client:
+        async with Client(url, mode="legacy") as client:
             await client.session.subscribe_resource("x:1")
             await soon(lambda: things.looks > 5, "it is looked at")
         await soon(lambda: not _watching(), "the watch has ended")
         before = (things.looks, things.lists)
-        async with LoopClient(url, mode="2026-07-28") as client:
+        async with Client(url, mode="2026-07-28") as client:
             await client.list_tools()
             unheard = (things.looks, things.lists)
             async with client.listen(resource_subscriptions=["x:1"]):

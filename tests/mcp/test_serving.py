@@ -17,7 +17,7 @@ import httpx2
 import mcp_types as types
 import pytest
 
-from mcp import LoopClient, StdioServerParameters
+from mcp import Client, StdioServerParameters
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.serving import http_server
 from tests.ledger import owes
@@ -99,7 +99,7 @@ async def test_the_packages_own_client_is_served_in_both_eras(mode: str) -> None
     async def told(done: float, total: float | None, message: str | None) -> None:
         progress.append(done)
 
-    async with LoopClient(stdio(), mode=mode) as client:
+    async with Client(stdio(), mode=mode) as client:
         tools = {t.name: t for t in (await client.list_tools()).tools}
         text = await client.call_tool("echo", {"text": "hi"})
         data = await client.call_tool("add", {"a": 2, "b": 3})
@@ -133,7 +133,7 @@ async def test_a_call_that_asks_runs_only_where_a_trusted_clients_user_allows_it
         return types.ElicitResult(action="decline")
 
     async def outcome(*words: str, answer: Any = None) -> types.CallToolResult:
-        async with LoopClient(stdio(*words), mode=mode, elicitation_callback=answer) as client:
+        async with Client(stdio(*words), mode=mode, elicitation_callback=answer) as client:
             return await client.call_tool("send_mail", {"text": "x"})
 
     untrusted = await outcome(answer=allow)

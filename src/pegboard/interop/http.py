@@ -79,7 +79,7 @@ class SecretTemplate:
     """
 
     def __init__(self, secrets: Secrets, host: str = "") -> None:
-        at: Any = getattr(secrets, "at", None)
+        at: Any = getattr(secrets, "for_host", None)
         self._secrets: Any = secrets if at is None else at(host)
         self.used: dict[str, str] = {}
 
