@@ -61,7 +61,7 @@ class GeminiModel(RemoteModel):
     def _make_client(self) -> Any:
         genai = sdk("google.genai", "gemini")
         types = sdk("google.genai.types", "gemini")
-        return genai.LoopClient(
+        return genai.Client(
             # Always given: else the SDK would look for keys, projects and addresses of its own.
             api_key=self.endpoint.key or "none",
             vertexai=False,
