@@ -22,7 +22,7 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.sandbox import SandboxSettings
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper
+from pegboard.core.result import Shaper
 from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
 from pegboard.core.policy.approval import AllowOnce
 from pegboard.files.journal import Journal

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pegboard.core.call.pipeline import Pipeline
-from pegboard.core.call.shape import Shaper
+from pegboard.core.result import Shaper
 from pegboard.core.content import KEEPER, ArtifactRef, Image, NewArtifact, Text, ToolCall
 from pegboard.core.context import Context, current_context
 from pegboard.core.effects import PURE

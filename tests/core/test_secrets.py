@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pegboard import Effect, Executor, tool
-from pegboard.core.call.shape import Shaper
+from pegboard.core.result import Shaper
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from pegboard import PURE, Executor, ToolError, tool
-from pegboard.core.call.shape import EMPTY, Shaper, to_jsonable, to_result, truncate
+from pegboard.core.result import (EMPTY, Shaper, to_jsonable, to_result, truncate)
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.result import Notes, ToolResult
 from tests.ledger import owes

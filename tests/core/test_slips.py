@@ -19,7 +19,7 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.core.call.shape import Shaper
+from pegboard.core.result import Shaper
 from pegboard.core.policy.approval import DenyAll, approver_of
 from pegboard.core.secrets.redact import Redactor
 

@@ -14,7 +14,6 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
 from pegboard.core.call.pipeline import PATH_RESOLVER, new_id
-from pegboard.core.call.shape import Shaper, Spills
 from pegboard.core.content import KEEPER
 from pegboard.core.effects import Effect
 from pegboard.core.policy.approval import Waiting
@@ -22,6 +21,7 @@ from pegboard.core.policy.budgets import Meter
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
 from pegboard.ports.documents import Documents

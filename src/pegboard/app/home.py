@@ -25,11 +25,11 @@ from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, current_folder
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, Recorder
 from pegboard.core.policy.approval import Approver
 from pegboard.core.policy.policy import Mode, Policy
+from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
