@@ -14,7 +14,7 @@ from pegboard.core.context import Context
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.schema.annotations import MISSING, Alias, Inject, Unadvertised
 from pegboard.core.schema.signature import Signature
-from tests.core import signatures as given
+from tests.core.schema import signatures as given
 from tests.ledger import SHARED, owes
 
 
