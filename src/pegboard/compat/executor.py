@@ -79,7 +79,7 @@ class LazyExecutor:
         `exclusive`; calls with effects that are known and conflict still keep their order.
         """
         door = self.executor
-        turns = door.recording(door.pipeline.recorder)
+        turns = door.with_recorder(door.pipeline.recorder)
         turns.pipeline = _ConcurrentPipeline(door.pipeline, exclusive)
         return list(await turns.turn(calls, door.context))
 
