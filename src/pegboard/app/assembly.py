@@ -87,10 +87,10 @@ def assemble(
         files = _files(wiring, root, paths, config)
         provided.setdefault(Files, files)
         provided.setdefault(PATH_RESOLVER, files)
-    if needs & {"Shell", "Jobs"}:
+    if needs & {"Shell", "Processes"}:
         from pegboard.app.commands import build_shell
 
-        build_shell(wiring, root, paths, config, want_jobs="Jobs" in needs)
+        build_shell(wiring, root, paths, config, want_jobs="Processes" in needs)
 
 
 def _safeguards(

@@ -291,7 +291,7 @@ class Executor:
         approver: Approver | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
+        """An executor of turns whose events go to `recorder`; see Pipeline.with_recorder."""
         pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
         return TurnExecutor(pipeline, hooks=self._hooks)
 

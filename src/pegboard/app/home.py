@@ -196,7 +196,7 @@ class App:
         needs = needs_of(toolkit, wiring.provided)
         if only is not None and len(toolkit) == 1 and "Shell" in needs:
             # Nobody could follow a background command once this call is over.
-            needs.discard("Jobs")
+            needs.discard("Processes")
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
         store = self.store if recorded else self._history_if_any()

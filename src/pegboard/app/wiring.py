@@ -169,13 +169,13 @@ def needs_of(toolkit: Toolkit, provided: Provided) -> set[str]:
             out.add("Files")
     if PATH_RESOLVER in provided:
         out.discard("paths")
-    if "Catalogue" in out:
+    if "ToolSearch" in out:
         # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
         from pegboard.core.tool_search import ToolIndex
         from pegboard.ports.tool_search import ToolSearch
 
         provided[ToolSearch] = ToolIndex(toolkit)
-    return out - {"Plan", "Context", "Catalogue"}
+    return out - {"Plan", "Context", "ToolSearch"}
 
 
 __all__ = ["Spills", "Wiring"]

@@ -21,7 +21,7 @@ from pegboard.core.schema.json_schema import (
     types_of,
 )
 from pegboard.core.schema.signature import Signature
-from tests.core import signatures as given
+from tests.core.schema import signatures as given
 from tests.ledger import owes
 
 

@@ -14,12 +14,12 @@ from pegboard.core.context import Context
 from pegboard.core.errors import BuildError, InvalidArguments
 from pegboard.core.schema.annotations import MISSING, Alias, Inject, Unadvertised
 from pegboard.core.schema.signature import Signature
-from tests.core import signatures as given
-from tests.ledger import SHARED, owes
+from tests.core.schema import signatures as given
+from tests.ledger import DATA, owes
 
 
 def cases(*ids: str) -> list[dict[str, Any]]:
-    with (SHARED / "cases" / "dev.jsonl").open(encoding="utf-8") as lines:
+    with (DATA / "cases" / "dev.jsonl").open(encoding="utf-8") as lines:
         rows = {row["id"]: row for row in map(json.loads, lines)}
     return [rows[i] for i in ids]
 

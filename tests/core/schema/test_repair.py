@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.schema.repair import Unrepairable, repair_json
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 
 def meant(text: str) -> Any:
@@ -24,7 +24,7 @@ def meant(text: str) -> Any:
 
 @owes("K-05")
 def test_at_least_215_of_the_221_corpus_texts_are_read_as_meant() -> None:
-    with (SHARED / "data" / "json_repair" / "cases.jsonl").open(encoding="utf-8") as lines:
+    with (DATA / "json_repair" / "cases.jsonl").open(encoding="utf-8") as lines:
         rows = [row for row in map(json.loads, lines) if row["schema"] is None and not row["partial"]]
 
     wrong = [

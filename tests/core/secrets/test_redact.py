@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pegboard.core.secrets import forms as secretforms
 from pegboard.core.secrets.redact import MARK, TAIL_CHARS, Redactor, has_redaction_mark, redaction_mark
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 KNOWN = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
-ROWS = [json.loads(line) for line in (SHARED / "security" / "secrets.jsonl").read_text().splitlines()]
+ROWS = [json.loads(line) for line in (DATA / "security" / "secrets.jsonl").read_text().splitlines()]
 
 
 def decoded(row: dict[str, str], field: str) -> str:

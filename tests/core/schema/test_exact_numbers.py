@@ -13,7 +13,7 @@ from pegboard.core.call.turns import _same as same
 from pegboard.core.schema.numerals import Numeral, as_sent, exact, number_of
 from pegboard.core.schema.repair import repair_json
 from pegboard.core.schema.signature import Signature
-from tests.core.test_exact import numbers, told
+from tests.core.schema.test_exact import numbers, told
 from tests.ledger import owes
 
 

@@ -16,7 +16,7 @@ from pegboard.core.errors import BuildError
 from pegboard.core.schema.foreign import ForeignSchema
 from pegboard.core.schema.json_schema import modern, readable
 from pegboard.core.schema.signature import Signature
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 DRAFTS = {
     "draft7": "http://json-schema.org/draft-07/schema#",
@@ -37,7 +37,7 @@ def new_verdict(schema: Any, value: Any) -> bool:
 @owes("X-07", "K-07")
 @pytest.mark.parametrize("draft", list(DRAFTS))
 def test_an_old_schema_means_in_2020_12_what_its_drafts_own_suite_says(draft: str) -> None:
-    with gzip.open(SHARED / "data/json_schema/cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(DATA / "json_schema/cases.jsonl.gz", "rt", encoding="utf-8") as lines:
         cases = [r for r in map(json.loads, lines) if r["draft"] == draft and not r["optional"]]
     # Left out: documents elsewhere, the meta-schema itself, and recursion that only `$dynamicRef` could say.
     local = [

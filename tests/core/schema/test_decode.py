@@ -16,7 +16,7 @@ from pegboard.core.errors import InvalidArguments
 from pegboard.core.schema.annotations import Alias
 from pegboard.core.schema.foreign import from_property_map
 from pegboard.core.schema.signature import Signature
-from tests.core import signatures as given
+from tests.core.schema import signatures as given
 from tests.ledger import owes
 
 

@@ -19,11 +19,11 @@ from pegboard.core.schema.foreign import (
     is_property_map,
 )
 from pegboard.core.schema.signature import Signature
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 
 def rows(name: str) -> Iterator[dict[str, Any]]:
-    with gzip.open(SHARED / "data" / name, "rt", encoding="utf-8") as lines:
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
 

@@ -12,7 +12,7 @@ import pytest
 from pegboard import PURE, Agent, Effect, Executor, Tool, ToolCall, Toolkit, builtin
 from pegboard.core.tool_search import SearchableToolkit, TextIndex, ToolIndex, with_tool_search
 from pegboard.models import ScriptedModel
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
@@ -174,7 +174,7 @@ def test_an_empty_index_finds_nothing_and_function_words_alone_are_a_query_all_t
 def test_recall_over_all_tools_of_the_outside_set() -> None:
     import tool_search
 
-    tools, requests = tool_search.load(SHARED / "data")
+    tools, requests = tool_search.load(DATA)
 
     assert len(tools) > 1000
     assert tool_search.recall(tools, requests) >= 0.85
@@ -185,7 +185,7 @@ def test_recall_over_all_tools_of_the_outside_set() -> None:
 def test_a_search_over_five_thousand_tools_costs_less_than_a_plain_scan() -> None:
     import tool_search
 
-    ours, floor = tool_search.speed(*tool_search.load(SHARED / "data"))
+    ours, floor = tool_search.speed(*tool_search.load(DATA))
 
     assert ours < floor
 

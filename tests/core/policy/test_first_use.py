@@ -13,7 +13,7 @@ from pegboard.core.policy.approval import ApprovalRequest
 from pegboard.core.policy.guards import FirstUses, use_keys
 from pegboard.store.provenance import StoredFirstUses
 from pegboard.store.sqlite import SqliteStore
-from tests.fakes.novelty import MemoryNovelty
+from tests.fakes.first_uses import MemoryFirstUses
 from tests.ledger import owes
 
 
@@ -50,7 +50,7 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
         return "sent"
 
     door = Executor([mail], policy=["ask send"], approver=Person())
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, novelty=MemoryNovelty())
+    door.pipeline.safeguards = replace(door.pipeline.safeguards, novelty=MemoryFirstUses())
     for to in ("a", "a", "a", "b"):
         await door.call("mail", {"to": to})
 
@@ -67,7 +67,7 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
 @pytest.mark.parametrize("kind", ["memory", "stored"])
 def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.sqlite")
-    known: FirstUses = MemoryNovelty() if kind == "memory" else StoredFirstUses(lambda: store)
+    known: FirstUses = MemoryFirstUses() if kind == "memory" else StoredFirstUses(lambda: store)
     known.remember("/w", ["host a"])
 
     assert known.unseen("/w", ["host a", "host b"]) == ("host b",)
