@@ -25,7 +25,7 @@ from pegboard.cli.show import (
     print_note,
 )
 from pegboard.cli.status import LINE
-from pegboard.core.call.pipeline import Preview
+from pegboard.core.call.call import Preview
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.result import Notes
 from pegboard.core.schema.json_schema import types_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import ToolError
 from pegboard.core.policy.approval import Answer, ApprovalRequest, Approved, Refused, Waiting
 from pegboard.mcp.request_context import InputRequired, Json, RequestContext, current_request

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from pegboard.core.call.pipeline import Pipeline, new_id
+from pegboard.core.call.call import new_id
+from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import NotFound, ToolError
