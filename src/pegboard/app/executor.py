@@ -223,7 +223,7 @@ class Executor:
 
     async def turn(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Carry out the calls of one model turn; results in call order, one for each distinct id."""
-        if not isinstance(calls, list | tuple) or not all(isinstance(call, ToolCall) for call in calls):
+        if not isinstance(calls, list | tuple) or not all(isinstance(call, ToolCall) for call in calls):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(
                 f"turn(…) takes a list of ToolCall(id=…, name=…, arguments=…), got {format_value(calls)}; "
                 "dialect(…).decode(reply) returns one, and for a single call there is call(name, arguments)"
