@@ -158,7 +158,7 @@ async def test_an_idempotent_call_is_made_once_more_after_a_loss(peer: Make, tmp
     assert journal.read_text() == "booked\nbooked\n"
 
 
-@owes("mcp-06", "D-44", "N-118")
+@owes("mcp-06", "N-118")
 @pytest.mark.slow
 async def test_a_silent_server_is_given_up_and_ended_while_the_others_work(peer: Make) -> None:
     # Other runs of these tests have silent servers too: this one's is known by a word of its own.

@@ -60,7 +60,11 @@ def test_a_malformed_variable_is_refused(name: str, value: str) -> None:
 def test_where_the_host_sets_nothing_a_command_still_has_what_posix_programs_read() -> None:
     env = command_environment({}, {})
 
-    assert {n: env[n] for n in ("HOME", "LANG", "SHELL")} == {"HOME": "/", "LANG": "C.UTF-8", "SHELL": "/bin/bash"}
+    assert {n: env[n] for n in ("HOME", "LANG", "SHELL")} == {
+        "HOME": "/",
+        "LANG": "C.UTF-8",
+        "SHELL": "/bin/bash",
+    }
     assert "/usr/bin" in env["PATH"].split(":")
 
 

@@ -189,7 +189,28 @@ def test_a_rule_ends_at_the_border_of_a_word(workspace: Path) -> None:
     assert [decide(c, workspace, allow=allow) for c in commands] == ["ask", "allow", "ask", "allow"]
 
 
-@owes("perm-10", "N-60", "N-61", "N-48")
+@owes("N-61")
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("cat {O}/x", "ask"), ("cat '{O}/x'", "ask"), ("cat <{O}/x", "ask"), ("ls >{O}/x", "ask"),
+        ("grep -f{O}/x a.txt", "ask"), ("sort --output={O}/x a.txt", "ask"), ("true; cat {O}/x", "ask"),
+        ("cat {W}/../O/x", "ask"), ("cat {W}/link.txt", "ask"),
+        ("cat {W}/a.txt", "allow"), ("cat '{W}/a.txt'", "allow"), ("cat <{W}/a.txt", "allow"),
+        ("cat {W}/src/../a.txt", "allow"), ("cat {W}//a.txt", "allow"),
+        # Where paths have no drives, this is the name of a file in the folder.
+        (r"cat 'A:\x'", "allow"),
+    ],
+)  # fmt: skip
+def test_every_absolute_path_is_resolved_and_one_outside_the_folder_asks(
+    command: str, decision: str, workspace: Path
+) -> None:
+    command = command.format(W=workspace, O=workspace.parent / "O")
+
+    assert judge(command, workspace).decision == decision
+
+
+@owes("perm-10", "N-60", "N-48")
 @pytest.mark.parametrize(
     "command",
     [
