@@ -153,6 +153,7 @@ HARD = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 def test_time_grows_with_the_length_and_no_faster(name: str) -> None:
