@@ -16,8 +16,8 @@ from pegboard.files.changes import propose
 from pegboard.files.commit import commit
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Journal
-from pegboard.files.recovery import recover
-from pegboard.files.selection import Last
+from pegboard.files.commit import recover
+from pegboard.files.undo import Last
 from pegboard.files.undo import undo
 from pegboard.ports.files import Delete, Move, Write
 from tests.files.test_commit import tree

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.files.lineindex import LineIndex
-from pegboard.files.media import sniff_type
+from pegboard.files.text import LineIndex
+from pegboard.files.text import sniff_type
 from pegboard.files.text import read_slice
 from pegboard.ports.files import Slice
 from tests.ledger import owes
