@@ -24,7 +24,7 @@ from pegboard.core.tool import Tool
 from pegboard.core.tool_search import PROSE, WEIGHTS, TextIndex, ToolIndex, fields_of, words
 
 LEAST_RECALL = 0.85
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-"""The folder of corpora beside the repository."""
+DATA = Path(__file__).resolve().parent / "data"
+"""The corpora; `README.md` in it says what each is and where it comes from."""
 
 
 def owes(*rows: str) -> pytest.MarkDecorator:

@@ -6,10 +6,11 @@ import json
 import re
 from pathlib import Path
 
-from tests.ledger import SHARED
+from tests.ledger import DATA
 
 TESTS = Path(__file__).resolve().parent
-ROW = re.compile(r"^\| ((?:N|D|C|M|A|U|X|K|G)-\d+) \|", re.MULTILINE)
+ROWS = {"N": 122, "D": 60, "C": 50, "M": 69, "A": 54, "U": 14, "X": 62, "K": 90, "G": 25}
+"""The feature ledger counts the rows of each section from 01."""
 TAG = re.compile(r"owes\(([^)]*)\)")
 OF_LATER_PARTS = (
     # Web and media, the durable runtime and the gateway have issues of their own; the lists of all families wait for them.
@@ -25,14 +26,13 @@ OF_LATER_PARTS = (
 
 def known() -> set[str]:
     """Every row of the ledger, every case, and every row of the corpora of attacks."""
-    rows = set(ROW.findall((SHARED / "spec/features.md").read_text(encoding="utf-8")))
+    rows = {f"{section}-{n:02d}" for section, last in ROWS.items() for n in range(1, last + 1)}
     cases = {
-        json.loads(line)["id"]
-        for line in (SHARED / "cases/dev.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["id"] for line in (DATA / "cases/dev.jsonl").read_text(encoding="utf-8").splitlines()
     }
     attacks = {
         json.loads(line)["id"]
-        for path in (SHARED / "security").glob("*.jsonl")
+        for path in (DATA / "security").glob("*.jsonl")
         for line in path.read_text(encoding="utf-8").splitlines()
     }
     return rows | cases | attacks

@@ -22,9 +22,9 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.sandbox import SandboxSettings
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper
 from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
 from pegboard.core.policy.approval import AllowOnce
+from pegboard.core.result import Shaper
 from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell

@@ -14,11 +14,10 @@ from pegboard.core.result import for_model, new_seed
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.definitions import shown_description
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 ROWS = [
-    json.loads(line)
-    for line in (SHARED / "security/injection.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line) for line in (DATA / "security/injection.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 DELIVERED = [r for r in ROWS if r["where"] in ("web_page", "tool_result", "search_result")]
 """What reaches a model as a tool's result; descriptions, chat and files have tests of their own."""

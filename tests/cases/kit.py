@@ -11,14 +11,14 @@ from typing import Any
 from pegboard import Executor, builtin
 from pegboard.dialects import dialect
 from pegboard.models import ScriptedModel
-from tests.ledger import SHARED
+from tests.ledger import DATA
 from tests.transcript import assert_valid_transcript
 
 
 @cache
 def rows(theme: str) -> dict[str, dict[str, Any]]:
     """The cases of a theme: id -> row."""
-    lines = (SHARED / "cases" / "dev.jsonl").read_text("utf-8").splitlines()
+    lines = (DATA / "cases" / "dev.jsonl").read_text("utf-8").splitlines()
     return {row["id"]: row for row in map(json.loads, lines) if row["theme"] == theme}
 
 

@@ -12,7 +12,7 @@ from pegboard import AllowOnce, Executor, Policy, Refused, Rule, ToolCall, Write
 from pegboard.cli.show import escape_controls
 from pegboard.shell.guard import judge
 from tests.cases.kit import door, rows
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 from tests.shell.guard_commands import DANGEROUS
 
 
@@ -177,7 +177,7 @@ async def test_an_invisible_character_asks_and_a_long_command_is_shown_whole(fol
         assert "\u202e" not in shown and "\u200b" not in shown
 
 
-CORPUS = [json.loads(line) for line in (SHARED / "security" / "shell.jsonl").read_text("utf-8").splitlines()]
+CORPUS = [json.loads(line) for line in (DATA / "security" / "shell.jsonl").read_text("utf-8").splitlines()]
 
 
 @owes("X-22", "X-25")

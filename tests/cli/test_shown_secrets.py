@@ -16,9 +16,9 @@ from pegboard.core.policy.approval import ApprovalRequest
 from pegboard.core.secrets.redact import Redactor
 from tests.cli.conftest import Run
 from tests.cli.test_approve import Typed
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
-ROWS = [json.loads(line) for line in (SHARED / "security" / "secrets.jsonl").read_text().splitlines()]
+ROWS = [json.loads(line) for line in (DATA / "security" / "secrets.jsonl").read_text().splitlines()]
 CONFIGURED = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zQ"
 # An invented token in GitHub's form.
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pegboard.core.schema.repair import repair_json
-from tests.ledger import SHARED
+from tests.ledger import DATA
 
 _LINE = re.compile(r"^  (\w+)(\?)?: ([^;]+);(?:\s*//\s*(.*))?$")
 _NUMBERED = re.compile(r"(?:^|\s)1 2 3 4 5 (?:\d+ )*")
@@ -29,7 +29,7 @@ class Block:
 
 def document(number: str) -> str:
     """The text of one document."""
-    return next((SHARED / "seeds").glob(f"{number}_*.txt")).read_text(encoding="utf-8")
+    return next((DATA / "seeds").glob(f"{number}_*.txt")).read_text(encoding="utf-8")
 
 
 def blocks(number: str) -> list[Block]:

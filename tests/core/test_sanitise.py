@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pegboard.core.text import sanitise
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 ROWS = [
     row
-    for row in map(json.loads, (SHARED / "security" / "injection.jsonl").read_text().splitlines())
+    for row in map(json.loads, (DATA / "security" / "injection.jsonl").read_text().splitlines())
     if row["cls"] in ("unicode", "ansi")
 ]
 

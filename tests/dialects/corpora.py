@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from tests.ledger import SHARED
-
-DATA = SHARED / "data"
+from tests.ledger import DATA
 
 
 @cache

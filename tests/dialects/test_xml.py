@@ -20,7 +20,7 @@ from pegboard.dialects.protocol import CallStartChunk, TextChunk
 from pegboard.dialects.xml import format_call, format_tool_result, tool_section
 from tests.dialects.corpora import pieces
 from tests.dialects.kit import FakeKit, FakeTool, tool
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 xml = dialect("xml")
 KIT = FakeKit(
@@ -45,7 +45,7 @@ def read(reply: str, kit: Any = KIT) -> list[tuple[str, dict[str, Any]]]:
 
 def cases() -> list[Any]:
     out = []
-    for line in (SHARED / "cases" / "dev.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (DATA / "cases" / "dev.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["theme"] == "14-xml" and isinstance(row["expect"], dict):
             out.append(pytest.param(row, marks=owes(row["id"]), id=row["id"]))
@@ -351,7 +351,7 @@ def test_the_prompt_has_exactly_the_layout_of_the_document() -> None:
     }
     schema = {"type": "object", "properties": properties, "required": ["query"]}
     search = FakeTool("web_search", "Search the web for information using Bocha AI search engine", schema)
-    seed = next((SHARED / "seeds").glob("004_*.txt")).read_text(encoding="utf-8")
+    seed = next((DATA / "seeds").glob("004_*.txt")).read_text(encoding="utf-8")
     shown = seed[seed.index("### web_search\nDescription") :]
 
     assert tool_section(search) == shown[: shown.index("\n```")]

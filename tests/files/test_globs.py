@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
-from pegboard.files.globs import glob_files
-from pegboard.files.globs import glob_regex
-from tests.ledger import SHARED, owes
+from pegboard.files.globs import glob_files, glob_regex
+from tests.ledger import DATA, owes
 
 
 def build(root: Path, *names: str) -> Path:
@@ -28,7 +27,7 @@ def paths(root: Path, pattern: str, path: str = ".", **options: bool) -> set[str
 
 
 def test_the_corpus_of_globs_is_read_as_its_authors_do_on_a_posix_system() -> None:
-    rows = [json.loads(line) for line in (SHARED / "data/globs/globset.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (DATA / "globs/globset.jsonl").read_text().splitlines()]
     misses = {
         row["id"].removeprefix("globset/")
         for row in rows

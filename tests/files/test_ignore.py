@@ -13,10 +13,10 @@ import pytest
 
 from pegboard.files.globs import glob_files
 from pegboard.files.walk import IgnoreFile, as_bytes_text
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (SHARED / "data/globs/gitignore.jsonl").read_text().splitlines()
+    json.loads(line) for line in (DATA / "globs/gitignore.jsonl").read_text().splitlines()
 ]
 
 

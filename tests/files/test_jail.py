@@ -23,10 +23,10 @@ from pegboard.core.errors import (
     ToolError,
     Unsupported,
 )
-from pegboard.files.roots import Access
 from pegboard.files.jail import Jail
 from pegboard.files.names import ProtectedNames, case_variant, folded, shown
 from pegboard.files.openat import WalkOpener
+from pegboard.files.roots import Access
 from tests.ledger import owes
 
 

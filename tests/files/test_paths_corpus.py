@@ -16,11 +16,11 @@ import pytest
 
 from pegboard.files.openat import KernelOpener, Opener, WalkOpener
 from tests.files.path_rows import run_row
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line)
-    for line in (SHARED / "security/paths.jsonl").read_text(encoding="utf-8").split("\n")
+    for line in (DATA / "security/paths.jsonl").read_text(encoding="utf-8").split("\n")
     if line
 ]
 OPENERS: list[type[Opener]] = [KernelOpener, WalkOpener]

@@ -11,9 +11,8 @@ import pytest
 from pegboard.core.errors import Conflict, NotFound
 from pegboard.files.jail import Jail
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.undo import ByRun, Last
 from pegboard.files.snapshot import SnapshotDiff, SnapshotLimits, TreeSnapshot
-from pegboard.files.undo import undo
+from pegboard.files.undo import ByRun, Last, undo
 from tests.files.test_commit import tree
 from tests.ledger import owes
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.errors import Conflict, NotFound, Unavailable
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.undo import ByCall, ById, ByRun, Last
-from pegboard.files.undo import UndoReport
+from pegboard.files.undo import ByCall, ById, ByRun, Last, UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from tests.files.test_commit import tree

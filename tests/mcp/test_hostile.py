@@ -19,11 +19,11 @@ from pegboard.core.effects import Effect
 from pegboard.core.errors import Interrupted, TimedOut, ToolError, Unavailable
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.pins import Pins
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 from tests.mcp.conftest import tool
 from tests.waiting import soon
 
-CORPUS = [json.loads(line) for line in (SHARED / "security/mcp_hostile.jsonl").read_text().splitlines()]
+CORPUS = [json.loads(line) for line in (DATA / "security/mcp_hostile.jsonl").read_text().splitlines()]
 OFFERS = [row for row in CORPUS if row["side"] == "client" and row["cls"] in ("name", "schema")]
 
 Make = Callable[..., MCPServer]

@@ -17,10 +17,10 @@ from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, UserMessage
 from pegboard.models.local import NOTICE, QUOTED_CHARACTERS, LocalConversation, LocalModel
 from pegboard.ports.model import TurnEnd
-from tests.ledger import SHARED
+from tests.ledger import DATA
 from tests.models.kit import EIGHT, SIX, Kit, KitTool, strings
 
-TASKS = SHARED / "data" / "local_tasks"
+TASKS = DATA / "local_tasks"
 
 
 def rows(name: str) -> list[dict[str, Any]]:

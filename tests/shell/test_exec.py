@@ -17,7 +17,7 @@ from pegboard.core.errors import InvalidArguments, NotFound, TooLarge
 from pegboard.ports.shell import ExecRequest
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 from pegboard.shell.exec import CommandShell
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 from tests.shell.kit import BACKENDS, allow, run, shell_in
 from tests.waiting import soon
 
@@ -31,7 +31,7 @@ async def shell(request: pytest.FixtureRequest, tmp_path: Path) -> CommandShell:
 
 
 def _calculated() -> list[pytest.ParameterSet]:
-    lines = (SHARED / "cases" / "dev.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (DATA / "cases" / "dev.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     return [
         pytest.param(row["calc"]["cmd"], bytes.fromhex(row["calc"]["bytes"]), id=row["id"])

@@ -19,11 +19,11 @@ from pegboard.core.policy.patterns import exec_pattern_matches
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.shell.guard import MAX_COMMAND_BYTES, inspection, judge
 from pegboard.shell.guard.walk import bash_parser
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 from tests.shell import guard_kinds
 from tests.shell.guard_commands import BENIGN, DANGEROUS
 
-ROWS = [json.loads(line) for line in (SHARED / "security" / "shell.jsonl").read_text().splitlines()]
+ROWS = [json.loads(line) for line in (DATA / "security" / "shell.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,18 @@ import json
 from functools import cache
 from typing import Any
 
-from tests.ledger import SHARED
+from tests.ledger import DATA
 
 
 @cache
 def cases(theme: str) -> dict[str, dict[str, Any]]:
     """Cases of one theme: id -> row."""
-    rows = (json.loads(line) for line in (SHARED / "cases" / "dev.jsonl").read_text("utf-8").splitlines())
+    rows = (json.loads(line) for line in (DATA / "cases" / "dev.jsonl").read_text("utf-8").splitlines())
     return {row["id"]: row for row in rows if row["theme"] == theme}
 
 
 @cache
 def patch_corpus() -> dict[str, dict[str, Any]]:
     """The patch scenarios: id -> row."""
-    path = SHARED / "data" / "apply_patch" / "scenarios.jsonl"
+    path = DATA / "apply_patch" / "scenarios.jsonl"
     return {row["id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}

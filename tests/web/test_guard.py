@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pegboard.net.addresses import classify
 from pegboard.web.guard import judge_url, resolve_here
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 
 ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (SHARED / "security" / "ssrf.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line) for line in (DATA / "security" / "ssrf.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 MAX_REDIRECTS = 5
 

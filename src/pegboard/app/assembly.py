@@ -14,7 +14,6 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
 from pegboard.core.call.pipeline import PATH_RESOLVER, new_id
-from pegboard.core.call.shape import Shaper, Spills
 from pegboard.core.content import KEEPER
 from pegboard.core.effects import Effect
 from pegboard.core.policy.approval import Waiting
@@ -22,6 +21,7 @@ from pegboard.core.policy.budgets import Meter
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
 from pegboard.ports.documents import Documents
@@ -87,10 +87,10 @@ def assemble(
         files = _files(wiring, root, paths, config)
         provided.setdefault(Files, files)
         provided.setdefault(PATH_RESOLVER, files)
-    if needs & {"Shell", "Jobs"}:
+    if needs & {"Shell", "Processes"}:
         from pegboard.app.commands import build_shell
 
-        build_shell(wiring, root, paths, config, want_jobs="Jobs" in needs)
+        build_shell(wiring, root, paths, config, want_jobs="Processes" in needs)
 
 
 def _safeguards(

@@ -112,7 +112,7 @@ class Executor:
             grants=self.wiring.grants,
             threads=threads,
             timeout_s=timeout_s,
-            safeguards=self.wiring.safeguards,
+            guards=self.wiring.safeguards,
         )
         self._sources: tuple[ToolSource, ...] = tuple(sources)
         self._own = own
@@ -160,7 +160,7 @@ class Executor:
                 from pegboard.core.tool_search import ToolIndex
                 from pegboard.ports.tool_search import ToolSearch
 
-                self.pipeline.provide[ToolSearch] = ToolIndex(kit)
+                self.pipeline.parts.provide[ToolSearch] = ToolIndex(kit)
             self.toolkit = kit
             self.pipeline.set_toolkit(kit)
 
@@ -180,12 +180,12 @@ class Executor:
     @property
     def policy(self) -> Policy:
         """What decides."""
-        return self.pipeline.policy
+        return self.pipeline.parts.policy
 
     @property
     def events(self) -> Sequence[Event]:
         """The last events, where the recorder keeps them."""
-        return tuple(getattr(self.pipeline.recorder, "events", ()))
+        return tuple(getattr(self.pipeline.parts.recorder, "events", ()))
 
     def call(
         self,
@@ -208,14 +208,14 @@ class Executor:
         if self._sources or raise_errors:
             return self._call(name, arguments, id, raise_errors=raise_errors)
         # The pipeline's own coroutine: one more around it would stand on the path of every call.
-        return self.pipeline.take(name, arguments, self.context, id)
+        return self.pipeline.call(ToolCall(id, name, arguments), self.context)
 
     async def _call(
         self, name: str, arguments: str | Mapping[str, Any] | None, id: str | None, *, raise_errors: bool
     ) -> ToolResult:
         if self._sources:
             await self.refresh_tools(name)
-        result = await self.pipeline.take(name, arguments, self.context, id)
+        result = await self.pipeline.call(ToolCall(id, name, arguments), self.context)
         if raise_errors and result.error is not None:
             if result.error.code == "permission_denied":
                 raise ToolExecutionDenied(str(result.error)) from result.error
@@ -280,6 +280,10 @@ class Executor:
         here = self.pipeline.situation(tool, self.context)
         return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
+    def set_mode(self, mode: str) -> None:
+        """Decide by another mode from the next call on: read-only, ask, workspace or full."""
+        self.pipeline.parts.policy = replace(self.policy, mode=mode)
+
     def with_recorder(
         self,
         recorder: Recorder,
@@ -287,7 +291,7 @@ class Executor:
         approver: Approver | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> TurnExecutor:
-        """An executor of turns whose events go to `recorder`; see Pipeline.recording."""
+        """An executor of turns whose events go to `recorder`; see Pipeline.with_recorder."""
         pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
         return TurnExecutor(pipeline, hooks=self._hooks)
 

@@ -25,11 +25,11 @@ from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, current_folder
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, Recorder
 from pegboard.core.policy.approval import Approver
 from pegboard.core.policy.policy import Mode, Policy
+from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -196,7 +196,7 @@ class App:
         needs = needs_of(toolkit, wiring.provided)
         if only is not None and len(toolkit) == 1 and "Shell" in needs:
             # Nobody could follow a background command once this call is over.
-            needs.discard("Jobs")
+            needs.discard("Processes")
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
         store = self.store if recorded else self._history_if_any()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pegboard.core.call.shape import Shaper
+from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import with_finder
 
 if TYPE_CHECKING:

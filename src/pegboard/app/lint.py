@@ -7,13 +7,13 @@ that can be known from the patterns (`inclusion`). Nothing is said where it cann
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from pegboard.app.inclusion import target_includes
 from pegboard.core.policy.patterns import pattern_words
 from pegboard.core.policy.policy import SHIPPED
 from pegboard.core.policy.rules import Rule
-from pegboard.core.values import record
 
 _RUNS_ANYTHING: Final = frozenset(
     ("bash", "sh", "zsh", "dash", "fish", "python", "python3", "node", "perl", "ruby", "php", "env", "xargs", "sudo", "make",
@@ -21,7 +21,7 @@ _RUNS_ANYTHING: Final = frozenset(
 )  # fmt: skip
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LintFinding:
     """One remark.
 

@@ -129,7 +129,7 @@ def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
 
 def _resources(executor: Executor) -> SchemeResources | None:
     def redact(text: str) -> str:
-        redactor = executor.pipeline.shaper.redactor
+        redactor = executor.pipeline.parts.shaper.redactor
         return text if redactor is None else redactor.redact(text)[0]
 
     kinds: dict[str, Resources] = {}

@@ -11,7 +11,6 @@ from pegboard.app.keeping import LazyArtifactSaver
 from pegboard.app.late import lazy_shaper
 from pegboard.core.call.pipeline import PATH_RESOLVER
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper, Spills
 from pegboard.core.content import KEEPER
 from pegboard.core.errors import ConfigError, format_value
 from pegboard.core.policy.grants import MemoryGrants
@@ -19,6 +18,7 @@ from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import MODES, Policy
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.result import Shaper, Spills
 from pegboard.core.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -169,13 +169,13 @@ def needs_of(toolkit: Toolkit, provided: Provided) -> set[str]:
             out.add("Files")
     if PATH_RESOLVER in provided:
         out.discard("paths")
-    if "Catalogue" in out:
+    if "ToolSearch" in out:
         # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
         from pegboard.core.tool_search import ToolIndex
         from pegboard.ports.tool_search import ToolSearch
 
         provided[ToolSearch] = ToolIndex(toolkit)
-    return out - {"Plan", "Context", "Catalogue"}
+    return out - {"Plan", "Context", "ToolSearch"}
 
 
 __all__ = ["Spills", "Wiring"]

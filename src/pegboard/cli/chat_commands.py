@@ -98,7 +98,7 @@ async def _mode(rest: str, state: ChatState, executor: Executor, log: SessionLog
         if rest not in MODES:
             raise BuildError(f"unknown mode {rest!r}; use {', '.join(MODES)}")
         state.app.policy = replace(state.app.policy, mode=rest)
-        executor.pipeline.policy = replace(executor.pipeline.policy, mode=rest)
+        executor.set_mode(rest)
     print_line(f"mode {executor.policy.mode}")
     return ""
 

@@ -21,8 +21,8 @@ from pegboard.cli.show import paint, print_json, print_line
 from pegboard.config.models import available_models
 from pegboard.config.paths import refused_workspace
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper
 from pegboard.core.errors import ToolError
+from pegboard.core.result import Shaper
 from pegboard.store.opening import StoreError
 
 EXTRAS = {

@@ -15,8 +15,8 @@ from pegboard.cli.show import print_note
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import check_implicit
 from pegboard.core.call.provide import Provided
-from pegboard.core.call.shape import Shaper
 from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.result import Shaper
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.selection import BACKENDS

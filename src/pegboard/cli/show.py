@@ -12,10 +12,10 @@ from typing import Any, Final, TextIO
 from pegboard.app.redacted import Redact
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
-from pegboard.core.call.shape import to_jsonable
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import Event
+from pegboard.core.result import to_jsonable
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
 

@@ -1,4 +1,4 @@
-"""Door: the way from a document's registry to the one executor."""
+"""LazyExecutor: opens the executor behind a document's registry when it is first needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pegboard.core.call.pipeline import Preview
+from pegboard.core.call.call import Preview
+from pegboard.core.call.turns import TurnExecutor
 from pegboard.core.content import ToolCall
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Rule
@@ -15,7 +16,6 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, import_object
 
 _EXECUTOR: Final = "pegboard.app.executor:Executor"
-_OPAQUE: Final = "call"
 
 
 class LazyExecutor:
@@ -78,30 +78,12 @@ class LazyExecutor:
         The documents gather all calls. Opaque Python tools therefore run together, except those of
         `exclusive`; calls with effects that are known and conflict still keep their order.
         """
-        door = self.executor
-        turns = door.recording(door.pipeline.recorder)
-        turns.pipeline = _ConcurrentPipeline(door.pipeline, exclusive)
-        return list(await turns.turn(calls, door.context))
+        executor = self.executor
+        turns = TurnExecutor(executor.pipeline, hooks=self._options["hooks"], exclusive=exclusive)
+        return list(await turns.turn(calls, executor.context))
 
     async def aclose(self) -> None:
         """End what was started."""
         if self._executor is not None:
             await self._executor.aclose()
             self._executor = None
-
-
-class _ConcurrentPipeline:
-    """A pipeline whose opaque Python calls do not count as conflicts."""
-
-    def __init__(self, pipeline: Any, exclusive: frozenset[str]) -> None:
-        self._exclusive = exclusive
-        self._pipeline = pipeline
-        self.call = pipeline.call
-        self.shaper = pipeline.shaper
-        self.recorder = pipeline.recorder
-
-    async def effects_of(self, call: ToolCall, context: Any) -> Any:
-        found = await self._pipeline.effects_of(call, context)
-        if found is None or call.name in self._exclusive:
-            return found
-        return tuple(e for e in found if not (e.kind == _OPAQUE and e.target.startswith("python/")))

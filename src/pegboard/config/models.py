@@ -71,7 +71,7 @@ def open_model(
     """
     folders = paths or Paths.of()
     env = this_environment() if environment is None else environment
-    return import_object("pegboard.models.resolve:choose")(
+    return import_object("pegboard.models.resolve:open_configured")(
         name,
         environment=env,
         data_dir=folders.data,

@@ -17,6 +17,7 @@ import asyncio
 import base64
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pegboard.core.content import Audio, Block, Image, Text
@@ -29,7 +30,6 @@ from pegboard.core.schema.foreign import ToolParameter, from_parameters, from_pr
 from pegboard.core.schema.problems import Problem, format_json, raise_invalid
 from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Level, Tool
-from pegboard.core.values import record
 
 
 def read_string_param(params: Mapping[str, Any], name: str, *, required: bool = False) -> str | None:
@@ -108,7 +108,7 @@ _LEVELS: Final[dict[str, Level]] = {
 }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterOptions:
     """What a document promises about its tools, beside their shape.
 
@@ -239,7 +239,7 @@ def result_of(value: Any) -> Any:
     return value
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
     """Calls a foreign function and reads what it returns or raises."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never, cast
 
-from pegboard.core.call.shape import to_jsonable
 from pegboard.core.content import Text, ToolCall, block_from_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import ToolError
@@ -27,7 +26,7 @@ from pegboard.core.events import (
     UserSaid,
     UserTold,
 )
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.result import Notes, ToolResult, to_jsonable
 from pegboard.core.transcript import (
     AssistantMessage,
     Message,
@@ -37,12 +36,6 @@ from pegboard.core.transcript import (
     Usage,
     UserMessage,
 )
-from pegboard.core.values import blank, setter
-
-_set_id, _set_name, _set_arguments, _set_raw = (
-    setter(ToolCall, field) for field in ("id", "name", "arguments", "raw")
-)
-_USAGE: Final = len(Usage().to_dict())
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
@@ -83,24 +76,12 @@ def message_from_dict(value: Mapping[str, Any]) -> Message:
 
 def assistant_from_dict(value: Mapping[str, Any]) -> AssistantMessage:
     """The assistant's message of `message_to_dict`."""
-    # Field by field, here and below: a long history is made of these, at half the price of calling their classes.
-    message = blank(AssistantMessage)
-    message.content = tuple([_part_from_dict(p) for p in value["content"]])
-    message.stop, message.usage, message.model = value["stop"], _usage(value["usage"]), value["model"]
-    return message
-
-
-def _usage(value: Mapping[str, Any]) -> Usage:
-    if len(value) != _USAGE:
-        return Usage(**value)
-    usage = blank(Usage)
-    usage.input_tokens, usage.output_tokens = value["input_tokens"], value["output_tokens"]
-    usage.cache_read_tokens, usage.cache_write_tokens = (
-        value["cache_read_tokens"],
-        value["cache_write_tokens"],
+    return AssistantMessage(
+        content=tuple([_part_from_dict(p) for p in value["content"]]),
+        stop=value["stop"],
+        usage=Usage(**value["usage"]),
+        model=value["model"],
     )
-    usage.requests, usage.cost_usd = value["requests"], value["cost_usd"]
-    return usage
 
 
 def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
@@ -128,12 +109,7 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
 def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | ToolCall:
     match value["type"]:
         case "call":
-            call = blank(ToolCall)
-            _set_id(call, value["id"])
-            _set_name(call, value["name"])
-            _set_arguments(call, value["arguments"])
-            _set_raw(call, value["raw"])
-            return call
+            return ToolCall(value["id"], value["name"], value["arguments"], value["raw"])
         case "thinking":
             return Thinking(value["text"], value["signature"])
         case "opaque":
@@ -157,18 +133,21 @@ def result_to_dict(result: ToolResult) -> dict[str, Any]:
 def result_from_dict(value: Mapping[str, Any]) -> ToolResult:
     """The result that `result_to_dict` wrote; its error is a plain ToolError of the same code."""
     error, found = value["error"], value["notes"]
-    notes = blank(Notes)
-    notes.duration_s, notes.truncated, notes.spill = found["duration_s"], found["truncated"], found["spill"]
-    notes.labels, notes.repairs = tuple(found["labels"]), tuple(found["repairs"])
-    notes.extra = {} if len(found) == 5 else {k: v for k, v in found.items() if k not in _NOTES}
-    made = blank(ToolResult)
-    made.content = tuple(
-        [Text(b["text"]) if b.get("type") == "text" else block_from_dict(b) for b in value["content"]]
+    return ToolResult(
+        content=tuple([block_from_dict(b) for b in value["content"]]),
+        data=value["data"],
+        error=None if error is None else error_from_dict(error),
+        notes=Notes(
+            duration_s=found["duration_s"],
+            truncated=found["truncated"],
+            spill=found["spill"],
+            labels=tuple(found["labels"]),
+            repairs=tuple(found["repairs"]),
+            extra={k: v for k, v in found.items() if k not in _NOTES},
+        ),
+        call_id=value["call_id"],
+        tool=value["tool"],
     )
-    made.data, made.error = value["data"], None if error is None else error_from_dict(error)
-    made.notes, made.artifacts = notes, ()
-    made.call_id, made.tool = value["call_id"], value["tool"]
-    return made
 
 
 _NOTES: Final = frozenset({"duration_s", "truncated", "spill", "labels", "repairs"})
@@ -183,10 +162,6 @@ def error_from_dict(value: Mapping[str, Any]) -> ToolError:
         retryable=value["retryable"],
         details=value.get("details"),
     )
-
-
-_set_message: Final = setter(ModelReplied, "message")
-_set_result: Final = setter(CallFinished, "result")
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -318,15 +293,11 @@ def _call_started(value: Mapping[str, Any]) -> Event:
 
 
 def _model_replied(value: Mapping[str, Any]) -> Event:
-    event = blank(ModelReplied)
-    _set_message(event, assistant_from_dict(value["message"]))
-    return event
+    return ModelReplied(assistant_from_dict(value["message"]))
 
 
 def _call_finished(value: Mapping[str, Any]) -> Event:
-    event = blank(CallFinished)
-    _set_result(event, result_from_dict(value["result"]))
-    return event
+    return CallFinished(result_from_dict(value["result"]))
 
 
 def _permission_requested(value: Mapping[str, Any]) -> Event:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, assert_never
 
-from pegboard.core.values import record
 
-
-@record
+@dataclass(slots=True)
 class Text:
     """Plain text."""
 
@@ -19,7 +18,7 @@ class Text:
         return {"type": "text", "text": self.text}
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """An image, whole.
 
@@ -38,7 +37,7 @@ class Image:
         return {"type": "image", "mime_type": self.mime_type, "data": _b64(self.data), "label": self.label}
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audio:
     """A sound, whole."""
 
@@ -50,7 +49,7 @@ class Audio:
         return {"type": "audio", "mime_type": self.mime_type, "data": _b64(self.data)}
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """A file handed on as it is (PDF, archive), or a reference where `data` is None."""
 
@@ -130,7 +129,7 @@ def _raw(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call as a model or caller sent it: untrusted, immutable.
 
@@ -157,7 +156,7 @@ class ToolCall:
         return self.params
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
     """A text, picture or other file that a tool declares as an artifact, by returning it or in its ToolResult.
 
@@ -179,7 +178,7 @@ KEEPER: Final = "pegboard.artifact-keeper"
 """Key in `provide` of the object that keeps declared artifacts, a Keeper."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRef:
     """Where a declared artifact lies now."""
 

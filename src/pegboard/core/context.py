@@ -6,11 +6,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from pegboard.core.errors import BuildError, CallCancelled
-from pegboard.core.values import value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +72,7 @@ def _discard(_: Any) -> None:
     """Where a tool's partial updates go when nobody listens."""
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Where one call runs. Read-only.
 
@@ -129,6 +128,7 @@ class Context:
 class HasContext(Protocol):
     """A call on its way: it makes its context when somebody asks for it, and most tools never do."""
 
+    @property
     def context(self) -> Context:
         """The context of the call's own code, always the same one."""
         ...
@@ -137,31 +137,27 @@ class HasContext(Protocol):
 Entered: TypeAlias = Context | HasContext | None
 
 _current: Final[ContextVar[Entered]] = ContextVar("pegboard_context", default=None)
-# Bound once: binding a variable's methods anew costs more than they do.
-get_current: Final = _current.get
-set_current: Final = _current.set
 
 
 def current_context() -> Context:
-    """The context of the call that is running (ledger C-45).
+    """The context of the call that is running.
 
     Raises:
         LookupError: no call is running here.
     """
-    here = get_current()
+    here = _current.get()
     if here is None:
         raise LookupError("no tool call is running here; current_context() works inside a tool only")
-    return here if isinstance(here, Context) else here.context()
+    return here if isinstance(here, Context) else here.context
 
 
 def attach(context: Context | HasContext) -> Entered:
-    """Make `context` the current one; give back to `leave` what was before it."""
-    before = get_current()
-    set_current(context)
+    """Make `context` the current one; give `detach` what was before it."""
+    before = _current.get()
+    _current.set(context)
     return before
 
 
 def detach(before: Entered) -> None:
-    """Undo one `enter`."""
-    # Not a token: it would be one more object to collect for each of a thousand calls under way.
-    set_current(before)
+    """Undo one `attach`."""
+    _current.set(before)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
-
-from pegboard.core.values import record
 
 EffectKind: TypeAlias = Literal[
     "read", "write", "delete", "exec", "connect", "send", "spawn", "schedule", "spend", "control", "call"
@@ -43,7 +41,7 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return worst
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Effect:
     """One thing that a call does.
 
@@ -90,7 +88,7 @@ PURE: Final[tuple[Effect, ...]] = ()
 """Declares a tool that touches nothing: no effects."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One file that a ChangeSet creates, modifies, deletes or moves.
 
@@ -131,7 +129,7 @@ class Change:
         return out
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ChangeSet:
     """All file changes of one call, computed first, then previewed or committed as a whole.
 
@@ -164,7 +162,7 @@ class ChangeSet:
 NO_CHANGES: Final = ChangeSet()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What one call will do: its effects and, for file tools, its exact changes.
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
-from pegboard.core.values import record, sparse
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
     """A run begins."""
 
@@ -26,7 +25,7 @@ class RunStarted:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed:
     """A run that had ended early or waited is taken up again; its later events stand behind this one."""
 
@@ -36,7 +35,7 @@ class RunResumed:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class UserSaid:
     """A message went into the transcript on a person's behalf.
 
@@ -50,7 +49,7 @@ class UserSaid:
     by: str = "user"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class UserTold:
     """A person said something while the run was busy; the loop has not read it yet.
 
@@ -62,7 +61,7 @@ class UserTold:
     message: UserMessage
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TextPiece:
     """A piece of the model's text as it streams; not stored."""
 
@@ -70,7 +69,7 @@ class TextPiece:
     text: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ThinkingPiece:
     """A piece of the model's reasoning as it streams; not stored."""
 
@@ -78,7 +77,7 @@ class ThinkingPiece:
     text: str
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ModelReplied:
     """One model turn is complete."""
 
@@ -86,7 +85,7 @@ class ModelReplied:
     message: AssistantMessage
 
 
-@sparse
+@dataclass(slots=True, kw_only=True)
 class CallStarted:
     """A call was planned and decided; if allowed it runs now.
 
@@ -113,7 +112,7 @@ class CallStarted:
     observed: tuple[str, ...] = ()
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequested:
     """A call waits for a yes (ledger A-05). `novel`: what it would do for the first time (G-25)."""
 
@@ -128,7 +127,7 @@ class PermissionRequested:
     novel: tuple[str, ...] = ()
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallUpdate:
     """A partial result of a running call (ledger M-44); not stored."""
 
@@ -138,7 +137,7 @@ class CallUpdate:
     update: Any
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationTried:
     """A confined command tried to reach something through the egress proxy (G-18).
 
@@ -160,7 +159,7 @@ class DestinationTried:
     secrets: tuple[str, ...] = ()
 
 
-@record
+@dataclass(slots=True)
 class CallFinished:
     """A call has its one result (ledger A-04: TOOL_COMPLETE)."""
 
@@ -168,7 +167,7 @@ class CallFinished:
     result: ToolResult
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """Something that a person should know and no model needs (a budget near its end, a retry)."""
 
@@ -177,7 +176,7 @@ class Notice:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted:
     """The conversation was shortened to fit the model's window (ledger K-73).
 
@@ -197,7 +196,7 @@ class ContextCompacted:
     dropped: tuple[str, ...] = ()
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """A run ends. `status`: done, suspended, limit or failed."""
 

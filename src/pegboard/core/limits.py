@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 from pegboard.core.errors import BuildError, format_value, is_number
-from pegboard.core.values import record
 
 
 class Clock(Protocol):
@@ -38,7 +37,7 @@ MAX_CHARS: Final = 10_000
 """Characters of one result's text that a model sees (DESIGN 5, ledger N-67, X-19)."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What ends a run.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
@@ -20,7 +20,6 @@ from pegboard.core.schema.problems import Problem, raise_invalid
 from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import RenderFunction, Tool, ToolLimits
 from pegboard.core.toolkit import import_object
-from pegboard.core.values import record
 
 _FRESHNESS: Final = {
     "pd": "day",
@@ -100,7 +99,7 @@ JobId: TypeAlias = Annotated[str, Field(description="The job."), Alias("id")]
 LOCALES: Final = ("en", "zh")
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileParameter:
     """One parameter as a profile advertises it.
 
@@ -122,7 +121,7 @@ class ProfileParameter:
         return self.name if self.canonical == "" else self.canonical
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolProfile:
     """One tool as a profile advertises it.
 
@@ -149,7 +148,7 @@ class ToolProfile:
     max_chars: int | None = None
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """How one system names things.
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 from typing import Final
 
-from pegboard.core.values import record
 
-
-@record
+@dataclass(frozen=True, slots=True)
 class LineRange:
     """Some lines of a text.
 
@@ -32,7 +31,7 @@ class LineRange:
     cut: tuple[int, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Page:
     """What fits of them.
 

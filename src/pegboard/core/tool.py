@@ -15,7 +15,6 @@ from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Parameter
 from pegboard.core.schema.json_schema import modern
 from pegboard.core.schema.signature import Signature
-from pegboard.core.values import record
 
 
 class HasSent(Protocol):
@@ -81,7 +80,7 @@ _FIELDS: Final = (
 _LEVELS: Final = ("auto", "confirm", "deny")
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
     """What bounds one call.
 

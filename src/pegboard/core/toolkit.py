@@ -215,7 +215,7 @@ class Toolkit:
         Raises:
             BuildError: no such profile or locale, or two tools would share a name.
         """
-        return Toolkit(import_object("pegboard.core.profiles:profiled")(self, name, locale=locale))
+        return Toolkit(import_object("pegboard.core.profiles:with_profile")(self, name, locale=locale))
 
     def check(self) -> Toolkit:
         """Build every schema now, so that a wrong one is found at start and not at the first call.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pegboard.core.content import Block, Text, ToolCall, text_of
 from pegboard.core.result import ToolResult
-from pegboard.core.values import record, value
 
 StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "malformed", "error"]
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Tokens of one model turn or of a run; money in US dollars where a price is known."""
 
@@ -69,7 +68,7 @@ class Usage:
         }
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Thinking:
     """Reasoning text of a model, with the provider's opaque signature kept verbatim."""
 
@@ -77,7 +76,7 @@ class Thinking:
     signature: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Opaque:
     """A provider's own item (reasoning, server tool) that must be sent back verbatim.
 
@@ -90,7 +89,7 @@ class Opaque:
     value: Any
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class UserMessage:
     """What a person (or the runtime in their place) said."""
 
@@ -107,7 +106,7 @@ class UserMessage:
         return text_of(self.content)
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
     """One model turn: text, thinking, opaque items and calls, in the order in which they came."""
 
@@ -127,7 +126,7 @@ class AssistantMessage:
         return tuple([b for b in self.content if isinstance(b, ToolCall)])
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ResultsMessage:
     """The results of one turn's calls, in call order, one for each id."""
 

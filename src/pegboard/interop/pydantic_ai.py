@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from pegboard.core.call.shape import to_jsonable
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ToolError, Unavailable
-from pegboard.core.result import ToolResult
+from pegboard.core.result import ToolResult, to_jsonable
 from pegboard.core.tool import Tool
 from pegboard.dialects.schemas import sendable
 from pegboard.interop.executor import as_executor, images, wrap_foreign

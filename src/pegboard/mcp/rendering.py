@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pegboard.core.call.shape import to_jsonable
-from pegboard.core.result import ToolResult
+from pegboard.core.result import ToolResult, to_jsonable
 from pegboard.core.schema.json_schema import modern
 from pegboard.core.tool import Tool
 from pegboard.dialects.mcp import call_result

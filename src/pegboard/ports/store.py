@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from pegboard.core.values import value
 
-
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of a stream.
 
@@ -31,7 +30,7 @@ class Record:
     body: bytes | None
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
     """One record before it is chained: run, type, time and body."""
 
@@ -41,7 +40,7 @@ class NewRecord:
     body: bytes
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """What the list of runs shows.
 

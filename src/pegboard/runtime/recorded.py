@@ -126,7 +126,6 @@ class RecordedExecutor:
 
     def __init__(self, script: ReplayLog) -> None:
         self._script = script
-        self.pipeline = self
         self.toolkit = self
 
     def advertised(self) -> RecordedExecutor:

@@ -6,7 +6,6 @@ nothing is written. What people answered (grants, approvals) and budgets are tak
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.core.call.authorise import check_secrets, evaluate
 from pegboard.core.call.call import Call
+from pegboard.core.call.decode import decode
 from pegboard.core.call.pipeline import Pipeline
-from pegboard.core.call.plan import decode, plan, situation
-from pegboard.core.call.record import failed_result
-from pegboard.core.call.shape import as_tool_error
+from pegboard.core.call.plan import plan, situation_of
+from pegboard.core.call.shape import as_tool_error, shape_error
 from pegboard.core.codec import event_to_dict
 from pegboard.core.content import ToolCall, text_of
 from pegboard.core.context import Context
@@ -44,9 +43,9 @@ _MARK: Final = "[redacted:"
 class _Seen:
     """A call of the record on its way."""
 
-    call: ToolCall
+    sent: ToolCall
     result: ToolResult | None
-    ready: Call | None = None
+    call: Call | None = None
     decision: Decision | None = None
 
 
@@ -81,28 +80,28 @@ class Replanner:
     untold: list[str] = field(default_factory=list[str])
     otherwise: int = 0
     checked: int = 0
-    _line: Pipeline = field(init=False, repr=False)
+    _pipeline: Pipeline = field(init=False, repr=False)
     _taints: TaintTracker | None = field(init=False, repr=False)
     _provenance: MemoryProvenance = field(default_factory=MemoryProvenance, repr=False)
     _seen: dict[str, _Seen] = field(default_factory=dict[str, "_Seen"], repr=False)
     _lost: dict[str, CallFinished] = field(default_factory=dict[str, CallFinished], repr=False)
 
     def __post_init__(self) -> None:
-        line = copy.copy(self.pipeline)
-        guards = line.safeguards
-        known = guards.taints
+        parts = self.pipeline.parts
+        known = parts.guards.taints
         self._taints = None if known is None else TaintTracker(known.rules, provenance=self._provenance)
         # What a person has allowed for longer is an answer and no rule: the record says what it was then.
-        line.policy = replace(line.policy, grants=None)
-        line.grants = None
-        line.recorder = MemoryRecorder(keep=0)
-        line.shaper = replace(line.shaper, spills=None)
-        line.safeguards = replace(guards, taints=self._taints, meter=None, novelty=None)
-        self._line = line
+        self._pipeline = self.pipeline.with_parts(
+            policy=replace(parts.policy, grants=None),
+            grants=None,
+            recorder=MemoryRecorder(keep=0),
+            shaper=replace(parts.shaper, spills=None),
+            guards=replace(parts.guards, taints=self._taints, meter=None, novelty=None, stored=()),
+        )
 
     @property
     def _same_rules(self) -> bool:
-        return self.lenient or self.policy == self.pipeline.policy.revision
+        return self.lenient or self.policy == self.pipeline.parts.policy.revision
 
     def on_user_message(self, event: UserSaid, session: str) -> None:
         """A person said something: addresses in it may be fetched."""
@@ -121,25 +120,23 @@ class Replanner:
         if _MARK in json.dumps(event_to_dict(recorded), default=str):
             self._tell(recorded.tool, "a secret was taken out of the record")
             return recorded
-        if self._line.toolkit.resolve(seen.call.name) is None and self.absent:
+        if self._pipeline.toolkit.resolve(seen.sent.name) is None and self.absent:
             self._tell(recorded.tool, "its server is not asked in a replay")
             return recorded
         context = replace(context, workspace=self.workspace)
         try:
-            ready = seen.ready = decode(self._line, seen.call, recorded.call_id)
+            call = seen.call = self._decode(seen, recorded.call_id, context)
         except Exception as error:  # noqa: BLE001  As in the pipeline: whatever decoding raises is the call's error.
             self.checked += 1
             return self._stopped(seen, as_tool_error(error))
-        now = replace(recorded, tool=ready.tool.name, arguments=dict(ready.decoded.sent))
+        now = replace(recorded, tool=call.tool.name, arguments=dict(call.decoded.sent))
         if self.workspace is not None and self.then not in (None, str(self.workspace)):
             self._tell(recorded.tool, f"the run worked in {self.then}")
             return now
         self._labelled(seen, recorded, context)
         try:
-            if ready.tool.effects or ready.tool.plan or ready.tool.markers:
-                ready.plan = await plan(self._line, ready, context)
-            if self._line.safeguards.secrets is not None:
-                check_secrets(self._line, ready, self._line.safeguards.secrets)
+            await plan(call)
+            check_secrets(call)
         except Exception as error:  # noqa: BLE001  As in the pipeline: whatever a plan raises is the call's error.
             failure = as_tool_error(error)
             if failure.code in _BORDERS:
@@ -149,14 +146,14 @@ class Replanner:
                 recorded.tool,
                 f"what it was planned on has changed since ({clip(failure.message, 0, 160)})",
             )
-            ready.plan = replace(ready.plan, effects=recorded.effects)
+            call.plan = replace(call.plan, effects=recorded.effects)
         else:
-            if _shown(ready.plan.changes.changes) != _shown(recorded.changes):
+            if _shown(call.plan.changes.changes) != _shown(recorded.changes):
                 # A file that holds already what would be written: the world has moved on, perhaps by this very call.
                 self._tell(recorded.tool, "the files that it would change are others now")
-                ready.plan = replace(ready.plan, effects=recorded.effects)
+                call.plan = replace(call.plan, effects=recorded.effects)
         self.checked += 1
-        return self._decided(seen, ready, replace(now, effects=ready.plan.effects), recorded, context)
+        return self._decided(seen, call, replace(now, effects=call.plan.effects), recorded)
 
     async def on_call_finished(self, recorded: CallFinished, context: Context) -> Event:
         """The result of a call as it would be recorded now, as far as that hangs on no act."""
@@ -167,12 +164,12 @@ class Replanner:
         if seen is None:
             return recorded
         context = replace(context, workspace=self.workspace)
-        if seen.ready is None and result.error is not None and result.error.code in _UNREAD:
+        if seen.call is None and result.error is not None and result.error.code in _UNREAD:
             return self._unread(seen, recorded, context)
-        if seen.ready is not None and self._taints is not None:
-            self._trace(seen.ready, result, context)
-        if self.lenient and seen.ready is not None and seen.decision is not None:
-            return await self._act(seen, seen.ready, seen.decision, recorded, context)
+        if seen.call is not None and self._taints is not None:
+            self._trace(seen.call, result, context)
+        if self.lenient and seen.call is not None and seen.decision is not None:
+            return await self._act(seen, seen.call, seen.decision, recorded, context)
         return recorded
 
     # -- parts --------------------------------------------------------------------------------
@@ -180,12 +177,15 @@ class Replanner:
     def _tell(self, tool: str, why: str) -> None:
         self.untold.append(f"{tool}: {why}")
 
+    def _decode(self, seen: _Seen, call_id: str, context: Context) -> Call:
+        return decode(self._pipeline.parts, replace(seen.sent, id=call_id), context)
+
     def _failed(self, seen: _Seen, error: Any) -> CallFinished:
-        """The failure, under the recorded duration: how long it takes is no behaviour."""
-        call_id = seen.call.id or ""
-        made = failed_result(self._line, error, seen.call.name, call_id, seen.ready, self._line.now())
-        then = 0.0 if seen.result is None else seen.result.notes.duration_s
-        return CallFinished(replace(made, notes=replace(made.notes, duration_s=then)))
+        """The failure, with the recorded duration: how long it takes is not behaviour."""
+        duration_s = 0.0 if seen.result is None else seen.result.notes.duration_s
+        return CallFinished(
+            shape_error(self._pipeline.parts, seen.sent, seen.call, error, duration_s=duration_s)
+        )
 
     def _stopped(self, seen: _Seen, error: Any) -> CallFinished:
         """The failure of a call that started then and would not start now."""
@@ -195,36 +195,34 @@ class Replanner:
 
     def _unread(self, seen: _Seen, recorded: CallFinished, context: Context) -> Event:
         """A call that could not be read then: the same words now."""
-        tool = self._line.toolkit.resolve(seen.call.name)
+        tool = self._pipeline.toolkit.resolve(seen.sent.name)
         if tool is not None and self.offers is not None and not self.offers(tool.name, context.model):
             return recorded
         if recorded.result.error is not None and recorded.result.error.code == "unknown_tool" and self.absent:
-            self._tell(seen.call.name, "the names of the tools that servers had are not known in a replay")
+            self._tell(seen.sent.name, "the names of the tools that servers had are not known in a replay")
             return recorded
-        told = (event_to_dict(recorded), seen.call.name, seen.call.arguments, seen.call.raw)
+        told = (event_to_dict(recorded), seen.sent.name, seen.sent.arguments, seen.sent.raw)
         if _MARK in json.dumps(told, default=str):
             # Its words hang on what was sent: what names the nearest argument, or where a text was cut off.
-            self._tell(seen.call.name, "a secret was taken out of the record")
+            self._tell(seen.sent.name, "a secret was taken out of the record")
             return recorded
         self.checked += 1
         try:
-            ready = decode(self._line, seen.call, recorded.result.call_id)
+            call = self._decode(seen, recorded.result.call_id, context)
         except Exception as error:  # noqa: BLE001  As in the pipeline: whatever decoding raises is the call's error.
             made = self._failed(seen, as_tool_error(error))
             notes = recorded.result.notes
             return CallFinished(replace(made.result, notes=notes))
         return CallStarted(
-            call_id=recorded.result.call_id, tool=ready.tool.name, arguments=dict(ready.decoded.sent)
+            call_id=recorded.result.call_id, tool=call.tool.name, arguments=dict(call.decoded.sent)
         )
 
-    def _decided(
-        self, seen: _Seen, call: Call, now: CallStarted, recorded: CallStarted, context: Context
-    ) -> CallStarted:
+    def _decided(self, seen: _Seen, call: Call, now: CallStarted, recorded: CallStarted) -> CallStarted:
         """With the decision of now where it can be compared, else that of then."""
         tool = call.tool
         decision = ALLOWED
-        if call.plan.effects or tool.level != "auto" or self._line.policy.rules:
-            decision = evaluate(self._line, call, context)
+        if call.plan.effects or tool.level != "auto" or self._pipeline.parts.policy.rules:
+            decision = evaluate(call)
         seen.decision = decision
         verdict = decision.verdict
         if recorded.decision == "deny" and recorded.approver and verdict == "ask":
@@ -259,7 +257,7 @@ class Replanner:
     def _trace(self, call: Call, result: ToolResult, context: Context) -> None:
         """Let taint follow the recorded result, as it followed the real one."""
         assert self._taints is not None
-        here = situation(call.tool, context)
+        here = situation_of(call.tool, context)
         own = self._taints.labels_of_result(call.plan, here) if result.ok or call.plan.effects else {}
         held = self._taints.labels(context.session, context.labels)
         for label in result.notes.labels:
@@ -279,8 +277,8 @@ class Replanner:
         if decision.verdict == "deny" and not refused:
             why = decision.reason or decision.rule
             return self._failed(seen, PermissionDenied(f"{call.tool.name} may not run: {why}"))
-        if decision.verdict == "allow" and _is_pure(call.tool, self._line):
-            again = await self._line.call(seen.call, context)
+        if decision.verdict == "allow" and _is_pure(call.tool, self._pipeline):
+            again = await self._pipeline.call(seen.sent, context)
             return CallFinished(replace(again, notes=result.notes))
         return recorded
 
@@ -292,7 +290,7 @@ def _shown(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 def _is_pure(tool: Tool, pipeline: Pipeline) -> bool:
     """Whether a function may run in a comparison: it says that it touches nothing, and is given nothing."""
-    return not (tool.effects or tool.plan or tool.markers or pipeline.injected.get(tool.name))
+    return not (tool.effects or tool.plan or tool.markers or pipeline.parts.ports.get(tool.name))
 
 
 def results_in(events: Sequence[Event]) -> dict[str, ToolResult]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from pegboard.core.call.turns import TurnExecutor
+from pegboard.core.call.turns import Executor
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
@@ -102,7 +102,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
     model = first.model if isinstance(first, RunStarted | RunResumed) else ""
     loop = Loop(
         model=RecordedModel(script, model),
-        executor=cast(TurnExecutor, RecordedExecutor(script)),
+        executor=cast("Executor", RecordedExecutor(script)),
         instructions="",
         recorder=script,
         limits=Limits(**detail["limits"]) if "limits" in detail else Limits(turns=10**9, soft=0),

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from pegboard.core.call.turns import TurnExecutor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
@@ -51,7 +50,6 @@ class RecordedResults:
 
     def __init__(self, events: Sequence[Event], toolkit: Toolkit, recorder: Any, redact: Redact) -> None:
         self._redact = redact
-        self.pipeline = self
         self.toolkit = toolkit
         self._recorder = recorder
         self._results: dict[str, list[ToolResult]] = {}
@@ -108,7 +106,7 @@ async def replay_live(
     recorder = MemoryRecorder(keep=None)
     loop = Loop(
         model=model,
-        executor=cast(TurnExecutor, RecordedResults(mine, toolkit, recorder, redact)),
+        executor=RecordedResults(mine, toolkit, recorder, redact),
         instructions=instructions,
         recorder=recorder,
         limits=limits,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pegboard.core.call.call import Turn
-from pegboard.core.call.turns import TurnExecutor
+from pegboard.core.call.turns import Executor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError, ToolError
@@ -63,7 +63,7 @@ class Loop:
     """
 
     model: Model
-    executor: TurnExecutor
+    executor: Executor
     instructions: str
     recorder: Recorder
     limits: Limits = field(default_factory=Limits)
@@ -87,7 +87,7 @@ class Loop:
         is taken up again: open calls that had started are answered as interrupted unless their tool
         is idempotent, calls that waited get their answer, the others run now.
         """
-        kit = self.executor.pipeline.toolkit.advertised()
+        kit = self.executor.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
         talk = WindowedConversation(
             lambda: self.model.converse(
@@ -250,7 +250,7 @@ class Loop:
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
         warning = repeats.warning(calls)
         refused = refused_calls(
-            self.executor.pipeline.toolkit,
+            self.executor.toolkit,
             calls,
             state.budget,
             self._offered(message.model),
@@ -272,7 +272,7 @@ class Loop:
         if self.offer is None:
             return None
         # A fallback's answer carries its whole name; any other may call itself what it likes.
-        return self.offer(model if ":" in model else self.model.name, self.executor.pipeline.toolkit)
+        return self.offer(model if ":" in model else self.model.name, self.executor.toolkit)
 
     async def _call_allowed(
         self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context, state: RunState
@@ -291,7 +291,7 @@ class Loop:
         self, conversation: WindowedConversation, history: History, state: RunState, context: Context
     ) -> None:
         """Answer the calls that an ended process left open (ledger G-10), or that waited (decisions 14)."""
-        kit = self.executor.pipeline.toolkit
+        kit = self.executor.toolkit
         found = split_calls(history, kit, self.answers)
         state.pending += found.pending
         done = dict(history.done)

@@ -63,7 +63,7 @@ class _BackgroundCommand:
 
 
 class BackgroundCommands:
-    """Starts, lists, feeds and ends background commands; implements `ports.jobs.Jobs`.
+    """Starts, lists, feeds and ends background commands; implements `Processes`.
 
     Args:
         shell: how commands are confined and started; children that outlive a call are adopted.

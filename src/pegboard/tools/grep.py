@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pegboard.core.call.shape import Spills
 from pegboard.core.errors import InvalidArguments, Unavailable
-from pegboard.core.result import ToolResult
+from pegboard.core.result import Spills, ToolResult
 from pegboard.core.schema.annotations import Alias, EffectMarker, Inject, Unadvertised
 from pegboard.core.text import escape_invisible
 from pegboard.core.tool import tool

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pegboard.core.call.shape import Spills
 from pegboard.core.content import Text
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
-from pegboard.core.result import ToolResult
+from pegboard.core.result import Spills, ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, ReadPath, Unadvertised
 from pegboard.core.text import LineRange, page, slice_text
 from pegboard.core.tool import tool

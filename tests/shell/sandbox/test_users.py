@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.ledger import SHARED, owes
+from tests.ledger import DATA, owes
 from tests.shell.sandbox.ordinary_work import furnish, work
 from tests.shell.sandbox.places import as_ordinary_user, copy_source, open_folder, reachable_python
 from tests.shell.sandbox.probing import probe
 
-PROBE = SHARED / "security" / "sandbox_probe.py"
+PROBE = DATA / "security" / "sandbox_probe.py"
 # What a command may do: use its workspace and read the made-up passwd. The last two are details
 # that the probe prints in the same words: it wrote into its own private /tmp, and started a child.
 POSSIBLE = {"ws_read", "ws_write", "read_etc_passwd"}

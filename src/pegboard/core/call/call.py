@@ -1,4 +1,4 @@
-"""Invocation: a call on its way, and what the stages of the pipeline know and use of it."""
+"""Call: one tool call on its way through the stages, and what the stages share."""
 
 from __future__ import annotations
 
@@ -6,80 +6,32 @@ import asyncio
 import itertools
 import os
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from pegboard.core.call.deadline import Deadline
+from pegboard.core.call.deadline import Deadlines
+from pegboard.core.call.provide import Provided
 from pegboard.core.context import Context
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
-from pegboard.core.errors import (
-    ToolError,
-)
-from pegboard.core.events import CallUpdate, DestinationTried
-from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused
+from pegboard.core.errors import ToolError
+from pegboard.core.events import CallUpdate, DestinationTried, Recorder
+from pegboard.core.limits import Clock
+from pegboard.core.policy.approval import ApprovalRequest, Approved, Approver, Refused
 from pegboard.core.policy.budgets import UNLIMITED, Remaining
-from pegboard.core.policy.policy import ALLOWED, Decision
+from pegboard.core.policy.guards import Guards
+from pegboard.core.policy.policy import ALLOWED, Decision, Policy
 from pegboard.core.policy.rules import Situation
+from pegboard.core.result import Shaper
 from pegboard.core.schema.decode import Decoded
 from pegboard.core.tool import Tool, ValidCall
-from pegboard.core.values import blank, record
-
-if TYPE_CHECKING:
-    from pegboard.core.call.decode import ToolBinding
-    from pegboard.core.call.pipeline import Pipeline
-
-
-def call_context(
-    pipeline: Pipeline, context: Context, call_id: str, tool: Tool, effects: tuple[Effect, ...] | None = None
-) -> Context:
-    """The context that the function sees; `effects` once it runs, None while it plans."""
-    # Field by field: a class packs thirteen keywords into a dict and unpacks them, at twice the price.
-    inner = blank(Context)
-    inner.session = context.session
-    inner.agent = context.agent
-    inner.run = context.run
-    inner.call_id = call_id
-    inner.model = context.model
-    inner.origin = context.origin
-    inner.workspace = context.workspace
-    inner.depth = context.depth
-    inner.deadline = context.deadline
-    inner.cancelled = context.cancelled if tool.is_async else context.cancelled or asyncio.Event()
-    inner.emit = UpdateEmitter(pipeline, context.emit, call_id, tool.name)
-    inner.labels = context.labels
-    inner.ports = pipeline.provide
-    inner.tool = tool.name
-    inner.effects = effects
-    return inner
-
-
-class UpdateEmitter:
-    """`emit` of one call's context: redacted, recorded under the call, and passed on."""
-
-    __slots__ = ("_call_id", "_emit", "_line", "_tool")
-
-    def __init__(self, pipeline: Pipeline, emit: Callable[[Any], None], call_id: str, tool: str) -> None:
-        self._line = pipeline
-        self._emit = emit
-        self._call_id = call_id
-        self._tool = tool
-
-    def __call__(self, value: Any) -> None:
-        recorder = self._line.recorder
-        if isinstance(value, DestinationTried):
-            # No update for a reader: the session's record of where a command went.
-            recorder.record(replace(value, call_id=self._call_id, tool=self._tool))
-            return
-        value = self._line.shaper.redacted(value)
-        recorder.record(CallUpdate(call_id=self._call_id, tool=self._tool, update=value))
-        self._emit(value)
-
-
-_CALL: Final = f"call_{os.urandom(6).hex()}"
-_COUNT: Final = itertools.count(10**9)
+from pegboard.core.toolkit import Toolkit
 
 PATH_RESOLVER: Final = "pegboard.path-resolver"
 """Key in `provide` of the object that resolves paths for effects (the Files port)."""
+
+_PROCESS: Final = os.urandom(6).hex()
+_COUNT: Final = itertools.count(10**9)
 
 
 def new_id(prefix: str) -> str:
@@ -88,14 +40,13 @@ def new_id(prefix: str) -> str:
 
 
 def new_call_id() -> str:
-    """A fresh call id: unique in this process by a count, elsewhere by the process's random part."""
-    # Decimals of one width: a format with hex digits takes three times as long.
-    return f"{_CALL}{next(_COUNT)}"
+    """A fresh call id: a counter behind a random part that differs by process."""
+    return f"call_{_PROCESS}{next(_COUNT)}"
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """What a middleware sees: an authorised call about to run. Read-only.
+    """What a middleware sees: an authorised call that is about to run. Read-only.
 
     Attributes:
         tool: the tool.
@@ -112,11 +63,11 @@ class Invocation:
 
 Next: TypeAlias = Callable[[], Awaitable[Any]]
 Middleware: TypeAlias = Callable[[Invocation, Next], Awaitable[Any]]
-"""`async def m(invocation, next)`: return `await next()`, another value, or raise ToolError (ledger C-46)."""
+"""`async def m(invocation, next)`: return `await next()`, return another value, or raise ToolError."""
 
 
 class Resolver(Protocol):
-    """Gives a path its canonical target; the Files port does it."""
+    """Resolves a path to its canonical target; the Files port does it."""
 
     async def resolve(self, path: str, *, write: bool = False) -> Any:
         """An object with `.target`."""
@@ -124,7 +75,7 @@ class Resolver(Protocol):
 
 
 class GrantStore(Protocol):
-    """Where yeses are remembered."""
+    """Where approvals are remembered."""
 
     def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
         """Remember a `session` or `always` answer for exactly the effects that asked."""
@@ -137,21 +88,21 @@ class GrantStore(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """What the calls of one turn share: a person's refusals, which need no second question (case perm-19)."""
+    """What the calls of one turn share: a person's refusals, which need no second question."""
 
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a call would do (ledger G-01).
+    """What a call would do.
 
     Attributes:
         effects: every effect.
         changes: the exact file changes, with diffs.
         decision: allow, ask or deny.
         rule, reason: what decided, and why.
-        error: why the call cannot run at all, None where it can.
+        error: why the call cannot run at all, None if it can.
         detail: the whole decision.
     """
 
@@ -164,63 +115,128 @@ class Preview:
     detail: Decision | None = None
 
 
-class Call(Deadline):
-    """A call on its way: what the stages have found so far, and its own watch for the deadline.
-
-    Not a dataclass: most calls end with most of these as they are here. Setting them would be a cost that every
-    call bears, and each is one thing more that the collector looks at; a call that nothing judges reads none.
+@dataclass(slots=True, kw_only=True, eq=False)
+class Parts:
+    """What the stages of one pipeline use; see `Pipeline` for each.
 
     Attributes:
-        lane, tool: the tool, and how it stands in its pipeline.
-        call_id: the call's id.
-        decoded: its arguments.
-        line, outer: where it runs, and the context around it; set when it does.
+        ports: by tool, what fills each of its injected parameters.
     """
 
-    lane: ToolBinding
-    tool: Tool
-    call_id: str
-    decoded: Decoded
-    pipeline: Pipeline
-    outer: Context
+    toolkit: Toolkit
+    policy: Policy
+    approver: Approver
+    recorder: Recorder
+    shaper: Shaper
+    provide: Provided
+    middleware: tuple[Middleware, ...]
+    grants: GrantStore | None
+    clock: Clock
+    timeout_s: float | None
+    guards: Guards
+    ports: dict[str, tuple[tuple[str, Any], ...]]
+    threads: ThreadPoolExecutor
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
+    @property
+    def resolver(self) -> Resolver | None:
+        """Resolves the paths of tools whose effects come from their parameters' types."""
+        return self.provide.get(PATH_RESOLVER)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Call:
+    """One call, from its decoded arguments to its record; each stage fills in what it finds.
+
+    Attributes:
+        parts: the pipeline's parts.
+        tool, id, decoded: the tool, the call's id and its decoded arguments.
+        outer: the context of whoever makes the call.
+        started_s: the clock's monotonic time at its start.
+        plan: its effects and exact changes.
+        situation: what rules see of it; None before it is evaluated.
+        decision, approver, digest: what was decided, who answered, and what the answer is bound to.
+        secrets: names of the secrets that its arguments refer to.
+        budget_warning: which budget asks for this call; empty if none does.
+        remaining: what budgets leave to this call.
+        labels: taint labels that the call itself brought in, and their sources; None before it has run.
+        booked: whether budgets have reserved it.
+        recorded: whether its start is in the record.
+    """
+
+    parts: Parts
+    tool: Tool
+    id: str
+    outer: Context
+    decoded: Decoded
+    started_s: float
     plan: Plan = EMPTY_PLAN
+    situation: Situation | None = None
     decision: Decision = ALLOWED
     approver: str = ""
     digest: str = ""
-    recorded: bool = False
     secrets: frozenset[str] = frozenset()
     budget_warning: str = ""
-    """Which budget asks for this call; empty where none does."""
-    booked: bool = False
     remaining: Remaining = UNLIMITED
-    """What budgets leave to this call."""
-    situation: Situation | None = None
-    own_labels: dict[str, str] | None = None
-    """Labels of what the call itself brought in, and their sources; None before it has run."""
-
-    _call: ValidCall | None = None
-    _inside: Context | None = None
+    labels: dict[str, str] | None = None
+    booked: bool = False
+    recorded: bool = False
+    _context: Context | None = None
+    _valid: ValidCall | None = None
 
     @property
-    def call(self) -> ValidCall:
-        """The call as its tool's own code sees it; most tools have none that looks."""
-        if self._call is None:
+    def workspace(self) -> str:
+        """The workspace as policy and guards name it; empty if there is none."""
+        return str(self.outer.workspace or "")
+
+    @property
+    def valid(self) -> ValidCall:
+        """The call as its tool's own code sees it."""
+        if self._valid is None:
             decoded = self.decoded
-            self._call = ValidCall(self.call_id, self.tool.name, decoded.arguments, decoded.repairs, decoded)
-        return self._call
+            self._valid = ValidCall(self.id, self.tool.name, decoded.arguments, decoded.repairs, decoded)
+        return self._valid
 
+    @property
     def context(self) -> Context:
-        """The context that the function sees, made when it first looks; see `core.context.Inside`."""
-        if self._inside is None:
-            made = call_context(self.pipeline, self.outer, self.call_id, self.tool, self.plan.effects)
-            # In one step: threads that the function started may look at the same moment.
-            return self.__dict__.setdefault("_inside", made)
-        return self._inside
+        """The context that the tool's code sees while it runs, made when it first looks."""
+        if self._context is None:
+            self._context = self.inner_context(self.plan.effects)
+        return self._context
+
+    def inner_context(self, effects: tuple[Effect, ...] | None = None) -> Context:
+        """A context for the tool's code; without effects for planning, where nothing is authorised yet."""
+        outer, tool = self.outer, self.tool
+        return replace(
+            outer,
+            call_id=self.id,
+            tool=tool.name,
+            cancelled=outer.cancelled if tool.is_async else outer.cancelled or asyncio.Event(),
+            emit=UpdateEmitter(self.parts, outer.emit, self.id, tool.name),
+            ports=self.parts.provide,
+            effects=effects,
+        )
+
+    def elapsed_s(self) -> float:
+        """Seconds since the call began."""
+        return self.parts.clock.monotonic() - self.started_s
 
 
-def planned(lane: ToolBinding, call_id: str, decoded: Decoded) -> Call:
-    """A call whose arguments are read."""
-    made = Call()
-    made.lane, made.tool, made.call_id, made.decoded = lane, lane.tool, call_id, decoded
-    return made
+@dataclass(frozen=True, slots=True)
+class UpdateEmitter:
+    """`emit` of one call's context: redacted, recorded under the call, and passed on."""
+
+    parts: Parts
+    emit: Callable[[Any], None]
+    call_id: str
+    tool: str
+
+    def __call__(self, value: Any) -> None:
+        record = self.parts.recorder.record
+        if isinstance(value, DestinationTried):
+            # Not an update for a reader: the session's record of where a command went.
+            record(replace(value, call_id=self.call_id, tool=self.tool))
+            return
+        value = self.parts.shaper.redacted(value)
+        record(CallUpdate(call_id=self.call_id, tool=self.tool, update=value))
+        self.emit(value)

@@ -1,112 +1,79 @@
-"""Lanes: what a pipeline settles about a tool with its first call, so that no later one looks it up again."""
+"""Decode: from raw input to a call of a known tool with arguments that fit. No later stage sees raw input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from pegboard.core.call.call import PATH_RESOLVER
+from pegboard.core.call.call import Call, Parts, new_call_id
+from pegboard.core.call.provide import Provided
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Plan
 from pegboard.core.errors import BuildError, UnknownTool
-from pegboard.core.schema.decode import Decoded
 from pegboard.core.schema.problems import format_json, short_name
 from pegboard.core.tool import Tool
-
-if TYPE_CHECKING:
-    from pegboard.core.call.pipeline import Pipeline
+from pegboard.core.toolkit import Toolkit
 
 
-class ToolBinding:
-    """A tool in its pipeline.
-
-    Attributes:
-        tool: the tool.
-        decode: reads its arguments; see `Signature.decode`.
-        ports: what fills each injected parameter.
-        opens: whether it opens its paths itself: it has some, and no port that resolves them.
-        bare: whether its function is called with the decoded arguments and nothing else.
-    """
-
-    __slots__ = ("bare", "decode", "opens", "ports", "tool")
-
-    def __init__(
-        self,
-        tool: Tool,
-        decode: Callable[[str | Mapping[str, Any] | None], Decoded],
-        ports: tuple[tuple[str, Any], ...],
-        *,
-        opens: bool,
-    ) -> None:
-        self.tool = tool
-        self.decode = decode
-        self.ports = ports
-        self.opens = opens
-        self.bare = not (ports or opens)
-
-
-def bind_tool(
-    pipeline: Pipeline, name: object, arguments: str | Mapping[str, Any] | None
-) -> tuple[ToolBinding, str | Mapping[str, Any] | None]:
-    """The lane of the tool that a call means, and the arguments that are meant for it.
+def decode(parts: Parts, sent: ToolCall, outer: Context) -> Call:
+    """Resolve the tool's name, and decode the arguments by its signature.
 
     Raises:
-        UnknownTool: there is none.
-        InvalidArguments: a `call_tool` that names none.
+        UnknownTool: no tool has that name or alias.
+        InvalidArguments: every problem with the arguments at once.
     """
-    called = ToolCall(None, cast(str, name), arguments)
-    meant = pipeline.toolkit.unwrap_call(called)
-    name = cast(object, meant.name)
-    tool = (pipeline.toolkit.get(name) if isinstance(name, str) else None) or _resolve(pipeline, name)
-    ports = pipeline.injected[tool.name]
-    lane = ToolBinding(tool, tool.signature.reader(), ports, opens=_opens(pipeline, tool, ports))
-    if meant is called and name == tool.name:
-        pipeline.lanes[tool.name] = lane
-    return lane, meant.arguments
+    started_s = parts.clock.monotonic()
+    sent = parts.toolkit.unwrap_call(sent)
+    name = cast(object, sent.name)
+    tool = (parts.toolkit.get(name) if isinstance(name, str) else None) or _resolve(parts.toolkit, name)
+    return Call(
+        parts=parts,
+        tool=tool,
+        id=sent.id or new_call_id(),
+        outer=outer,
+        decoded=tool.signature.decode(sent.arguments),
+        started_s=started_s,
+    )
 
 
-def _opens(pipeline: Pipeline, tool: Tool, ports: tuple[tuple[str, Any], ...]) -> bool:
-    resolver = pipeline.provide.get(PATH_RESOLVER)
-    if resolver is None or tool.plan is not None or not tool.markers:
-        return False
-    return not any(port is resolver for _, port in ports)
-
-
-def ports_of(pipeline: Pipeline, tool: Tool) -> tuple[tuple[str, Any], ...]:
-    """What fills each injected parameter; found once, when the kit is built.
-
-    Raises:
-        BuildError: nothing does.
-    """
-    out: list[tuple[str, Any]] = []
-    for name, port in tool.signature.inject.items():
-        if port in (Plan, Context):
-            out.append((name, port))
-        elif (given := pipeline.provide.find(port)) is not None:
-            out.append((name, given))
-        elif name not in tool.signature.optional_inject:
-            wanted = getattr(port, "__name__", str(port))
-            raise BuildError(
-                f"tool {tool.name!r} needs {wanted} for its parameter {name!r}, and nothing provides it; "
-                f"pass provide=[…] with a {wanted} to the Executor or Agent, or leave the tool out with "
-                f".without({tool.name!r})"
-            )
-    return tuple(out)
-
-
-def _resolve(pipeline: Pipeline, name: object) -> Tool:
+def _resolve(toolkit: Toolkit, name: object) -> Tool:
     if not isinstance(name, str):
-        # What a model can send instead is JSON; a Python object here is its sender's mistake, told as well.
+        # A model can send any JSON here; it is shown as what it is.
         name = format_json(name)
-    tool = pipeline.toolkit.resolve(name)
+    tool = toolkit.resolve(name)
     if tool is not None:
         return tool
-    near = pipeline.toolkit.nearest(name)
-    names = ", ".join(pipeline.toolkit.names) or "none"
-    meant = f" Did you mean '{near[0]}'?" if near else ""
+    nearest = toolkit.nearest(name)
+    names = ", ".join(toolkit.names) or "none"
+    suggestion = f" Did you mean '{nearest[0]}'?" if nearest else ""
     raise UnknownTool(
         f"Tool {short_name(name)} not found. Available: {names}",
-        hint=f"Call one of the available tools by its exact name.{meant}",
-        details={"available": list(pipeline.toolkit.names), "nearest": near},
+        hint=f"Call one of the available tools by its exact name.{suggestion}",
+        details={"available": list(toolkit.names), "nearest": nearest},
     )
+
+
+def ports_of(toolkit: Toolkit, provide: Provided) -> dict[str, tuple[tuple[str, Any], ...]]:
+    """By tool, what fills each injected parameter; found when the toolkit is built.
+
+    Raises:
+        BuildError: nothing provides a port that a tool needs.
+    """
+    return {tool.name: _ports_of(tool, provide) for tool in toolkit}
+
+
+def _ports_of(tool: Tool, provide: Provided) -> tuple[tuple[str, Any], ...]:
+    ports: list[tuple[str, Any]] = []
+    for name, port in tool.signature.inject.items():
+        if port in (Plan, Context):
+            ports.append((name, port))
+        elif (provided := provide.find(port)) is not None:
+            ports.append((name, provided))
+        elif name not in tool.signature.optional_inject:
+            needed = getattr(port, "__name__", str(port))
+            raise BuildError(
+                f"tool {tool.name!r} needs {needed} for its parameter {name!r}, and nothing provides it; "
+                f"pass provide=[…] with a {needed} to the Executor or Agent, or leave the tool out with "
+                f".without({tool.name!r})"
+            )
+    return tuple(ports)

@@ -1,175 +1,158 @@
-"""Decode, resolve, validate, plan: from raw input to the effects of a call (DESIGN 2). Changes nothing."""
+"""Plan: the effects and exact changes of a decoded call. Looks through its ports, changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable
 from os.path import join
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from pegboard.core.call.call import (
-    PATH_RESOLVER,
-    Call,
-    Resolver,
-    call_context,
-    planned,
-)
-from pegboard.core.call.decode import bind_tool
-from pegboard.core.content import ToolCall
+from pegboard.core.call.call import Call
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, PATH_KINDS, Effect, Plan
 from pegboard.core.errors import BuildError
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import UNTRUSTED
-from pegboard.core.schema.annotations import Parameter
 from pegboard.core.tool import Tool
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pegboard.core.call.pipeline import Pipeline
-    from pegboard.core.schema.annotations import Parameter
-
-MANY: Final = (list, tuple, set, frozenset)
-"""What a marked parameter with several targets holds."""
-
-
-def resolve_path_arguments(
-    arguments: dict[str, Any], markers: Sequence[Parameter], effects: Sequence[Effect], workspace: Path
-) -> dict[str, Any]:
-    """The arguments with each marked path as the absolute one that its effect names.
-
-    A relative path means the workspace. A function that calls `open(path)` would take the current
-    folder of the process: another file than the one that was judged.
-
-    Args:
-        arguments: decoded; stay as they are.
-        markers: the tool's marked parameters.
-        effects: what they gave, one each value, in their order; other effects may stand before them.
-        workspace: the folder that relative targets mean.
-    """
-    out = dict(arguments)
-    folder = str(workspace)
-    end = len(effects)
-    # From the last one back: other effects stand before them.
-    for parameter in reversed(markers):
-        value = out.get(parameter.name)
-        if parameter.marker is None or value is None:
-            continue
-        several = isinstance(value, MANY)
-        begin = end - (len(cast("Sequence[Any]", value)) if several else 1)
-        if parameter.marker.kind in PATH_KINDS:
-            paths = [_absolute(folder, one.target) for one in effects[begin:end]]
-            kind = cast("Callable[[list[str]], Any]", type(value))
-            out[parameter.name] = kind(paths) if several else paths[0]
-        end = begin
-    return out
-
-
-def _absolute(folder: str, target: str) -> str:
-    return folder if target == "." else join(folder, target)
-
-
 _KINDS: Final = frozenset(EFFECT_KINDS)
+_SEVERAL: Final = (list, tuple, set, frozenset)
+"""Types of a marked parameter's value that hold several targets."""
 
 
-def decode(pipeline: Pipeline, call: ToolCall, call_id: str) -> Call:
-    """Resolve and validate: raw input ends here."""
-    lane, arguments = bind_tool(pipeline, call.name, call.arguments)
-    return planned(lane, call_id, lane.decode(arguments))
+async def plan(call: Call) -> None:
+    """Set the call's plan.
 
-
-async def plan(pipeline: Pipeline, call: Call, context: Context) -> Plan:
+    Raises:
+        ToolError: the tool's own plan or effects function refuses the arguments.
+        BuildError: it gave something that is not a plan or an effect.
+    """
     tool = call.tool
     if tool.plan is not None:
-        inner = call_context(pipeline, context, call.call_id, tool)
-        # Planning looks through the ports, and they know a session's state by the current context.
-        before = attach(inner)
-        try:
-            made = tool.plan(call.call, inner)
-            if isinstance(made, Awaitable):
-                made = await made
-        finally:
-            detach(before)
-        if not isinstance(made, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BuildError(f"the plan of tool {tool.name!r} gave {made!r:.80}, which is no Plan")
-        _check(tool, made.effects)
-        return made
+        call.plan = await _own_plan(call)
+        return
     declared = tool.effects
+    if not declared and not tool.markers:
+        return
     effects: tuple[Effect, ...] = ()
     if callable(declared):
         effects = _effects_of(tool, declared(call.decoded.arguments))
     elif declared:
         effects = tuple(declared)
-    marked = await _marked(pipeline, tool, call.decoded.arguments, context)
-    return Plan(effects + marked) if effects or marked else EMPTY_PLAN
+    effects += await _marked(call)
+    call.plan = Plan(effects) if effects else EMPTY_PLAN
 
 
-def _effects_of(tool: Tool, made: object) -> tuple[Effect, ...]:
-    """What an `effects` function gave."""
-    if not isinstance(made, Iterable) or isinstance(made, str):
+async def _own_plan(call: Call) -> Plan:
+    tool = call.tool
+    assert tool.plan is not None
+    inner = call.inner_context()
+    # Planning looks through the ports, and they know a session's state by the current context.
+    before = attach(inner)
+    try:
+        plan = tool.plan(call.valid, inner)
+        if isinstance(plan, Awaitable):
+            plan = await plan
+    finally:
+        detach(before)
+    if not isinstance(plan, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BuildError(f"the plan of tool {tool.name!r} returned {plan!r:.80}; return a Plan")
+    _check(tool, plan.effects)
+    return plan
+
+
+def _effects_of(tool: Tool, returned: object) -> tuple[Effect, ...]:
+    """What an `effects` function returned."""
+    if not isinstance(returned, Iterable) or isinstance(returned, str):
         raise BuildError(
-            f"the effects of tool {tool.name!r} gave {made!r:.80}; return a list of Effect(kind, target)"
+            f"the effects of tool {tool.name!r} gave {returned!r:.80}; return a list of Effect(kind, target)"
         )
-    effects = tuple(cast("Iterable[Effect]", made))
+    effects = tuple(cast("Iterable[Effect]", returned))
     _check(tool, effects)
     return effects
 
 
 def _check(tool: Tool, effects: Iterable[Effect]) -> None:
-    """A kind that no rule can name would pass every deny, so a slip must not get through (decisions 2)."""
+    """Refuse what is not an effect: a kind that no rule can name would pass every deny."""
     for effect in effects:
         if not isinstance(effect, Effect) or effect.kind not in _KINDS or not isinstance(effect.target, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(
-                f"tool {tool.name!r}: {effect!r:.120} is no effect; write Effect(kind, target) with a text as "
+                f"tool {tool.name!r}: {effect!r:.120} is not an effect; write Effect(kind, target) with a text as "
                 f"target and a kind of {', '.join(EFFECT_KINDS)}"
             )
 
 
-async def _marked(
-    pipeline: Pipeline, tool: Tool, arguments: Mapping[str, Any], context: Context
-) -> tuple[Effect, ...]:
+async def _marked(call: Call) -> tuple[Effect, ...]:
     """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
-    out: list[Effect] = []
-    markers: Sequence[Parameter] = tool.markers
-    taints = pipeline.safeguards.taints
-    resolver = cast("Resolver | None", pipeline.provide.get(PATH_RESOLVER))
-    for parameter in markers:
+    effects: list[Effect] = []
+    taints, resolver = call.parts.guards.taints, call.parts.resolver
+    for parameter in call.tool.markers:
         marker = parameter.marker
-        value = arguments.get(parameter.name)
+        value = call.decoded.arguments.get(parameter.name)
         if marker is None or value is None:
             continue
-        for one in cast("list[Any]", value) if isinstance(value, MANY) else [value]:
+        for item in cast("list[Any]", value) if isinstance(value, _SEVERAL) else [value]:
+            target = str(item)
             if marker.kind in PATH_KINDS:
-                target = str(one)
                 if resolver is not None:
                     target = cast(str, (await resolver.resolve(target, write=marker.kind != "read")).target)
-            else:
-                target = _host(str(one)) if marker.kind == "connect" else str(one)
+            elif marker.kind == "connect":
+                target = _host(target)
+            # Only a call that may be repeated at will is like a GET, whose address a person can endorse.
             endorsed = (
                 marker.kind == "connect"
-                and tool.idempotent
+                and call.tool.idempotent
                 and taints is not None
-                and taints.endorses(context.session, str(one), context.labels)
+                and taints.endorses(call.outer.session, str(item), call.outer.labels)
             )
-            # Only what may be repeated at will is a GET in the sense of decisions 8.
-            out.append(Effect(marker.kind, target, at_least="allow" if endorsed else None))
-    return tuple(out)
+            effects.append(Effect(marker.kind, target, at_least="allow" if endorsed else None))
+    return tuple(effects)
 
 
 def _host(url: str) -> str:
-    """The host that rules see of an address, with its port where it names one."""
+    """The host that rules see of a URL, with its port if it names one."""
     from urllib.parse import urlsplit
 
     try:
         host = urlsplit(url).netloc.rpartition("@")[2]
     except ValueError:
-        # No URL at all: the tool will say so; rules see the text as it is.
+        # Not a URL: the tool will say so; rules see the text as it is.
         host = ""
     return (host or url).lower()
 
 
-def situation(tool: Tool, context: Context, labels: frozenset[str] | None = None) -> Situation:
-    """What rules' conditions see of a call; `labels` where more are known than its context holds."""
+def opens_own_paths(call: Call) -> bool:
+    """Whether the function opens its marked paths itself: no port that resolves them is injected."""
+    resolver = call.parts.resolver
+    if resolver is None or call.tool.plan is not None or not call.tool.markers:
+        return False
+    return not any(port is resolver for _, port in call.parts.ports[call.tool.name])
+
+
+def absolute_paths(call: Call) -> dict[str, Any]:
+    """The arguments with each marked path as the absolute one that its effect names.
+
+    A relative path means the workspace. A function that calls `open(path)` would take the current folder of the
+    process: another file than the one that was authorised.
+    """
+    arguments = dict(call.decoded.arguments)
+    folder, effects = str(call.outer.workspace), call.plan.effects
+    end = len(effects)
+    # Backwards: each value gave one effect, in their order, and declared effects come before them.
+    for parameter in reversed(call.tool.markers):
+        value = arguments.get(parameter.name)
+        if parameter.marker is None or value is None:
+            continue
+        several = isinstance(value, _SEVERAL)
+        start = end - (len(cast("list[Any]", value)) if several else 1)
+        if parameter.marker.kind in PATH_KINDS:
+            paths = [folder if e.target == "." else join(folder, e.target) for e in effects[start:end]]
+            arguments[parameter.name] = cast("Any", type(cast(object, value)))(paths) if several else paths[0]
+        end = start
+    return arguments
+
+
+def situation_of(tool: Tool, context: Context, labels: frozenset[str] | None = None) -> Situation:
+    """What rules' conditions see of a call; `labels` if more are known than its context holds."""
     origin = context.origin
     return Situation(
         values={

@@ -1,15 +1,16 @@
-"""Executor: the calls of one turn, each answered exactly once, side by side where their effects allow."""
+"""Turns: the calls of one turn, each answered exactly once, side by side if their effects allow."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from pegboard.core.call.pipeline import Pipeline, Turn, new_call_id
+from pegboard.core.call.call import Call, Turn, new_call_id
+from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect
@@ -17,9 +18,10 @@ from pegboard.core.errors import CallCancelled, PermissionDenied, ToolError
 from pegboard.core.events import CallFinished
 from pegboard.core.result import ToolResult
 from pegboard.core.schema.numerals import comparable
+from pegboard.core.toolkit import Toolkit
 
 TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
-"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all (ledger D-54)."""
+"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all ."""
 
 _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "spend"})
 
@@ -27,7 +29,7 @@ _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "sp
 def distinct_calls(calls: Sequence[ToolCall], taken: Container[str] = ()) -> tuple[ToolCall, ...]:
     """The calls with ids that are present and unique; an exact repeat of a call is dropped.
 
-    Two calls with one id, name and arguments are one call that was sent twice (case args-20). Two
+    Two calls with one id, name and arguments are one call that was sent twice. Two
     different calls with one id are two calls, and the later one gets an id of its own. Applying
     it again changes nothing. `taken` holds ids that earlier turns have used: some models count
     from one again in every turn, and then the later call gets an id of its own too.
@@ -50,71 +52,102 @@ def distinct_calls(calls: Sequence[ToolCall], taken: Container[str] = ()) -> tup
     return tuple(out)
 
 
+class Executor(Protocol):
+    """Runs the calls of a turn: what the agent's loop needs of an executor."""
+
+    @property
+    def toolkit(self) -> Toolkit:
+        """The tools that may be called now."""
+        ...
+
+    async def turn(
+        self, calls: Sequence[ToolCall], context: Context, shared: Turn | None = None
+    ) -> tuple[ToolResult, ...]:
+        """Results in call order, one for each distinct id."""
+        ...
+
+
 class TurnExecutor:
     """Runs the calls of a turn through one pipeline.
 
     Args:
-        pipeline: the way of each call.
+        pipeline: the path of each call.
         hooks: see all calls of a turn before any runs.
         parallel: how many calls run at once.
+        exclusive: names of Python tools without known effects that keep their order; None = all of them do.
     """
 
-    def __init__(self, pipeline: Pipeline, *, hooks: Sequence[TurnHook] = (), parallel: int = 64) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        hooks: Sequence[TurnHook] = (),
+        parallel: int = 64,
+        exclusive: Collection[str] | None = None,
+    ) -> None:
         self.pipeline = pipeline
         self._hooks = tuple(hooks)
         self._parallel = parallel
+        self._exclusive = exclusive
+
+    @property
+    def toolkit(self) -> Toolkit:
+        """The tools that may be called now."""
+        return self.pipeline.toolkit
 
     async def turn(
         self, calls: Sequence[ToolCall], context: Context, shared: Turn | None = None
     ) -> tuple[ToolResult, ...]:
         """Results in call order, one for each distinct id; see `distinct_calls`.
 
-        Calls whose effects do not conflict run side by side, the others in call order
-        (decisions 13). A failed call never takes a sibling with it. When the surrounding task is
-        cancelled every call has its result recorded, cancelled ones too, and CancelledError goes on.
-        `shared` holds what was refused before: a model that makes the same call again in its next step
-        is in the same turn of the person, who is not asked twice (case perm-19).
+        Calls whose effects do not conflict run side by side, the others in call order. A failed call never takes a
+        sibling with it. When the surrounding task is cancelled every call has its result recorded, cancelled ones
+        too, and CancelledError goes on.
+
+        Args:
+            calls: as the model sent them.
+            context: where they run.
+            shared: what a person refused before, so that nobody is asked twice for the same call.
         """
-        wanted = distinct_calls(calls)
+        distinct = distinct_calls(calls)
         shared = Turn() if shared is None else shared
-        if len(wanted) == 1 and not self._hooks:
-            return (await self.pipeline.call(wanted[0], context, shared),)
+        if len(distinct) == 1 and not self._hooks:
+            return (await self.pipeline.call(distinct[0], context, shared),)
         try:
-            refused = await self._ask_hooks(wanted, context)
-            effects = [] if refused else [await self.pipeline.effects_of(c, context) for c in wanted]
+            refusal = await self._ask_hooks(distinct, context)
+            planned = [] if refusal else [await self.pipeline.plan(call, context) for call in distinct]
         except asyncio.CancelledError:
-            for call in wanted:
+            for call in distinct:
                 self._record_cancelled(call)
             raise
-        if refused is not None:
-            return tuple(self._refuse(c, refused) for c in wanted)
-        return await self._side_by_side(wanted, effects, context, shared)
+        if refusal is not None:
+            return tuple(self._refuse(call, refusal) for call in distinct)
+        return await self._side_by_side(distinct, planned, context, shared)
 
     async def _side_by_side(
-        self,
-        calls: tuple[ToolCall, ...],
-        effects: Sequence[tuple[Effect, ...] | None],
-        context: Context,
-        shared: Turn,
+        self, calls: tuple[ToolCall, ...], planned: Sequence[Call | None], context: Context, shared: Turn
     ) -> tuple[ToolResult, ...]:
         gate = asyncio.Semaphore(self._parallel)
-        ended = [asyncio.Event() for _ in calls]
+        finished = [asyncio.Event() for _ in calls]
         results: list[ToolResult | None] = [None] * len(calls)
-        began: set[int] = set()
+        started: set[int] = set()
+        effects = [self._effects(call) for call in planned]
 
-        async def one(index: int) -> None:
+        async def run(index: int) -> None:
             try:
+                plan = planned[index]
                 for earlier in range(index):
                     if conflict(effects[earlier], effects[index]):
-                        await ended[earlier].wait()
+                        await finished[earlier].wait()
+                        plan = None  # What it waited for may have changed what it would do.
                 async with gate:
                     # From here on the pipeline itself records the result, a cancelled one too.
-                    began.add(index)
-                    results[index] = await self.pipeline.call(calls[index], context, shared)
+                    started.add(index)
+                    results[index] = await self.pipeline.call(calls[index], context, shared, planned=plan)
             finally:
-                ended[index].set()
+                finished[index].set()
 
-        tasks = [asyncio.ensure_future(one(i)) for i in range(len(calls))]
+        tasks = [asyncio.ensure_future(run(i)) for i in range(len(calls))]
         try:
             await asyncio.gather(*tasks)
         except BaseException:
@@ -122,10 +155,20 @@ class TurnExecutor:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             for index, call in enumerate(calls):
-                if index not in began:
+                if index not in started:
                     self._record_cancelled(call)
             raise
         return tuple(r for r in results if r is not None)
+
+    def _effects(self, call: Call | None) -> tuple[Effect, ...] | None:
+        """What decides the order; None = unknown."""
+        if call is None:
+            return None
+        if self._exclusive is None or call.tool.name in self._exclusive:
+            return call.plan.effects
+        return tuple(
+            e for e in call.plan.effects if not (e.kind == "call" and e.target.startswith("python/"))
+        )
 
     async def _ask_hooks(self, calls: tuple[ToolCall, ...], context: Context) -> ToolError | None:
         for hook in self._hooks:
@@ -133,15 +176,16 @@ class TurnExecutor:
                 await hook(calls, context)
             except ToolError as error:
                 return error
-            except Exception as error:  # noqa: BLE001  A hook guards: one that breaks must not open the door.
+            except Exception as error:  # noqa: BLE001  A hook guards: one that breaks must not let calls pass.
                 return PermissionDenied(f"a turn hook failed with {type(error).__name__}, so nothing ran")
         return None
 
     def _refuse(self, call: ToolCall, error: ToolError) -> ToolResult:
-        result = self.pipeline.shaper.shape(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
+        parts = self.pipeline.parts
+        result = parts.shaper.shape(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
         with suppress(Exception):
             # Nothing ran, so nothing is lost with a recorder that breaks; the refusal still holds.
-            self.pipeline.recorder.record(CallFinished(result))
+            parts.recorder.record(CallFinished(result))
         return result
 
     def _record_cancelled(self, call: ToolCall) -> None:
@@ -149,7 +193,7 @@ class TurnExecutor:
 
 
 def conflict(first: tuple[Effect, ...] | None, second: tuple[Effect, ...] | None) -> bool:
-    """Whether two calls must stay in order (decisions 13). None = unknown effects = yes."""
+    """Whether two calls must stay in order. None = unknown effects = yes."""
     if first is None or second is None:
         return True
     return any(_clash(a, b) for a in first for b in second)

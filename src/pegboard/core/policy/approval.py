@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.content import ToolCall
 from pegboard.core.effects import Change, Effect, Plan
 from pegboard.core.errors import BuildError, format_value
 from pegboard.core.tool import Tool
-from pegboard.core.values import record
 
 
 def canonical_json(value: Any) -> str:
@@ -51,7 +50,7 @@ def approval_digest(
     )
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
     """One call that may run only after a yes.
 
@@ -84,7 +83,7 @@ class ApprovalRequest:
     run: str = ""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Approved:
     """A yes.
 
@@ -101,7 +100,7 @@ class Approved:
     by: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A no; the model sees the reason."""
 
@@ -109,7 +108,7 @@ class Refused:
     by: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """Nobody can answer now: the question is kept and the call is suspended.
 

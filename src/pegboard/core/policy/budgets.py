@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.context import Context
 from pegboard.core.errors import BudgetExceeded, ConfigError
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.rules import glob
-from pegboard.core.values import record
 
 Span: TypeAlias = Literal["run", "session", "day", "ever"]
 SPANS: Final[tuple[Span, ...]] = ("run", "session", "day", "ever")
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
     """What was used: calls, wall seconds, bytes of result text, US dollars."""
 
@@ -43,7 +42,7 @@ class Spent:
 MEASURES: Final = tuple(f.name for f in fields(Spent))
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """One budget.
 
@@ -101,7 +100,7 @@ class Budget:
         return "\x1f".join([self.name, self.per, span, *(own[e] for e in self.each)])
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
     """What one call may use.
 

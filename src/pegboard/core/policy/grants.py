@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
 from pegboard.core.effects import Effect
@@ -11,13 +11,12 @@ from pegboard.core.errors import PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.approval import ApprovalRequest, Approved
 from pegboard.core.policy.rules import Situation
-from pegboard.core.values import record
 
 ALWAYS_S: Final = 30 * 24 * 3600.0
 """How long an `always` lasts unless the person says otherwise (decisions 5)."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """One remembered yes: this tool, these exact targets, this workspace.
 

@@ -1,13 +1,13 @@
-"""Safeguards: what a pipeline keeps an eye on beside the policy."""
+"""Guards: what a pipeline watches beside the policy: taint, secrets, budgets, first uses."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pegboard.core.effects import Effect
-from pegboard.core.values import record
 
 if TYPE_CHECKING:
     from pegboard.core.policy.budgets import Meter
@@ -18,6 +18,18 @@ _WORDS: Final = {
     "connect": "host", "send": "recipient", "call": "MCP tool", "control": "target", "spawn": "agent",
     "write": "folder", "delete": "deleting in",
 }  # fmt: skip
+
+
+class StoredState(Protocol):
+    """State of a guard that is kept in a store: read before a decision, written after it."""
+
+    async def refresh(self, workspace: str) -> None:
+        """Read what other processes have changed."""
+        ...
+
+    async def save(self) -> None:
+        """Write what has changed here."""
+        ...
 
 
 class FirstUses(Protocol):
@@ -53,7 +65,7 @@ def use_keys(tool: str, effects: Iterable[Effect]) -> tuple[str, ...]:
     return tuple(out)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """The parts; each may be missing.
 
@@ -65,7 +77,8 @@ class Guards:
         meter: budgets.
         novelty: what was done before in the workspace; None = questions do not say.
         environment: the sandbox's backend and the names of the variables that commands see; part of
-            what an approval is bound to (decisions 5).
+            what an approval is bound to.
+        stored: the state of these that is kept in a store; so that policy and guards stay synchronous.
     """
 
     taints: TaintTracker | None = None
@@ -74,6 +87,17 @@ class Guards:
     meter: Meter | None = None
     novelty: FirstUses | None = None
     environment: tuple[str, ...] = ()
+    stored: tuple[StoredState, ...] = ()
+
+    async def refresh(self, workspace: str) -> None:
+        """Read stored state again, before a decision."""
+        for state in self.stored:
+            await state.refresh(workspace)
+
+    async def save(self) -> None:
+        """Write stored state that has changed, before a call is over."""
+        for state in self.stored:
+            await state.save()
 
 
-NO_SAFEGUARDS: Final = Guards()
+NO_GUARDS: Final = Guards()

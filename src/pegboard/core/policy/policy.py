@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
@@ -11,7 +11,6 @@ from pegboard.core.errors import ConfigError, check_sequence
 from pegboard.core.policy.rule_index import Found, RuleIndex
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.core.tool import Level
-from pegboard.core.values import record
 
 Mode: TypeAlias = Literal["read-only", "ask", "workspace", "full"]
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace", "full")
@@ -31,7 +30,7 @@ SHIPPED: Final[tuple[str, ...]] = (
 """Rules that stand before every other; only a user's `override` lifts a deny (decisions 1, 2)."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EffectDecision:
     """The answer for one effect: which rule or default gave it, and why.
 
@@ -52,7 +51,7 @@ class EffectDecision:
         return out
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The answer for a call: its strictest effect's.
 
@@ -104,7 +103,7 @@ _RANK: Final[dict[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
 _NEVER_READ_ONLY: Final = frozenset({"write", "delete", "send", "schedule", "control", "spawn", "spend"})
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Mode, rules and grants.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
@@ -18,7 +18,6 @@ from pegboard.core.policy.patterns import (
     pattern_words,
     wildmatch,
 )
-from pegboard.core.values import record, value
 
 CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
 _PATHS: Final = ("read", "write", "delete")
@@ -31,7 +30,7 @@ _OPTIONS: Final = (*CONDITIONS, "unless", "tainted", "override", "observe", "rea
 _STRAY: Final = re.compile(r"\s([A-Za-z_]{2,20})=(?=\S)")
 
 
-@value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """What conditions of rules look at.
 
@@ -48,7 +47,7 @@ class Situation:
     tainted: bool = False
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule.
 

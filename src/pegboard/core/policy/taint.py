@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.policy.policy import Decision, EffectDecision
 from pegboard.core.policy.rules import Situation, glob, host_matches, path_matches, path_regex
-from pegboard.core.values import record
 
 PRIVATE: Final = "private"
 UNTRUSTED: Final = "untrusted"
@@ -47,7 +46,7 @@ _SOURCES: Final = 8
 _URLS: Final = 10_000
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaintRules:
     """What counts as private or trusted.
 

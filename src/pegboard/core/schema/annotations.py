@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import (
     Annotated,
@@ -28,10 +28,9 @@ from typing import (
 from pegboard.core.context import Context
 from pegboard.core.effects import EffectKind
 from pegboard.core.errors import BuildError
-from pegboard.core.values import record
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedDocstring:
     """A parsed docstring.
 
@@ -142,7 +141,7 @@ def _copied(original: Any, seen: Seen) -> Any:
 T = TypeVar("T")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EffectMarker:
     """In `Annotated[...]`: the parameter's value is the target of an effect.
 
@@ -157,12 +156,12 @@ class EffectMarker:
     aliases: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class InjectMarker:
     """In `Annotated[...]`: the runtime fills the parameter; the schema does not show it."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Alias:
     """In `Annotated[...]`: further spellings of a parameter's name, accepted but not advertised."""
 
@@ -172,13 +171,13 @@ class Alias:
         object.__setattr__(self, "names", names)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Unadvertised:
     """In `Annotated[...]`: the parameter is accepted and no model is told of it: another program's way to say
     what the parameters that are shown say."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Verbatim:
     """In `Annotated[...]`: the text is kept as it stands, in a file for example.
 
@@ -186,7 +185,7 @@ class Verbatim:
     """
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Example:
     """In `Annotated[...]`: an example value, shown in schemas and prompts."""
 
@@ -241,7 +240,7 @@ _VARKEYWORDS: Final = inspect.CO_VARKEYWORDS
 _INFERRED: Final = (bool, int, float, str)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FunctionParameters:
     """The parameters of a function as they stand in its code.
 
@@ -260,7 +259,7 @@ class FunctionParameters:
     rest: Any = MISSING
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ParameterMetadata:
     """What an annotation says beside the type.
 
@@ -604,7 +603,7 @@ def _required(hint: Any, by_default: bool) -> tuple[Any, bool]:
     )
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter that the model fills.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.errors import BuildError
@@ -20,7 +21,6 @@ from pegboard.core.schema.problems import (
     unknown_name,
 )
 from pegboard.core.secrets.clip import clip
-from pegboard.core.values import record
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -255,7 +255,7 @@ def _shortened(message: str, value: Any) -> str:
     return short if len(short) <= 200 else f"{clip(short, 0, 197)}…"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ToolParameter:
     """One parameter in 004's form (ledger A-07, X-59).
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pegboard.core.schema.lenient import Reader, Unrepairable
 from pegboard.core.schema.numerals import exact
-from pegboard.core.values import record
 
 _FENCE: Final = re.compile(r"(?<!`)`{3,}+[ \t]*+[A-Za-z0-9_+-]*+\s*+(?=[{\[(])")
 _START: Final = re.compile(r"[{\[]")
@@ -19,7 +19,7 @@ _EXACT_TRIES: Final = 8
 _MAX_VALUES: Final = 1000
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Repaired:
     """A value read out of malformed text.
 

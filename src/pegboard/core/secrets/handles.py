@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied, Unavailable
 from pegboard.core.policy.patterns import exec_pattern_matches
 from pegboard.core.policy.rules import glob, host_matches
-from pegboard.core.values import record
 
 _REFERENCE: Final = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*[A-Za-z0-9]|[A-Za-z0-9])")
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretBinding:
     """Where a secret may go.
 
@@ -169,7 +169,7 @@ SHORTEST: Final = 8
 _ALPHABET: Final = string.ascii_letters + string.digits
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Substitution:
     """One secret of one command.
 

@@ -8,9 +8,8 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.core.call.shape import MAX_CHARS
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.result import ToolResult
+from pegboard.core.result import MAX_CHARS, ToolResult
 from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool, ToolLimits
 from pegboard.core.toolkit import Toolkit
