@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 from pegboard.core.errors import NotFound, Unavailable
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.staging import sync_files
-from pegboard.textedit.spans import common_ends
+from pegboard.textedit.diff import common_bytes
 
 LINK_FROM_BYTES: Final = 256 * 1024
 """From this size on, an old content is kept by a hard link instead of a copy."""
@@ -78,7 +78,7 @@ class Blobs:
             return
         path = self._path(digest)
         if near is not None and len(data) >= _DELTA_FROM_BYTES:
-            prefix, suffix = common_ends(near[1], data)
+            prefix, suffix = common_bytes(near[1], data)
             middle = len(data) - prefix - suffix
             if middle < len(data) // 4:
                 head = json.dumps({"base": near[0], "prefix": prefix, "suffix": suffix, "size": len(data)})

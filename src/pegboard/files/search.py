@@ -28,7 +28,7 @@ from pegboard.files.regex import Expression, literal_expression, parse_expressio
 from pegboard.files.text import HEAD_BYTES, is_binary, reads_as_it_stands, text_pieces
 from pegboard.files.walk import Skipped, TreeWalk, open_beneath, open_folder, scope_of
 from pegboard.ports.files import GrepMatch, GrepResult, SearchQuery
-from pegboard.textedit.invalid_bytes import bytes_of, shown_utf8
+from pegboard.textedit.encoding import bytes_of, shown_utf8
 
 DEADLINE_S: Final = 20.0
 MAX_PATTERN: Final = 10_000

@@ -19,8 +19,15 @@ from pegboard.core.secrets.clip import clip
 from pegboard.files.roots import hard_link_note
 from pegboard.ports.documents import OFFICE
 from pegboard.ports.files import Slice
-from pegboard.textedit.encoding import bom_encoding, bom_length, is_utf8, name_of
-from pegboard.textedit.invalid_bytes import bad_bytes, marked, shown_utf8
+from pegboard.textedit.encoding import (
+    bad_bytes,
+    bom_encoding,
+    bom_length,
+    is_utf8,
+    marked,
+    name_of,
+    shown_utf8,
+)
 
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -24,7 +24,7 @@ from pegboard.files.journal import (
     sha256,
 )
 from pegboard.files.names import shown
-from pegboard.textedit.merge3 import merge3
+from pegboard.textedit.diff import merge3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -299,43 +299,40 @@ class Workspace:
             self._lines = LineIndex()
         return self._lines
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
-        """See Files."""
-        from pegboard.files.globs import list_dir
-
-        root, relative, denied = self._place(path)
-        return _as_text(
-            await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
-        )
-
-    async def glob(
+    async def list(
         self,
-        pattern: str,
         path: str = ".",
         *,
-        limit: int = 100,
+        pattern: str | None = None,
+        depth: int = 1,
+        limit: int = 1000,
         hidden: bool = False,
         no_ignore: bool = False,
         ignore_case: bool = False,
         exclude: str | None = None,
     ) -> DirectoryListing:
         """See Files."""
-        from pegboard.files.globs import glob_files
+        from pegboard.files.globs import glob_files, list_dir
 
         root, relative, denied = self._place(path)
-        found = await _in_thread(
-            lambda: glob_files(
-                root,
-                relative,
-                pattern,
-                limit=limit,
-                hidden=hidden,
-                no_ignore=no_ignore,
-                denied=denied,
-                ignore_case=ignore_case,
-                exclude=exclude,
+        if pattern is None:
+            found = await _in_thread(
+                lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied)
             )
-        )
+        else:
+            found = await _in_thread(
+                lambda: glob_files(
+                    root,
+                    relative,
+                    pattern,
+                    limit=limit,
+                    hidden=hidden,
+                    no_ignore=no_ignore,
+                    denied=denied,
+                    ignore_case=ignore_case,
+                    exclude=exclude,
+                )
+            )
         return _as_text(found)
 
     async def search(self, query: SearchQuery) -> GrepResult:
