@@ -309,7 +309,7 @@ async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> No
         assert len(app.session_events("cli")) == len(app.events(row))
         assert app.verify("cli") == []
         assert app.verify("never") == []
-        with pytest.raises(ConfigError, match="no run is called"):
+        with pytest.raises(ConfigError, match="no run with ID"):
             app.run_row("nope")
         json.dumps(out)
 

@@ -88,7 +88,7 @@ def test_every_command_does_what_its_help_says(talk: WindowedConversation, work:
     )  # fmt: skip
 
     for line in (
-        "shorten what the model is sent", "there is nothing to shorten", "write_file", "mode ask", "mode full",
+        "shorten the conversation sent to the model", "nothing to compact", "write_file", "mode ask", "mode full",
         "unknown mode 'odd'", "undone: 1 file change", "done", "2 model turns, 7 tokens in, 2 out",
         "scripted:", "tokens, now", "there is no /nope",
     ):  # fmt: skip
@@ -157,4 +157,4 @@ def test_a_wrong_model_is_told_before_the_chat_greets(work: Path, capsys: pytest
 
     read = capsys.readouterr()
     assert read.out == ""
-    assert "there is no earlier chat; a new one begins" in read.err
+    assert "no earlier chat; starting a new one" in read.err

@@ -222,7 +222,7 @@ def test_tools_are_made_of_functions_subclasses_and_things_that_say_how() -> Non
     assert as_tool(Weather).name == "weather"
     assert as_tool(Foreign()).name == "weather"
     for wrong in (5, "read_file", dict):
-        with pytest.raises(BuildError, match="is no tool"):
+        with pytest.raises(BuildError, match="is not a tool"):
             as_tool(wrong)
 
 

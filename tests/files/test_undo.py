@@ -200,7 +200,7 @@ async def test_undo_goes_back_step_by_step_and_redo_forward_and_an_undo_can_be_u
         await files.undo(Last())
         seen.append((root / "a").read_bytes() if (root / "a").exists() else None)
     assert seen == [b"2", b"1", None]
-    with pytest.raises(NotFound, match="Nothing left to undo"):
+    with pytest.raises(NotFound, match="Nothing left"):
         await files.undo(Last())
     redone: UndoReport | None = None
     for text in (b"1", b"2"):

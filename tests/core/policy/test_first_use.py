@@ -30,7 +30,7 @@ def test_hosts_programs_recipients_and_folders_are_looked_for_and_never_single_f
     ]
 
     assert use_keys("exec", effects) == (
-        "tool exec", "program git", "host github.com", "recipient mail:boss", "folder src", "folder to delete in .",
+        "tool exec", "program git", "host github.com", "recipient mail:boss", "folder src", "deleting in .",
     )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
         return "sent"
 
     door = Executor([mail], policy=["ask send"], approver=Person())
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, novelty=MemoryFirstUses())
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, novelty=MemoryFirstUses())
     for to in ("a", "a", "a", "b"):
         await door.call("mail", {"to": to})
 

@@ -99,7 +99,7 @@ def test_a_revoked_grant_is_gone_even_for_a_call_that_found_it() -> None:
 
     assert book.revoke(grant.id)
     assert not book.revoke(grant.id)
-    with pytest.raises(PermissionDenied, match="has ended"):
+    with pytest.raises(PermissionDenied, match="has expired"):
         book.use(grant.id)
 
 
