@@ -15,9 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.files.lineindex import LineIndex
-from pegboard.files.media import sniff_type
-from pegboard.files.text import read_slice
+from pegboard.files.text import LineIndex, read_slice, sniff_type
 from pegboard.ports.files import Slice
 from tests.ledger import owes
 

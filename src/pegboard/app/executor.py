@@ -253,7 +253,7 @@ class Executor:
             BuildError: no tool here works on files, so that nothing is journalled.
             ToolError: the journal has no such call or run.
         """
-        from pegboard.files.selection import ById, Last
+        from pegboard.files.undo import ById, Last
         from pegboard.ports.files import Files
 
         files = self.wiring.provided.find(Files)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique
-from pegboard.textedit.closest import closest
-from pegboard.textedit.fuzzy import find_near
+from pegboard.textedit.closest import closest, find_near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

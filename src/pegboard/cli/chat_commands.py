@@ -16,7 +16,7 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.text import escape_invisible
 from pegboard.core.transcript import Usage
 from pegboard.files.journal import Journal
-from pegboard.files.selection import ById, Last
+from pegboard.files.undo import ById, Last
 from pegboard.files.workspace import Workspace
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.tokens import message_tokens, toolkit_tokens

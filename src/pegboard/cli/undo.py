@@ -23,8 +23,7 @@ from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.text import escape_invisible
 from pegboard.files.journal import Journal, JournalEntry
-from pegboard.files.selection import ById, Last
-from pegboard.files.undo import UndoReport
+from pegboard.files.undo import ById, Last, UndoReport
 from pegboard.files.workspace import Workspace
 
 

@@ -19,9 +19,9 @@ from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
 from pegboard.textedit.edit import Edit, EditResult, apply_edits
 from pegboard.textedit.encoding import NUL_NOTE, UTF8
-from pegboard.textedit.lines import name_lines
 from pegboard.textedit.match import EXPLAINED
 from pegboard.textedit.redaction_marks import refuse_marks
+from pegboard.textedit.style import name_lines
 
 _MAX_DIFF: Final = 4000
 

@@ -71,9 +71,9 @@ async def glob(
     skipped: dict[str, None] = {}
     truncated = False
     for folder in folders:
-        found = await files.glob(
-            pattern,
+        found = await files.list(
             folder,
+            pattern=pattern,
             limit=limit,
             hidden=hidden,
             no_ignore=no_ignore,
