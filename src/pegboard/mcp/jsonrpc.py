@@ -1,25 +1,27 @@
-"""Answering: what our server says to one message, whatever fails, and to a batch of them (JSON-RPC 2.0 §6)."""
+"""Answers to one message, whatever fails, and to a batch of messages (JSON-RPC 2.0 §6)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.mcp.request_context import Json, Peer, RequestContext
+from pegboard.mcp.request_context import Json, Peer
 from pegboard.mcp.server import ToolServer
 from pegboard.mcp.wire import BATCHING, INTERNAL_ERROR, INVALID_REQUEST, error_reply
+
+if TYPE_CHECKING:
+    from pegboard.net.asgi.sse import EventStream
 
 MAX_BATCH: Final = 100
 """Messages of one batch."""
 
 
 async def handle_message(
-    service: ToolServer, message: Any, peer: Peer, made: Callable[[RequestContext], None] | None = None
+    service: ToolServer, message: Any, peer: Peer, stream: EventStream | None = None
 ) -> Json | None:
     """The answer to one message, None where it wants none; an error of ours is one without detail."""
     try:
-        return await service.handle(message, peer, exchange_made=made)
+        return await service.handle(message, peer, stream=stream)
     except Exception as error:  # noqa: BLE001  The boundary of a message: one bad answer must not end the others.
         id = cast("Json", message).get("id")
         return error_reply(id, INTERNAL_ERROR, f"the server failed with {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Exchange: one request of a client, and what may be said to that client while it runs."""
+"""One request of a client, and what may be said to that client while it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.schema.foreign import ForeignSchema
@@ -17,6 +17,9 @@ from pegboard.mcp.wire import (
     MISSING_CAPABILITY,
     RpcError,
 )
+
+if TYPE_CHECKING:
+    from pegboard.net.asgi.sse import EventStream
 
 Json: TypeAlias = dict[str, Any]
 Send: TypeAlias = "Callable[[Json, RequestContext | None], None]"
@@ -117,7 +120,7 @@ class RequestContext:
     Attributes:
         id: the request's id.
         wanted: questions that this round could not answer, by key.
-        sink: where a transport collects messages of this request; its own business.
+        stream: the response over HTTP, None on standard output.
         task: the task that the call has become, None while it has not.
     """
 
@@ -131,12 +134,13 @@ class RequestContext:
         seal: StateSigner,
         binding: str,
         capabilities: Mapping[str, Any],
+        stream: EventStream | None = None,
     ) -> None:
         self.peer = peer
         self.id = id
         self.modern = modern
         self.wanted: dict[str, Json] = {}
-        self.sink: Any = None
+        self.stream = stream
         self.task: Any = None
         self.capabilities = capabilities
         self._seal = seal
@@ -210,7 +214,7 @@ class RequestContext:
 
         Raises:
             Unavailable: the client cannot.
-            InputWanted: the client has to call again with the answer.
+            InputRequired: the client has to call again with the answer.
         """
         params: Json = {"message": message, "requestedSchema": schema}
         if self.modern or self.peer.version >= "2025-11-25":
@@ -258,7 +262,7 @@ class RequestContext:
         """Several answers at once, in the stateless era: `{key: (capability, method, params)}`.
 
         Raises:
-            InputWanted: some are missing; all of those are asked together.
+            InputRequired: some are missing; all of those are asked together.
         """
         missing: list[str] = []
         found: dict[str, Json] = {}
@@ -280,9 +284,8 @@ class RequestContext:
 
     def close_stream(self) -> None:
         """Let the client wait without a connection; it comes back for the rest (2025-11-25, SSE polling)."""
-        if self.sink is not None and hasattr(self.sink, "closed_by_us"):
-            self.sink.closed_by_us = True
-            self.sink.wake.set()
+        if self.stream is not None:
+            self.stream.pause()
 
     def forget(self, key: str) -> None:
         """Drop an answer that did not fit, so that it is asked again."""
@@ -321,41 +324,41 @@ def enter(ctx: RequestContext) -> None:
 
 
 class CallingClient:
-    """`Inject[ClientDoor]`: what a tool may say to the MCP client that called it.
+    """`Inject[CallingClient]`: what a tool may say to the MCP client that called it.
 
     Every method raises Unavailable where no MCP client is calling.
     """
 
     def log(self, level: str, data: Any) -> None:
-        """See Exchange.log."""
+        """See RequestContext.log."""
         _here().log(level, data)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """See Exchange.progress."""
+        """See RequestContext.progress."""
         _here().progress(done, total, message)
 
     def supports(self, capability: str) -> bool:
-        """See Exchange.can."""
+        """See RequestContext.supports."""
         return _here().supports(capability)
 
     async def elicit(self, message: str, schema: Json, *, key: str | None = None) -> Json:
-        """See Exchange.elicit."""
+        """See RequestContext.elicit."""
         return await _here().elicit(message, schema, key=key)
 
     async def sample(self, params: Json, *, key: str | None = None) -> Json:
-        """See Exchange.sample."""
+        """See RequestContext.sample."""
         return await _here().sample(params, key=key)
 
     async def roots(self, *, key: str | None = None) -> list[Json]:
-        """See Exchange.roots."""
+        """See RequestContext.roots."""
         return await _here().roots(key=key)
 
     async def request_inputs(self, questions: Mapping[str, tuple[str, str, Json]]) -> dict[str, Json]:
-        """See Exchange.want."""
+        """See RequestContext.request_inputs."""
         return await _here().request_inputs(questions)
 
     def close_stream(self) -> None:
-        """See Exchange.close_stream."""
+        """See RequestContext.close_stream."""
         _here().close_stream()
 
 

@@ -1,9 +1,9 @@
-"""Envelopes: what a stateless request says about itself in its body, and headers that must agree (2026-07-28)."""
+"""What a stateless request says about itself in its body, and the headers that must agree with it (2026-07-28)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.request_context import Json
@@ -18,8 +18,11 @@ from pegboard.mcp.wire import (
     error_reply,
 )
 
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
 
-def header_fault(message: Json, headers: Mapping[str, str], toolkit: Toolkit) -> Json | None:
+
+def header_fault(message: Json, headers: Headers, toolkit: Toolkit) -> Json | None:
     """Headers that disagree with the body (2026-07-28, standard and custom headers)."""
     from mcp.shared.inbound import (
         InboundLadderRejection,
@@ -29,9 +32,9 @@ def header_fault(message: Json, headers: Mapping[str, str], toolkit: Toolkit) ->
     )
 
     id = message.get("id")
-    double = [n for n in ("mcp-protocol-version", "mcp-method", "mcp-name") if "\0" in headers.get(n, "")]
-    if double:
-        return error_reply(id, HEADER_MISMATCH, f"{double[0]} header appears more than once")
+    for name in ("mcp-protocol-version", "mcp-method", "mcp-name"):
+        if len(headers.getlist(name)) > 1:
+            return error_reply(id, HEADER_MISMATCH, f"{name} header appears more than once")
     verdict: Any = classify_inbound_request(message, headers=headers)
     if isinstance(verdict, InboundLadderRejection):
         return error_reply(id, verdict.code, verdict.message, verdict.data)
@@ -43,8 +46,7 @@ def header_fault(message: Json, headers: Mapping[str, str], toolkit: Toolkit) ->
         tool = toolkit.get(str(params.get("name")))
         arguments = cast("Json", params.get("arguments") or {})
         if tool is not None and (arguments or any(h.startswith("mcp-param-") for h in headers)):
-            folded = {k: v.partition("\0")[0] for k, v in headers.items()}
-            fault = validate_mcp_param_headers(tool.schema, arguments, folded)
+            fault = validate_mcp_param_headers(tool.schema, arguments, headers)
             if fault is not None:
                 return error_reply(id, fault.code, fault.message, fault.data)
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pegboard.core.call.pipeline import Pipeline, new_id
 from pegboard.core.content import ToolCall
@@ -52,6 +52,9 @@ from pegboard.mcp.wire import (
     RpcError,
     error_reply,
 )
+
+if TYPE_CHECKING:
+    from pegboard.net.asgi.sse import EventStream
 
 Method: TypeAlias = Callable[[Peer, RequestContext, Mapping[str, Any]], Awaitable[Json]]
 
@@ -145,6 +148,10 @@ class ToolServer:
         self._listening.leave(peer)
         peer.end()
 
+    def end_listening(self) -> None:
+        """Answer every `subscriptions/listen`, as the server stops."""
+        self._listening.end()
+
     def tools_changed(self) -> None:
         """Tell every client that the list of tools is another one; what the pipeline offers is noticed without."""
         self._listed = None
@@ -160,10 +167,8 @@ class ToolServer:
 
     # -- messages -----------------------------------------------------------------------------
 
-    async def handle(
-        self, message: Any, peer: Peer, *, exchange_made: Callable[[RequestContext], None] | None = None
-    ) -> Json | None:
-        """The answer to one message; None where it wants none."""
+    async def handle(self, message: Any, peer: Peer, *, stream: EventStream | None = None) -> Json | None:
+        """The answer to one message, None if it wants none; `stream` is the response over HTTP."""
         if not isinstance(message, dict) or cast("Json", message).get("jsonrpc") != "2.0":
             return error_reply(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
         one = cast("Json", message)
@@ -183,7 +188,7 @@ class ToolServer:
         if given is not None and not isinstance(given, dict):
             return error_reply(id, INVALID_PARAMS, "params must be an object")
         try:
-            return await self._request(id, method, cast("Json", given or {}), peer, exchange_made)
+            return await self._request(id, method, cast("Json", given or {}), peer, stream)
         except RpcError as error:
             return error_reply(id, error.code, error.message, error.data)
         except ToolError as error:
@@ -196,7 +201,7 @@ class ToolServer:
         method: str,
         params: Json,
         peer: Peer,
-        exchange_made: Callable[[RequestContext], None] | None,
+        stream: EventStream | None,
     ) -> Json:
         modern = is_modern(params)
         capabilities = peer.capabilities
@@ -225,14 +230,12 @@ class ToolServer:
         run = (self._modern if modern else self._handshake).get(method)
         if run is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
-        exchange = RequestContext(
-            peer, id, params, modern=modern, seal=self.seal, capabilities=capabilities,
+        ctx = RequestContext(
+            peer, id, params, modern=modern, seal=self.seal, capabilities=capabilities, stream=stream,
             binding=_binding(method, params) if modern else "",
         )  # fmt: skip
-        if exchange_made is not None:
-            exchange_made(exchange)
-        enter(exchange)
-        result = await run(peer, exchange, params)
+        enter(ctx)
+        result = await run(peer, ctx, params)
         if modern:
             result.setdefault("resultType", "complete")
             meta: Any = result.get("_meta")

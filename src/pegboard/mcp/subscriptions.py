@@ -56,6 +56,7 @@ class Subscriptions:
         self._offered |= {PROMPTS} if prompts else set()
         self._offered |= {RESOURCES} if resources is not None else set()
         self._ears: list[Subscription] = []
+        self._ended = asyncio.Event()
         self.watch = ChangeMonitor(self._ears, marks, every_s=every_s)
 
     def join(self, ctx: RequestContext) -> None:
@@ -70,6 +71,10 @@ class Subscriptions:
         """A client is gone."""
         self._ears[:] = [e for e in self._ears if e.exchange.peer is not peer]
         self.watch.stop_if_idle()
+
+    def end(self) -> None:
+        """Answer every listening request."""
+        self._ended.set()
 
     def changed(self) -> None:
         """A call may have changed something: look now and not in a while."""
@@ -145,7 +150,7 @@ class Subscriptions:
         self.watch.poll_now()
         try:
             self._tasks.watch(peer, ctx, honoured.get("taskIds") or ())
-            await asyncio.Event().wait()
+            await self._ended.wait()
         finally:
             if ear in self._ears:
                 self._ears.remove(ear)
