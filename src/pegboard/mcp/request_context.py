@@ -1,4 +1,4 @@
-"""One request of a client, and what may be said to that client while it runs."""
+"""A client, and one request of its while it runs: progress, log messages and questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.schema.foreign import ForeignSchema
-from pegboard.mcp.state_signer import StateSigner
 from pegboard.mcp.wire import (
     INVALID_PARAMS,
     LOG_LEVELS,
@@ -20,6 +19,43 @@ from pegboard.mcp.wire import (
 
 if TYPE_CHECKING:
     from pegboard.net.asgi.sse import EventStream
+import base64
+import hashlib
+import hmac
+import json
+
+
+class StateSigner:
+    """Seals what a stateless client carries for us between rounds, so that it cannot be made up or changed."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, value: Json) -> str:
+        """The value as opaque text."""
+        body = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+        return base64.urlsafe_b64encode(self._mac(body) + body).decode("ascii")
+
+    def unsign(self, text: str) -> Json:
+        """The value.
+
+        Raises:
+            RpcError: the text is not ours.
+        """
+        try:
+            raw = base64.urlsafe_b64decode(text.encode("ascii"))
+        except ValueError:
+            raw = b""
+        if base64.urlsafe_b64encode(raw).decode("ascii") != text:
+            # The decoder forgives what stands behind the padding; a seal must not.
+            raw = b""
+        if not hmac.compare_digest(raw[:32], self._mac(raw[32:])):
+            raise RpcError(INVALID_PARAMS, "requestState is not what this server gave out")
+        return cast("Json", json.loads(raw[32:]))
+
+    def _mac(self, body: bytes) -> bytes:
+        return hmac.new(self._key, body, hashlib.sha256).digest()
+
 
 Json: TypeAlias = dict[str, Any]
 Send: TypeAlias = "Callable[[Json, RequestContext | None], None]"
@@ -89,9 +125,9 @@ class Peer:
         finally:
             self.pending.pop(key, None)
         if "error" in reply:
-            said: Any = reply["error"]
+            refusal: Any = reply["error"]
             raise ToolError(
-                f"the client refused {method}: {str(cast('Json', said).get('message', said))[:300]}"
+                f"the client refused {method}: {str(cast('Json', refusal).get('message', refusal))[:300]}"
             )
         result: Any = reply.get("result")
         return cast("Json", result) if isinstance(result, dict) else {}
@@ -162,9 +198,9 @@ class RequestContext:
             if opened.get("for") != self._binding:
                 raise RpcError(INVALID_PARAMS, "requestState belongs to another request")
             self._answers.update(opened.get("answers") or {})
-        given: Any = params.get("inputResponses")
-        if isinstance(given, Mapping):
-            self._answers.update(cast("Mapping[str, Any]", given))
+        answers: Any = params.get("inputResponses")
+        if isinstance(answers, Mapping):
+            self._answers.update(cast("Mapping[str, Any]", answers))
 
     # -- one way ------------------------------------------------------------------------------
 
@@ -236,8 +272,8 @@ class RequestContext:
 
     async def roots(self, *, key: str | None = None) -> list[Json]:
         """The client's folders. Raises as `elicit`."""
-        found: Any = (await self.ask("roots", "roots/list", {}, key)).get("roots")
-        return cast("list[Json]", found) if isinstance(found, list) else []
+        roots: Any = (await self.ask("roots", "roots/list", {}, key)).get("roots")
+        return cast("list[Json]", roots) if isinstance(roots, list) else []
 
     async def ask(self, capability: str, method: str, params: Json, key: str | None = None) -> Json:
         """One question; see `elicit`."""
@@ -249,9 +285,9 @@ class RequestContext:
             raise Unavailable(f"the client does not support {capability}")
         if not self.modern:
             return await self.peer.request(method, params, self)
-        given = self._answers.get(key)
-        if isinstance(given, Mapping):
-            return dict(cast("Mapping[str, Any]", given))
+        answer = self._answers.get(key)
+        if isinstance(answer, Mapping):
+            return dict(cast("Mapping[str, Any]", answer))
         if self.task is not None:
             question: Json = {"method": method, "params": params} if params else {"method": method}
             return cast("Json", (await self.task.ask({key: question}))[key])
@@ -265,22 +301,22 @@ class RequestContext:
             InputRequired: some are missing; all of those are asked together.
         """
         missing: list[str] = []
-        found: dict[str, Json] = {}
+        answers: dict[str, Json] = {}
         for key, (capability, method, params) in questions.items():
             if not self.supports(capability):
                 raise _lacks(capability)
-            given = self._answers.get(key)
-            if isinstance(given, Mapping):
-                found[key] = dict(cast("Mapping[str, Any]", given))
+            answer = self._answers.get(key)
+            if isinstance(answer, Mapping):
+                answers[key] = dict(cast("Mapping[str, Any]", answer))
             else:
                 self.wanted[key] = {"method": method, "params": params} if params else {"method": method}
                 missing.append(key)
         if missing and self.task is not None:
             asked = {key: self.wanted.pop(key) for key in missing}
-            return {**found, **cast("dict[str, Json]", await self.task.ask(asked))}
+            return {**answers, **cast("dict[str, Json]", await self.task.ask(asked))}
         if missing:
             raise InputRequired(f"the client has to answer {', '.join(missing)} first")
-        return found
+        return answers
 
     def close_stream(self) -> None:
         """Let the client wait without a connection; it comes back for the rest (2025-11-25, SSE polling)."""

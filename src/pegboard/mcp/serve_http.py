@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,9 +19,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from pegboard.mcp.jsonrpc import handle_batch, handle_message
+from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.request_context import Json, Peer, RequestContext
-from pegboard.mcp.request_headers import header_fault, version_fault
 from pegboard.mcp.server import ToolServer, is_modern
 from pegboard.mcp.wire import (
     HANDSHAKE,
@@ -36,14 +35,14 @@ from pegboard.mcp.wire import (
     error_reply,
 )
 from pegboard.net.asgi.server import REQUEST_S, serve
-from pegboard.net.asgi.sse import EventResponse, EventStream, parse_event_id
+from pegboard.net.asgi.sse import PING_S, EventResponse, EventStream, parse_event_id
 
 MAX_SESSIONS: Final = 256
 IDLE_S: Final = 1800.0
 MAX_STREAMS: Final = 32
 """Streams of a session that can be resumed."""
-PLAIN_S: Final = 0.5
-"""Seconds in which a request that says nothing but its answer is answered with JSON, and not with a stream."""
+_WATCH_S: Final = 0.1
+"""Seconds after which it is worth a task to notice that a client has gone."""
 _STATUS: Final = {
     PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400, METHOD_NOT_FOUND: 404,
@@ -173,7 +172,7 @@ class StreamableHttpEndpoint:
 
     async def _batch(self, entries: list[Any], request: Request) -> Response:
         peer = self._session(request).peer if "mcp-session-id" in request.headers else None
-        reply = await handle_batch(self._service, entries, peer)
+        reply = await self._service.handle_batch(entries, peer)
         if reply is None:
             return Response(status_code=202)
         return _Reply(reply, 200 if isinstance(reply, list) else 400)
@@ -185,9 +184,9 @@ class StreamableHttpEndpoint:
                 error_reply(None, INVALID_REQUEST, "the body must be a request or notification")
             )
         if "id" not in message:
-            fault = version_fault(request.headers.get("mcp-protocol-version", ""))
+            fault = _version_fault(request.headers.get("mcp-protocol-version", ""))
             return Response(status_code=202) if fault is None else _bad_request({**fault, "id": None})
-        fault = header_fault(message, request.headers, self._service.toolkit)
+        fault = _header_fault(message, request.headers, self._service.toolkit)
         if fault is not None:
             return _bad_request(fault)
         stream = EventStream()
@@ -203,7 +202,7 @@ class StreamableHttpEndpoint:
             await asyncio.wait([work])
 
         until_sent.push_async_callback(cancel)
-        reply = await _plain_reply(work, stream)
+        reply = await _plain_reply(work, stream, request.receive)
         if reply is None:
             return EventResponse(stream)
         return _Reply(reply, _STATUS.get(reply["error"]["code"], 200) if "error" in reply else 200)
@@ -225,7 +224,7 @@ class StreamableHttpEndpoint:
         if isinstance(id, str | int):
             peer.inflight[id] = work
             work.add_done_callback(partial(_forget, peer, id))
-        reply = await _plain_reply(work, stream)
+        reply = await _plain_reply(work, stream, request.receive)
         if reply is not None:
             return _Reply(reply)
         session.streams[stream.name] = stream
@@ -253,7 +252,7 @@ class StreamableHttpEndpoint:
         return _Reply(reply, headers={"Mcp-Session-Id": id})
 
     def _start(self, message: Json, peer: Peer, stream: EventStream) -> asyncio.Task[Json | None]:
-        work = asyncio.create_task(handle_message(self._service, message, peer, stream))
+        work = asyncio.create_task(self._service.handle(message, peer, stream=stream))
         work.add_done_callback(lambda _: stream.wake())
         return work
 
@@ -299,17 +298,31 @@ class StreamableHttpEndpoint:
                 self._drop(session)
 
 
-async def _plain_reply(work: asyncio.Task[Json | None], stream: EventStream) -> Json | None:
-    """The reply to a request that says nothing else; None if it does or takes long, and the stream has it all."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(PLAIN_S):
-            await stream.changed()
+async def _plain_reply(work: asyncio.Task[Json | None], stream: EventStream, receive: Receive) -> Json | None:
+    """The reply to a request that says nothing else; None if it does, or takes so long that the client needs a ping."""
+    await _within(_WATCH_S, stream.changed())
+    if not work.done() and not stream.count:
+        watcher = asyncio.create_task(_disconnected(receive))
+        watcher.add_done_callback(lambda _: stream.wake())
+        await _within(PING_S, stream.changed())
+        watcher.cancel()
     if not work.done() or stream.count:
         work.add_done_callback(partial(_put_reply, stream))
         return None
     if work.cancelled():
         return error_reply(None, INTERNAL_ERROR, "the request was cancelled")
     return work.result() or {}
+
+
+async def _within(seconds: float, waiting: Awaitable[None]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await waiting
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _put_reply(stream: EventStream, work: asyncio.Task[Json | None]) -> None:
@@ -323,6 +336,44 @@ def _put_reply(stream: EventStream, work: asyncio.Task[Json | None]) -> None:
 def _forget(peer: Peer, id: str | int, work: asyncio.Task[Any]) -> None:
     if peer.inflight.get(id) is work:
         del peer.inflight[id]
+
+
+def _header_fault(message: Json, headers: Headers, toolkit: Toolkit) -> Json | None:
+    """Headers that disagree with the body (2026-07-28, standard and custom headers)."""
+    from mcp.shared.inbound import (
+        InboundLadderRejection,
+        classify_inbound_request,
+        decode_header_value,
+        validate_mcp_param_headers,
+    )
+
+    id = message.get("id")
+    for name in ("mcp-protocol-version", "mcp-method", "mcp-name"):
+        if len(headers.getlist(name)) > 1:
+            return error_reply(id, HEADER_MISMATCH, f"{name} header appears more than once")
+    verdict: Any = classify_inbound_request(message, headers=headers)
+    if isinstance(verdict, InboundLadderRejection):
+        return error_reply(id, verdict.code, verdict.message, verdict.data)
+    params = cast("Json", message["params"])
+    named = message.get("method") in ("tasks/get", "tasks/update", "tasks/cancel") and "taskId" in params
+    if named and decode_header_value(headers.get("mcp-name")) != params["taskId"]:
+        return error_reply(id, HEADER_MISMATCH, "mcp-name header does not match the request body's taskId")
+    if message["method"] == "tools/call" and isinstance(params.get("arguments") or {}, dict):
+        tool = toolkit.get(str(params.get("name")))
+        arguments = cast("Json", params.get("arguments") or {})
+        if tool is not None and (arguments or any(h.startswith("mcp-param-") for h in headers)):
+            fault = validate_mcp_param_headers(tool.schema, arguments, headers)
+            if fault is not None:
+                return error_reply(id, fault.code, fault.message, fault.data)
+    return None
+
+
+def _version_fault(version: str) -> Json | None:
+    """Why a revision is not spoken here, None where it is."""
+    from mcp.shared.inbound import unsupported_protocol_version_rejection
+
+    fault = unsupported_protocol_version_rejection(version)
+    return None if fault is None else error_reply(None, fault.code, fault.message, fault.data)
 
 
 def _accepts(headers: Headers, wanted: str) -> bool:
