@@ -142,7 +142,7 @@ async def test_a_call_with_unknown_outcome_is_never_made_twice(peer: Make, tmp_p
 
     result = await call(server, "mcp_s_book")
 
-    assert "nobody knows" in result.error.message and "exit status 1" in result.error.message
+    assert "it is unknown" in result.error.message and "exit status 1" in result.error.message
     assert journal.read_text() == "booked\n"
 
 

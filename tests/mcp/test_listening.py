@@ -336,7 +336,7 @@ class Counting:
     async def read(self, uri: str) -> list[dict[str, Any]]:
         return [{"uri": uri, "text": "one"}]
 
-    async def mark(self, uri: str) -> Any:
+    async def etag(self, uri: str) -> Any:
         self.looks += 1
         if isinstance(self.value, Exception):
             raise self.value

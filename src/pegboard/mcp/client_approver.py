@@ -1,4 +1,4 @@
-"""Approving for clients: by their users where the owner trusts the clients, else by the owner (decisions 9)."""
+"""Approval of calls that clients make: by their users if the owner trusts the clients, else by the owner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Waits(Protocol):
 
 
 class ClientApprover:
-    """Asks the user of a client that the owner trusts; other calls wait for the owner (decisions 9).
+    """Asks the user of a client that the owner trusts; other calls wait for the owner.
 
     Args:
         trusted: the owner vouches that its clients show questions to a person and do not answer themselves.

@@ -1,4 +1,4 @@
-"""Forms: MCP servers as settings files of any known form name them (ledger X-40, X-41, X-57)."""
+"""MCP servers as settings files of any known form name them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def servers_of(
 ) -> tuple[ServerConfig, ...]:
     """The servers of a settings value.
 
-    Takes a list of tables with `name` (ledger D-40), a map by name (N-118, C-39), and whole files of
+    Takes a list of tables with `name`, a map by name (N-118, C-39), and whole files of
     desktop clients (`mcpServers`), VS Code (`servers` with `inputs`) and `.mcp.json`. Keys match without
     regard to case, `_` or `-`.
 
