@@ -76,8 +76,8 @@ async def test_a_request_becomes_a_call_and_its_result_an_answer_that_holds_it(s
     final = await turn(talk)
 
     assert call.name == "read_file"
-    assert json.loads(str(call.arguments)) == {"path": "app/server.toml"}
-    assert message.usage.output_tokens > 0
+    assert call.params == {"path": "app/server.toml"}
+    assert final.usage.output_tokens > 0
     assert "9321" in final.text
     assert not final.calls
 
@@ -197,7 +197,7 @@ async def test_the_server_dies_with_us_even_when_we_are_killed(signal_number: in
 async def test_a_file_that_is_no_model_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"PK\x03\x04 not a model")
 
-    with pytest.raises(ModelError, match="no GGUF file"):
+    with pytest.raises(ModelError, match="is not a GGUF file"):
         await LlamaProcess.start(tmp_path / "a.gguf")
     with pytest.raises(ModelError, match="cannot read the model"):
         await LlamaProcess.start(tmp_path / "none.gguf")
@@ -300,15 +300,13 @@ async def test_an_answer_that_was_cut_off_is_not_taken_for_the_answer() -> None:
     assert NOT_COVERED in await answered("Buy milk and", NOTES, stop="length")
 
 
-async def test_a_cut_off_call_keeps_its_text_and_the_schema_holds_what_was_found() -> None:
+async def test_the_router_makes_the_call_and_the_model_is_not_asked_for_it() -> None:
     from pegboard.models.guided import GuidedConversation
 
-    complete = Said('{"path": "not')
-    talk = GuidedConversation(complete, SIX)
+    model = Said()
+    talk = GuidedConversation(model, SIX)
     talk.append(UserMessage.of("Read notes.txt and then delete it"))
     message = await turn(talk)
 
-    assert message.calls[0].arguments == '{"path": "not'
-    schema = complete.asked[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"] == {"path": {"const": "notes.txt"}}
-    assert schema["required"] == ["path"]
+    assert message.calls[0].params == {"path": "notes.txt"}
+    assert model.asked == []
