@@ -35,7 +35,7 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         raise ConfigError(f"cannot read the config file {path}: {error}") from None
     value = _parse(text, path)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: the file must hold a table of keys, not {type(value).__name__}")
+        raise ConfigError(f"{path}: expected a table of keys, got {type(value).__name__}")
     return cast("dict[str, Any]", _fill(_folded(cast("dict[str, Any]", value)), path, "", environment))
 
 
