@@ -55,8 +55,8 @@ class EgressProxy:
         allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
         on_destination: called with every attempt, for the audit.
-        swaps: secrets whose place holders the command holds.
-        tls: makes the context for the https connections of `swaps`; None = the system's authorities.
+        substitutions: secrets whose placeholders the command has.
+        tls: makes the context for the https connections of `substitutions`; None = the system's authorities.
     """
 
     def __init__(
