@@ -86,7 +86,7 @@ class Approvals:
         found = [p for p in self.pending() if p.key.startswith(key)]
         exact = [p for p in found if p.key == key] or found
         if len(exact) != 1:
-            what = "nothing waits" if not found else f"{len(found)} calls wait"
+            what = "nothing is waiting" if not found else f"{len(found)} calls wait"
             raise ConfigError(
                 f"{what} under {key!r}: it was answered or has expired; see: pegboard approvals"
             )

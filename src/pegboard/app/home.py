@@ -221,7 +221,7 @@ class App:
         try:
             return self.store
         except StoreError as error:
-            self.on_warning(f"what was done before is not counted here: {error}")
+            self.on_warning(f"earlier use is not counted: {error}")
             return None
 
     def tool(self, name: str) -> Tool | None:

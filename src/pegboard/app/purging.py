@@ -99,7 +99,7 @@ class Retention:
             oldest += [] if first is None else [first]
         for copy in self._damaged(older_s):
             size += copy.stat().st_size
-        kept = tuple(f"the session {s}: a run of it can be resumed (pegboard runs)" for s in unfinished)
+        kept = tuple(f"session {s}: one of its runs can be resumed (pegboard runs)" for s in unfinished)
         return RetainedData(
             kind="history",
             count=count,

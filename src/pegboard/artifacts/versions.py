@@ -1,4 +1,4 @@
-"""Stored artifacts: every write is a new version, nothing is ever overwritten (ledger U-05, K-76)."""
+"""Stored artifacts: every write is a new version, nothing is ever overwritten."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class StoredArtifacts:
         """See Artifacts."""
         if not _ID.match(id):
             raise InvalidArguments(
-                f"{id!r} is no artifact id", hint="Use letters, digits, '.', '_' and '-', at most 128."
+                f"{id!r} is not a valid artifact ID",
+                hint="Use letters, digits, '.', '_' and '-', at most 128.",
             )
         async with self._turn:
             if self._newest(id):
@@ -85,7 +86,7 @@ class StoredArtifacts:
             now = self._expected(id, expected_version)
             if now.data is not None:
                 raise Unsupported(
-                    f"artifact '{id}' is {now.content_type}, {len(now.data)} bytes, and no text",
+                    f"artifact '{id}' is {now.content_type}, {len(now.data)} bytes, not text",
                     hint="Make a new one, or export it and change the file with a command.",
                 )
             done = replace_once(now.content, old, new, id)
@@ -137,7 +138,7 @@ class StoredArtifacts:
     def _get(self, id: str, version: int | None) -> Version:
         newest = self._newest(id)
         if not newest:
-            raise NotFound(f"Artifact '{id}' not found", hint="list_artifacts names those that there are.")
+            raise NotFound(f"Artifact '{id}' not found", hint="list_artifacts shows the existing ones.")
         if version is not None and not 1 <= version <= newest:
             raise NotFound(
                 f"Version {version} not found", hint=f"Artifact '{id}' has versions 1 to {newest}."
@@ -178,9 +179,9 @@ class StoredArtifacts:
         try:
             size = len(text.encode("utf-8")) if data is None else len(data)
         except UnicodeEncodeError as error:
-            raise InvalidArguments(f"the content holds half a character at {error.start}") from None
+            raise InvalidArguments(f"the content has an unpaired surrogate at {error.start}") from None
         if size > self._max_bytes:
-            raise TooLarge(f"the content is {size} bytes; an artifact may hold {self._max_bytes}")
+            raise TooLarge(f"the content is {size} bytes; the limit is {self._max_bytes}")
         made = Version(
             id=id,
             version=version,
@@ -201,7 +202,7 @@ class StoredArtifacts:
 
 
 def _tell(made: Version) -> None:
-    """Whoever watches the running call hears of the new version at once (ledger K-75)."""
+    """Whoever watches the running call hears of the new version at once."""
     try:
         context = current_context()
     except LookupError:

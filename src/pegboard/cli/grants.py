@@ -37,7 +37,7 @@ def grants(action: str, grant: str | None, *, options: Options) -> int:
         case "revoke" if grant:
             gone = book.revoke(grant)
             if not gone:
-                raise ConfigError(f"there is no grant {grant!r}; see: pegboard grants")
+                raise ConfigError(f"no grant with ID {grant!r}; see: pegboard grants")
             print_line(f"{grant} is revoked")
             return 0
         case _:

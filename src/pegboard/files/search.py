@@ -800,7 +800,7 @@ def _scan_in_child(job: ScanJob, found: _Hits, deadline: float) -> Generator[tup
                         at = path
                     case ["end", int(searched), list(skipped)]:
                         found.searched = searched
-                        for noun, why, count, examples in skipped:
+                        for noun, why, count, examples in cast("list[Any]", skipped):
                             found.skipped.counts[(noun, why)] = count
                             found.skipped.examples[(noun, why)] = examples
                         return
