@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.policy.budgets import Spent
-from pegboard.ports.store import Store
+from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.memory import MemoryStore
 from pegboard.store.provenance import StoredAccounts, StoredProvenance
-from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "s.sqlite")
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> BlockingStore:
+    return BlockingStore(MemoryStore()) if request.param == "memory" else open_sqlite(tmp_path / "s.sqlite")
 
 
 @owes("G-06")
-def test_labels_outlive_their_process(store: Store) -> None:
+def test_labels_outlive_their_process(store: BlockingStore) -> None:
     first = StoredProvenance(lambda: store)
     first.add_labels("/w", "a/b.txt", {"untrusted": "connect x"})
     first.add_labels("/w", "a/b.txt", {"untrusted": "connect x"})
@@ -38,7 +37,7 @@ def test_labels_outlive_their_process(store: Store) -> None:
 
 
 @owes("G-06")
-def test_labels_of_another_process_are_seen_at_once(store: Store) -> None:
+def test_labels_of_another_process_are_seen_at_once(store: BlockingStore) -> None:
     ours, theirs = StoredProvenance(lambda: store), StoredProvenance(lambda: store)
     assert ours.labels("/w", "a") == theirs.labels("/w", "a") == {}
 
@@ -56,7 +55,7 @@ def test_labels_of_another_process_are_seen_at_once(store: Store) -> None:
 
 
 @owes("G-09")
-def test_sums_are_shared_and_none_is_lost(store: Store) -> None:
+def test_sums_are_shared_and_none_is_lost(store: BlockingStore) -> None:
     def book() -> None:
         accounts = StoredAccounts(lambda: store)
         for _ in range(25):
@@ -75,9 +74,9 @@ def test_sums_are_shared_and_none_is_lost(store: Store) -> None:
 
 @owes("G-09")
 def test_two_connections_to_one_file_lose_no_booking(tmp_path: Path) -> None:
-    stores = [SqliteStore(tmp_path / "s.sqlite") for _ in range(2)]
+    stores = [open_sqlite(tmp_path / "s.sqlite") for _ in range(2)]
 
-    def book(store: SqliteStore) -> None:
+    def book(store: BlockingStore) -> None:
         for _ in range(20):
             StoredAccounts(lambda: store).add("b", Spent(calls=1))
 

@@ -27,7 +27,7 @@ from pegboard.core.text import sanitise
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
-from pegboard.ports.store import Store
+from pegboard.store.blocking import BlockingStore
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
@@ -55,7 +55,7 @@ def assemble(
     implicit: bool,
     paths: Paths | None = None,
     config: Config | None = None,
-    store: Callable[[], Store] | None = None,
+    store: Callable[[], BlockingStore] | None = None,
     redactor: Redactor | None = None,
 ) -> None:
     """Build what a kit's tools need over the workspace `root`.
@@ -72,6 +72,7 @@ def assemble(
     redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
     wiring.safeguards = _safeguards(config, redactor, store, spills)
+    kept = None if store is None else lambda: store().store
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
@@ -79,8 +80,8 @@ def assemble(
 
         provided.setdefault(Documents, DocumentReader())
     if "Artifacts" in needs:
-        artifacts_of(provided, store)
-    provided[KEEPER] = LazyArtifactSaver(provided, store)
+        artifacts_of(provided, kept)
+    provided[KEEPER] = LazyArtifactSaver(provided, kept)
     if "People" in needs:
         provided.setdefault(People, SuspendingPeople())
     if needs & {"Files", "paths"}:
@@ -94,7 +95,7 @@ def assemble(
 
 
 def _safeguards(
-    config: Config, redactor: Redactor, store: Callable[[], Store] | None, spills: SpillFolder
+    config: Config, redactor: Redactor, store: Callable[[], BlockingStore] | None, spills: SpillFolder
 ) -> Guards:
     """Taint always; budgets and secrets where the settings name any."""
     provenance = None if store is None else StoredProvenance(store)

@@ -33,11 +33,12 @@ from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.ports.store import RunRow
+from pegboard.ports.store import StoreError
+from pegboard.store.blocking import BlockingStore, open_sqlite, wait_for
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import StoredGrants
-from pegboard.store.logs import SessionLog, decode_records, history, resume_history
-from pegboard.store.opening import StoreError
+from pegboard.store.logs import SessionLog, decode_records, history
+from pegboard.store.runs import RunRow
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class App:
         self.workspace = (workspace or current_folder()).resolve()
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
-        self._store: SqliteStore | None = None
+        self._store: BlockingStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
 
@@ -117,15 +118,17 @@ class App:
         return self.paths.state / "history.sqlite"
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> BlockingStore:
         """The history, opened at first use."""
         if self._store is None:
-            self._store = SqliteStore(self._history, mended=lambda saved: self.on_warning(str(saved)))
+            self._store = open_sqlite(self._history, recovered=lambda saved: self.on_warning(str(saved)))
         return self._store
 
     def check_history(self) -> str:
         """What is wrong with the history's file, empty where nothing is; mended where that could be done."""
-        return self.store.check() if self._history.exists() else ""
+        if not self._history.exists():
+            return ""
+        return wait_for(cast(SqliteStore, self.store.store).check())
 
     def damaged_histories(self) -> list[Path]:
         """Histories that were found damaged, as they were; oldest first."""
@@ -214,7 +217,7 @@ class App:
         ) as door:  # fmt: skip
             yield door
 
-    def _history_if_any(self) -> SqliteStore | None:
+    def _history_if_any(self) -> BlockingStore | None:
         """The history for what writes none; None where there is none, or where it cannot be opened (a full disk)."""
         if not self._history.exists():
             return None
@@ -362,7 +365,7 @@ class App:
 
     def events_for_resume(self, session: str) -> list[Event]:
         """Those of a session's events that its next run needs."""
-        return resume_history(self.store, session)
+        return history(self.store, session)
 
     def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain (decisions 18)."""

@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from pegboard.core.codec import event_from_dict
-from pegboard.core.content import ToolCall
 from pegboard.core.events import (
     TRANSIENT,
-    CallFinished,
     Event,
-    ModelReplied,
     Notice,
     RunFinished,
     RunResumed,
     RunStarted,
-    UserSaid,
 )
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.ports.store import NewRecord, Record, RunRow, Store
+from pegboard.ports.store import Record
+from pegboard.store.blocking import BlockingStore
+from pegboard.store.chain import NewRecord
 from pegboard.store.encoding import Redact, encode_all
+from pegboard.store.runs import RunRow
 
 DAMAGED: Final = "damaged"
 """Key in a Notice's detail: number of the record that cannot be read."""
@@ -68,7 +67,7 @@ class SessionLog:
 
     def __init__(
         self,
-        store: Store,
+        store: BlockingStore,
         stream: str,
         *,
         key: bytes,
@@ -228,44 +227,10 @@ def decode_events(entries: Iterable[Record]) -> list[Event]:
 
 
 def history(
-    store: Store, stream: str, *, run: str | None = None, after: int = 0, types: Sequence[str] = ()
+    store: BlockingStore, stream: str, *, run: str | None = None, after: int = 0, types: Sequence[str] = ()
 ) -> list[Event]:
     """The events of a session, or of one of its runs, oldest first; `types`: only those."""
     return decode_records(store.bodies(stream, run=run, after=after, types=types))
-
-
-_BEGUN: Final = "call.started"
-"""The type of events that a fold does not use of turns which have all their results."""
-
-
-def resume_history(store: Store, stream: str) -> list[Event]:
-    """A session's events as far as going on with it needs them, oldest first; their fold is that of the whole.
-
-    What each call was going to do is left out where its turn has all its results: a third of a long history.
-    """
-    bodies = store.bodies(stream, without=_BEGUN)
-    events = decode_records(bodies)
-    last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
-    if last is None or not _answered(events[: last + 1]):
-        # Of a turn that was left open the fold tells which calls had begun.
-        return history(store, stream)
-    return events[: last + 1] + history(store, stream, after=bodies[last][0])
-
-
-def _answered(events: Sequence[Event]) -> bool:
-    """Whether each turn but the last has the results of all its calls before anything else is said."""
-    waits: set[str | None] = set()
-    for event in events:
-        if isinstance(event, CallFinished):
-            if event.result.error is None or event.result.error.code != "suspended":
-                waits.discard(event.result.call_id)
-        elif isinstance(event, ModelReplied):
-            if waits:
-                return False
-            waits = {part.id for part in event.message.content if isinstance(part, ToolCall)}
-        elif waits and isinstance(event, UserSaid | RunStarted):
-            return False
-    return True
 
 
 def active_s(entries: Iterable[Record]) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from pegboard.core.policy.budgets import Spent
 from pegboard.core.policy.taint import Labels, below
-from pegboard.ports.store import Store
+from pegboard.store.blocking import BlockingStore
 
 _FILES: Final = "provenance"
 _REVISIONS: Final = "provenance_revisions"
@@ -24,7 +24,7 @@ class StoredProvenance:
         store: opens the store at the first use; most calls need none of it.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], BlockingStore]) -> None:
         self._open = store
         self._rows: dict[str, dict[str, Labels]] = {}
         self._revisions: dict[str, int] = {}
@@ -84,7 +84,7 @@ class StoredFirstUses:
         store: opens the store at the first use.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], BlockingStore]) -> None:
         self._open = store
         self._known: set[str] = set()
 
@@ -112,7 +112,7 @@ class StoredAccounts:
         store: opens the store at the first use.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], BlockingStore]) -> None:
         self._open = store
 
     def add(self, account: str, spent: Spent) -> Spent:

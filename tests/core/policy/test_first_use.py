@@ -11,8 +11,8 @@ from pegboard import Effect, Executor, tool
 from pegboard.core.events import PermissionRequested
 from pegboard.core.policy.approval import ApprovalRequest
 from pegboard.core.policy.guards import FirstUses, use_keys
+from pegboard.store.blocking import open_sqlite
 from pegboard.store.provenance import StoredFirstUses
-from pegboard.store.sqlite import SqliteStore
 from tests.fakes.first_uses import MemoryFirstUses
 from tests.ledger import owes
 
@@ -66,7 +66,7 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
 @owes("G-25")
 @pytest.mark.parametrize("kind", ["memory", "stored"])
 def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "s.sqlite")
+    store = open_sqlite(tmp_path / "s.sqlite")
     known: FirstUses = MemoryFirstUses() if kind == "memory" else StoredFirstUses(lambda: store)
     known.remember("/w", ["host a"])
 
