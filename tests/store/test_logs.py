@@ -14,7 +14,7 @@ import pytest
 from pegboard import Effect, ToolCall
 from pegboard.core.content import Text
 from pegboard.core.effects import Change
-from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
+from pegboard.core.errors import NotFound
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
@@ -27,8 +27,6 @@ from pegboard.core.events import (
     TextPiece,
     UserSaid,
 )
-from pegboard.core.policy.approval import ApprovalRequest, Approved
-from pegboard.core.policy.rules import Situation
 from pegboard.core.result import ToolResult
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.transcript import AssistantMessage, UserMessage
@@ -36,7 +34,6 @@ from pegboard.ports.store import StoreError
 from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.chain import NewRecord, verify
 from pegboard.store.encoding import encode, encode_all
-from pegboard.store.grants import StoredGrants
 from pegboard.store.logs import SessionLog, decode_events
 from pegboard.store.memory import MemoryStore
 from pegboard.store.runs import RunRow
@@ -231,55 +228,6 @@ def test_a_spill_is_kept_whole_private_and_for_seven_days(tmp_path: Path) -> Non
 def test_what_is_no_spill_is_not_found(tmp_path: Path, name: str) -> None:
     with pytest.raises(NotFound):
         SpillFolder(tmp_path).read(name)
-
-
-# -- grants of several processes --------------------------------------------------------------
-
-SEND = Effect("send", "slack:1")
-HERE = Situation(values={"session": "s"}, workspace="/w")
-
-
-def request(id: str) -> ApprovalRequest:
-    return ApprovalRequest(id=id, call=ToolCall("c", "t", {}), tool="t", effects=(SEND,), session="s")
-
-
-@owes("G-04")
-def test_a_grant_that_is_revoked_elsewhere_is_gone_here_and_stays_gone(tmp_path: Path) -> None:
-    mine, theirs = StoredGrants(tmp_path / "g.json"), StoredGrants(tmp_path / "g.json")
-    first = mine.add(request("ap_1"), Approved(scope="always"), workspace="/w")
-    assert theirs.find("t", SEND, HERE) == first.id
-    second = theirs.add(request("ap_2"), Approved(scope="always"), workspace="/w")
-    session = mine.add(request("ap_3"), Approved(scope="session"), workspace="/w")
-
-    assert theirs.revoke(first.id)
-
-    assert [g.id for g in mine.list()] == [second.id, session.id]
-    with pytest.raises(PermissionDenied):
-        mine.use(first.id)
-    assert [g.id for g in theirs.list()] == [second.id]
-    assert (tmp_path / "g.json").stat().st_mode & 0o777 == 0o600
-
-
-@owes("G-04")
-def test_uses_are_counted_over_all_processes(tmp_path: Path) -> None:
-    mine, theirs = StoredGrants(tmp_path / "g.json"), StoredGrants(tmp_path / "g.json")
-    grant = mine.add(request("ap_1"), Approved(scope="always", uses=2), workspace="/w")
-
-    mine.use(grant.id)
-    theirs.use(grant.id)
-
-    assert mine.find("t", SEND, HERE) is None
-    with pytest.raises(PermissionDenied):
-        mine.use(grant.id)
-
-
-@pytest.mark.parametrize("text", ["{", "[{}]", "5"])
-def test_a_damaged_file_of_grants_is_not_overwritten(tmp_path: Path, text: str) -> None:
-    (tmp_path / "g.json").write_text(text)
-
-    with pytest.raises(ConfigError, match=r"g\.json cannot be read"):
-        StoredGrants(tmp_path / "g.json")
-    assert (tmp_path / "g.json").read_text() == text
 
 
 @owes("G-11")

@@ -109,9 +109,10 @@ class App:
         settings = load_config(paths, folder or current_folder(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
-        grants = StoredGrants(paths.state / "grants.json")
-        decided = Policy(mode=chosen, rules=rules, grants=grants, home=str(paths.home.resolve()))
-        return cls(paths, settings, workspace=folder, policy=decided)
+        decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
+        app = cls(paths, settings, workspace=folder, policy=decided)
+        app.policy = replace(decided, grants=StoredGrants(lambda: app.store.store))
+        return app
 
     @property
     def _history(self) -> Path:
@@ -206,7 +207,7 @@ class App:
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=None if store is None else lambda: store, paths=self.paths, config=self.config,
+            store=None if store is None else lambda: store.store, paths=self.paths, config=self.config,
             redactor=self.redactor,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
@@ -382,4 +383,5 @@ class App:
         """Recorded calls that the policy of now would decide differently (ledger G-08)."""
         from pegboard.app.policy_diff import policy_diff
 
+        await cast(StoredGrants, self.policy.grants).refresh()
         return policy_diff(self, since_s)
