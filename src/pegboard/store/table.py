@@ -35,8 +35,12 @@ class Table(Generic[T]):
 
     async def get(self, key: str) -> T | None:
         """A value, None if there is none."""
+        return (await self.versioned(key))[0]
+
+    async def versioned(self, key: str) -> tuple[T | None, int]:
+        """A value and its version; None and 0 if there is none."""
         row = await self.store.get(self.name, key)
-        return None if row is None else self._decode(row.value)
+        return (None, 0) if row is None else (self._decode(row.value), row.version)
 
     async def put(self, key: str, value: T) -> None:
         """Keep a value, whatever was there."""
