@@ -28,7 +28,8 @@ from pegboard.ports.model import TextDelta, TurnEnd
 from pegboard.runtime.transcripts import fold
 from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.encoding import encode
-from pegboard.store.logs import SessionLog, decode_records, history
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog, history
 
 TURNS = 500
 ROUNDS = 7
@@ -214,7 +215,7 @@ def main() -> None:
         row = store.runs(limit=1)[0]
         emit(
             "ms_open_10000_events_first_page",
-            least(lambda: decode_records(store.bodies("s", run=row.id, limit=256))),
+            least(lambda: decode_events(store.read("s", run=row.id, limit=256))),
             "ms",
         )
         # One after the other in each round: ours and the floor meet the same machine.

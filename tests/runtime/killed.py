@@ -33,7 +33,8 @@ from pegboard.core.policy.approval import Approved, Waiting
 from pegboard.core.transcript import AssistantMessage
 from pegboard.ports.model import TurnEnd
 from pegboard.store.blocking import open_sqlite
-from pegboard.store.logs import SessionLog, decode_events
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog
 
 TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6, "budget": 4, "fallback": 6, "parallel": 3}
 PARTS = 6

@@ -32,7 +32,7 @@ from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
 from pegboard.store.blocking import open_sqlite
 from pegboard.store.chain import verify
-from pegboard.store.logs import decode_events
+from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.killed import KEY, PARTS, SESSION, TURNS
 from tests.transcript import assert_valid_transcript

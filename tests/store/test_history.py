@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from pegboard.models import ScriptedModel
 from pegboard.runtime.transcripts import fold, interrupted_results
 from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.chain import verify
-from pegboard.store.logs import DAMAGED, SessionLog, decode_records, history
+from pegboard.store.log import DAMAGED, decode_events
+from pegboard.store.logs import SessionLog, history
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
 
@@ -118,11 +120,12 @@ async def test_whichever_record_is_damaged_the_session_goes_on_with_a_valid_tran
     tmp_path: Path,
 ) -> None:
     store, events = await recorded(tmp_path / "h.sqlite")
-    bodies = store.bodies("s")
+    records = store.read("s")
     store.close()
 
-    for place in range(len(bodies)):
-        back = decode_records([*bodies[:place], (place + 1, b'{"type":'), *bodies[place + 1 :]])
+    for place in range(len(records)):
+        damaged = replace(records[place], body=b'{"type":')
+        back = decode_events([*records[:place], damaged, *records[place + 1 :]])
         known = fold(back)
         valid([*known.messages, *([interrupted_results(known)] if known.open_calls else [])])
         agent = Agent(tools=[odd], model=ScriptedModel([{"text": "still here"}]))

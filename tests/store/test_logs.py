@@ -34,7 +34,8 @@ from pegboard.ports.store import StoreError
 from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.chain import NewRecord, verify
 from pegboard.store.encoding import encode, encode_all
-from pegboard.store.logs import SessionLog, decode_events
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog
 from pegboard.store.memory import MemoryStore
 from pegboard.store.runs import RunRow
 from pegboard.store.spills import KEEP_S, SpillFolder

@@ -23,7 +23,8 @@ from pegboard.runtime.transcripts import fold, interrupted_results
 from pegboard.store.blocking import BlockingStore, open_sqlite, wait_for
 from pegboard.store.chain import NewRecord, verify
 from pegboard.store.encoding import encode
-from pegboard.store.logs import DAMAGED, SessionLog, history
+from pegboard.store.log import DAMAGED
+from pegboard.store.logs import SessionLog, history
 from pegboard.store.recovery import Recovery, recover
 from pegboard.store.runs import RunRow
 from pegboard.store.sqlite import SqliteStore

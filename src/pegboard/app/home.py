@@ -37,7 +37,8 @@ from pegboard.ports.store import StoreError
 from pegboard.store.blocking import BlockingStore, open_sqlite, wait_for
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import StoredGrants
-from pegboard.store.logs import SessionLog, decode_records, history
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog, history
 from pegboard.store.runs import RunRow
 from pegboard.store.sqlite import SqliteStore
 
@@ -356,9 +357,9 @@ class App:
     def iter_events(self, row: RunRow) -> Generator[Event]:
         """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
         after = 0
-        while bodies := self.store.bodies(row.stream, run=row.id, after=after, limit=_PAGE):
-            yield from decode_records(bodies)
-            after = bodies[-1][0]
+        while records := self.store.read(row.stream, run=row.id, after=after, limit=_PAGE):
+            yield from decode_events(records)
+            after = records[-1].seq
 
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""

@@ -39,7 +39,7 @@ from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.runtime.transcripts import IMPORTED, fold
-from pegboard.store.logs import active_s
+from pegboard.store.log import active_s
 from pegboard.store.runs import RunRow
 
 

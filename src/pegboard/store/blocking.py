@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
@@ -22,7 +23,8 @@ T = TypeVar("T")
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """A loop in a thread of its own; a forked process has none of its parent's threads."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="pegboard-blocking", daemon=True).start()
     return loop
@@ -30,7 +32,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives, run in a loop of its own while the caller waits."""
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
 
 
 class BlockingStore:
