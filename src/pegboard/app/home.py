@@ -127,7 +127,7 @@ class App:
         return self._store
 
     def check_history(self) -> str:
-        """What is wrong with the history's file, empty where nothing is; mended where that could be done."""
+        """What is wrong with the history's file, empty if nothing; it is recovered if that can be done."""
         if not self._history.exists():
             return ""
         return wait_for(cast(SqliteStore, self.store.store).check())
