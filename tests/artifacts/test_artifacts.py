@@ -28,9 +28,8 @@ from pegboard.mcp.resources import ArtifactResources
 from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
-from pegboard.ports.store import Store
-from pegboard.store.memory import MemoryStore
-from pegboard.store.sqlite import SqliteStore
+from pegboard.ports.store import Put, Store
+from pegboard.store import open_store
 from pegboard.tools.create_artifact import create_artifact
 from pegboard.tools.export_artifact import export_artifact
 from pegboard.tools.grep_artifact import grep_artifact
@@ -53,10 +52,10 @@ TEXT = "# Plan\n\nThe quick brown fox jumps over the lazy dog.\nThe end.\n"
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    opened: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    opened = await open_store("memory" if request.param == "memory" else tmp_path / "store.db")
     yield opened
-    opened.close()
+    await opened.close()
 
 
 @pytest.fixture
@@ -152,7 +151,7 @@ async def test_limits_hold(store: Store) -> None:
 async def test_a_purged_version_is_said_to_be_gone(store: Store) -> None:
     artifacts = StoredArtifacts(store, session=lambda: "s")
     await artifacts.create("x", title="", content="1")
-    store.delete("artifact_versions", "s/x/00000001")
+    await store.put(Put("artifact_versions", "s/x/00000001", None))
 
     with pytest.raises(NotFound, match="Version 1 not found"):
         await artifacts.read("x")

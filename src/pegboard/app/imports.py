@@ -21,7 +21,7 @@ from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
 from pegboard.core.result import SOURCE
 from pegboard.core.secrets.clip import clip
 from pegboard.runtime.transcripts import IMPORTED
-from pegboard.store.logs import UNREADABLE
+from pegboard.store.log import UNREADABLE
 
 if TYPE_CHECKING:
     from pegboard.app.home import App

@@ -14,7 +14,7 @@ from pegboard.cli.show import escape_controls, paint, print_json, print_line
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.events import DestinationTried
 from pegboard.ports.store import Record
-from pegboard.store.logs import decode_events
+from pegboard.store.log import decode_events
 from pegboard.store.signing import check, export, fingerprint, line_of, public_of
 
 

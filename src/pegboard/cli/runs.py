@@ -38,9 +38,9 @@ from pegboard.core.policy.approval import DenyAll
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import UserMessage
 from pegboard.models import ScriptedModel
-from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import IMPORTED, fold
-from pegboard.store.logs import active_s
+from pegboard.store.log import active_s
+from pegboard.store.runs import RunRow
 
 
 def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
