@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from pegboard.core.errors import InvalidArguments, NotFound, TimedOut, ToolError, Unsupported
 from pegboard.core.secrets.clip import clip
@@ -798,7 +798,7 @@ def _scan_in_child(job: ScanJob, found: _Hits, deadline: float) -> Generator[tup
                 match row:
                     case ["at", str(path)]:
                         at = path
-                    case ["end", int(searched), list(skipped)]:
+                    case ["end", int(searched), skipped]:
                         found.searched = searched
                         for noun, why, count, examples in cast("list[Any]", skipped):
                             found.skipped.counts[(noun, why)] = count
