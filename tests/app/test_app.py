@@ -348,7 +348,7 @@ async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Pa
         cut = [e for e in app.session_events("s") if e.type not in ("run.finished",)][:4]
         again = Agent(model=ScriptedModel([{"text": "done"}]), tools=[ok])
         log = app.log("t", run=row.id)
-        later = [e async for e in again.resume(row.id, cut, recorder=log)]
+        later = [e async for e in again.resume_events(row.id, cut, recorder=log)]
         log.close()
         assert isinstance(later[-1], RunFinished)
         assert {e.run for e in app.store.read("t")} == {row.id}

@@ -192,7 +192,7 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
         show = partial(print_event, redact=redact) if options.json else EventPrinter(redact=redact).show
         status = 0
         try:
-            stream = agent.resume(
+            stream = agent.resume_events(
                 row.id,
                 events,
                 recorder=log,
