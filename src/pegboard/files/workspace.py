@@ -146,7 +146,7 @@ _INLINE_BYTES: Final = 1 << 20
 
 
 class Workspace:
-    """The files of one folder (ledger N-31..N-33, X-44), safe to share between sessions.
+    """The files of one folder, safe to share between sessions.
 
     Args:
         root: the workspace; must exist.
@@ -255,7 +255,7 @@ class Workspace:
         return data
 
     async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
-        """See Files; remembers for the session what it has seen (ledger K-37)."""
+        """See Files; remembers for the session what it has seen."""
         from pegboard.files.text import read_slice
 
         descriptor = self.jail.open_read(path)
@@ -354,11 +354,11 @@ class Workspace:
         )
 
     def denied(self, target: str) -> bool:
-        """Whether a file must be neither opened nor listed (decisions 4)."""
+        """Whether a file must be neither opened nor listed."""
         return not self.jail.readable(target)
 
     def already_shown(self, path: str, *, offset: int, last: int) -> bool:
-        """Whether this session was shown these lines and the file is still the same (ledger K-37)."""
+        """Whether this session was shown these lines and the file is still the same."""
         try:
             target = self.jail.target(self.jail.locate(path))
             seen = self.read_state.get(_session(), target)
@@ -468,7 +468,7 @@ class Workspace:
 
 
 def _as_text(found: DirectoryListing) -> DirectoryListing:
-    """Names that are no UTF-8 in the spelling that `read_file` takes back (case search-18)."""
+    """Names that are no UTF-8 in the spelling that `read_file` takes back."""
     return replace(
         found,
         entries=tuple([e if e.path.isascii() else replace(e, path=as_text(e.path)) for e in found.entries]),

@@ -49,7 +49,7 @@ async def list_dir(
     levels = depth or (_DEEPEST if recursive else 1)
     found = await files.list(path, depth=levels, limit=max_entries)
     if style == "emoji":
-        # The order of the document that this style comes from: by name alone (ledger N-43).
+        # The order of the document that this style comes from: by name alone.
         entries = sorted(found.entries, key=lambda e: e.path.split("/"))
     else:
         entries = list(found.entries)
