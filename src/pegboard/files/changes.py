@@ -305,7 +305,11 @@ def _open(
     known = draft.files.get(parent.target)
     if known is not None:
         return known
-    seen = None if parent.missing else read_entry(parent.folder, parent.name, path, limit=limit, recent=draft.recent)
+    seen = (
+        None
+        if parent.missing
+        else read_entry(parent.folder, parent.name, path, limit=limit, recent=draft.recent)
+    )
     if seen is None and new:
         names: list[str] = []
         if not parent.missing:
