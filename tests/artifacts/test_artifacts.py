@@ -225,7 +225,7 @@ def test_a_text_with_a_slip_matches_and_one_too_far_is_refused() -> None:
 # ---- tools -------------------------------------------------------------------------------------
 
 
-@owes("A-49", "A-50", "A-51", "A-52", "A-53", "U-04")
+@owes("A-49", "A-50", "A-51", "A-52", "U-04")
 async def test_the_tools_do_it_all_without_asking(store: Store) -> None:
     artifacts = StoredArtifacts(store)
 

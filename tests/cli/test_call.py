@@ -90,6 +90,8 @@ def test_an_error_goes_to_standard_error_with_its_hint_on_a_line_of_its_own(pegb
         (["--args", "{bad", "path=a.txt"], "--args"),
         (["--args", "[1]", "path=a.txt"], "must be a JSON object"),
         (["--args", "nonsense", "path=a.txt"], "--args"),
+        (["--args", '{"path": "say "hi" now"}', "limit=1"], "--args is not valid JSON"),
+        (["--args", '{"path": "a.txt", "limit": 1', "offset=1"], "cut off"),
         (["path"], "expected NAME=VALUE"),
         (["=a.txt"], "expected NAME=VALUE"),
         (["path=a.txt", "path=b.txt"], "path is given twice"),

@@ -58,9 +58,9 @@ class Terminal:
             "pegboard.cli.main",
             *args,
         ]
-        self.tmux(
-            "new-session", "-d", "-x", "220", "-y", "50", f"{shlex.join(words)}; echo ended $?; sleep 60"
-        )
+        window = f"{shlex.join(words)}; echo ended $?; sleep 60"
+        # Words of its own: one text would go to the shell that SHELL names, which may be unset or any other.
+        self.tmux("new-session", "-d", "-x", "220", "-y", "50", "sh", "-c", window)
 
     def type(self, text: str, *keys: str) -> None:
         self.tmux("send-keys", "-l", text)

@@ -212,6 +212,7 @@ def test_lines_of_a_large_file_take_less_than_32_mib_whatever_their_length(file:
     assert int(mebibytes) < 32
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_index_makes_the_second_slice_a_lookup(file: Path) -> None:
     file.write_bytes(b"".join(b"%08d\n" % i for i in range(1, 600_001)) * 10)

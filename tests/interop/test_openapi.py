@@ -525,6 +525,7 @@ async def test_a_key_may_go_as_a_cookie(server: Loopback) -> None:
     assert seen.headers["cookie"] == "session=s3cr3t"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_huge_document_becomes_tools_in_time() -> None:
     import time

@@ -13,7 +13,7 @@ from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError

@@ -13,7 +13,7 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit
 from pegboard.config.secrets import ConfiguredSecrets
-from pegboard.core.call.pipeline import PATH_RESOLVER, new_id
+from pegboard.core.call.call import PATH_RESOLVER, new_id
 from pegboard.core.content import KEEPER
 from pegboard.core.effects import Effect
 from pegboard.core.policy.approval import Waiting

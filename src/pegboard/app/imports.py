@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.codec import event_from_dict
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import TRANSIENT, CallFinished, Event, Notice, RunFinished, RunResumed, RunStarted

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pegboard.app.executor import Executor
-from pegboard.core.call.pipeline import Preview, new_id
+from pegboard.core.call.call import Preview, new_id
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import ToolError
 from pegboard.core.events import CallStarted, Event, MemoryRecorder, RunFinished, RunStarted

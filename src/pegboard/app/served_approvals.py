@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pegboard.app.approvals import Approvals
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.events import PermissionRequested, RunFinished, RunStarted
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused
 from pegboard.ports.store import Store

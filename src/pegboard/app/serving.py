@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.app.keeping import LazyArtifactSaver
 from pegboard.app.late import lazy_shaper
-from pegboard.core.call.pipeline import PATH_RESOLVER
+from pegboard.core.call.call import PATH_RESOLVER
 from pegboard.core.call.provide import Provided
 from pegboard.core.content import KEEPER
 from pegboard.core.errors import ConfigError, format_value

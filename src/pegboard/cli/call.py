@@ -25,12 +25,12 @@ from pegboard.cli.show import (
     print_note,
 )
 from pegboard.cli.status import LINE
-from pegboard.core.call.pipeline import Preview
+from pegboard.core.call.call import Preview
 from pegboard.core.errors import BuildError, SuspendedCall, ToolError
 from pegboard.core.result import Notes
 from pegboard.core.schema.json_schema import types_of
 from pegboard.core.schema.numerals import Numeral, as_sent, exact
-from pegboard.core.schema.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Malformed, repair_json
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
@@ -165,13 +165,13 @@ def _standard_input() -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        read = repair_json(text or "{}")
-    except Unrepairable as error:
-        raise BuildError(f"--args is not valid JSON: {error}") from None
-    value: object = read.value
-    if read.truncated or not isinstance(value, dict):
-        what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
-        raise BuildError(f"--args {what}: {clip(text, 0, 80)!r}")
+        value: object = repair_json(text or "{}").value
+    except Malformed as error:
+        raise BuildError(f"--args is not valid JSON ({error}): {clip(text, 0, 80)!r}") from None
+    if not isinstance(value, dict):
+        raise BuildError(
+            f"--args must be a JSON object to be combined with NAME=VALUE, got {clip(text, 0, 80)!r}"
+        )
     return cast("dict[str, Any]", value)
 
 

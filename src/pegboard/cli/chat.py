@@ -28,7 +28,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_line, print_note
 from pegboard.cli.stdin import StdinLines
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import RunFinished
 from pegboard.core.policy.approval import AllowOnce, Approver

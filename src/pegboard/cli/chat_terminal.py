@@ -20,7 +20,7 @@ from pegboard.cli.approve import parse_answer, show_request, wants_whole
 from pegboard.cli.people import chosen
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
 from pegboard.cli.stdin import StdinLines
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused, Waiting
 from pegboard.ports.people import Question
 

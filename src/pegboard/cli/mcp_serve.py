@@ -138,19 +138,19 @@ async def _serve(
 
                 await serve_stdio(service, sink=sink)
                 return
-            from pegboard.mcp.serving import http_server
+            from pegboard.mcp.serve_http import serve_http
 
             host, port = _address(how.http)
             tokens = _tokens(how)
 
-            def started(port: int) -> None:
+            def on_start(port: int) -> None:
                 _note(f"serves http://{host}:{port}/mcp")
                 for client, given in tokens.items():
                     if given != how.token:
                         whose = f" of {client}" if client else ""
                         _note(f"token{whose} (send it as Authorization: Bearer): {given}")
 
-            await http_server(service, host=host, port=port, tokens=tokens, started=started)
+            await serve_http(service, host=host, port=port, tokens=tokens, on_start=on_start)
         except asyncio.CancelledError:
             _note("stopped")
 

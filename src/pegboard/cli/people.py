@@ -10,7 +10,7 @@ from typing import Any
 from pegboard.cli.options import Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_line
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import Waiting
 from pegboard.ports.people import Question
 

@@ -16,7 +16,7 @@ from pegboard.cli.people import people_for
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_note
 from pegboard.cli.status import LINE
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.events import RunFinished
 from pegboard.store.logs import SessionLog

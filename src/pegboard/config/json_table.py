@@ -1,4 +1,4 @@
-"""KeptTable: a small table of texts in one private file."""
+"""JsonTable: a small table of texts in one private file."""
 
 from __future__ import annotations
 

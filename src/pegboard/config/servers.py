@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import NAMES
 from pegboard.config.paths import Paths
-from pegboard.config.reading import raw_file
+from pegboard.config.reading import KeepVariables, parse_file, parse_json
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
@@ -111,7 +111,7 @@ def save_server(paths: Paths, name: str, row: Mapping[str, Any] | None) -> bool:
     table: dict[str, Any] = {}
     if path.is_file():
         try:
-            table = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+            table = cast("dict[str, Any]", parse_json(path.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
     rows = cast("dict[str, Any]", table.setdefault("mcpServers", {}))
@@ -141,15 +141,16 @@ def _project_files(workspace: Path | None) -> list[Path]:
 
 
 def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
-    value = raw_file(path)
-    if path.name in NAMES:
+    foreign = path.name not in NAMES
+    value = parse_file(path, comments=foreign)
+    if not foreign:
         folded = _folded(value)
         # Two of the documents keep them in a section `tools` (ledger D-40, C-39).
         value = folded.get("mcpservers", _folded(folded.get("tools")).get("mcpservers"))
         if value is None:
             return ()
     # One server that lacks a variable must not take the others with it; started, it says what it lacks.
-    return servers_of(value, environment=environment, source=path.name, keep=True)
+    return servers_of(value, environment=environment, source=path.name, keep=True, foreign=foreign)
 
 
 def _folded(value: Any) -> dict[str, Any]:
@@ -197,10 +198,3 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         given[name.strip()] = value[1:-1] if quoted else value
     return replace(server, env={**given, **server.env})
-
-
-class KeepVariables(dict[str, str]):
-    """Gives every variable back as it was written."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return "${" + key + "}"

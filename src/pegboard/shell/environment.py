@@ -65,6 +65,7 @@ def command_environment(
     env.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     env.setdefault("LANG", "C.UTF-8")
     env.setdefault("HOME", "/")
+    env.setdefault("SHELL", "/bin/bash")  # cron, systemd and containers set none; programs that open a shell read it
     env.update(_ATTENDED if terminal else _UNATTENDED)
     if prepend:
         env["PATH"] = ":".join([*prepend, env["PATH"]])

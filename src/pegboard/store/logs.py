@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from pegboard.core.codec import event_from_dict
-from pegboard.core.collecting import uncollected
 from pegboard.core.content import ToolCall
 from pegboard.core.events import (
     TRANSIENT,
@@ -244,11 +243,6 @@ def resume_history(store: Store, stream: str) -> list[Event]:
 
     What each call was going to do is left out where its turn has all its results: a third of a long history.
     """
-    with uncollected():
-        return _to_go_on(store, stream)
-
-
-def _to_go_on(store: Store, stream: str) -> list[Event]:
     bodies = store.bodies(stream, without=_BEGUN)
     events = decode_records(bodies)
     last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
@@ -303,9 +297,8 @@ def decode_records(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
         bodies: number and body of each; a purged one has none and is left out.
     """
     out: list[Event] = []
-    with uncollected():
-        for start in range(0, len(bodies), _PAGE):
-            out += _page(bodies[start : start + _PAGE])
+    for start in range(0, len(bodies), _PAGE):
+        out += _page(bodies[start : start + _PAGE])
     return out
 
 

@@ -70,7 +70,7 @@ async def plan_patch(call: ValidCall, context: Context) -> Plan:
     hints=("apply a patch", "apply a diff", "change several files", "打补丁"),
 )
 async def apply_patch(
-    patch: Annotated[str, Verbatim(), Alias("input", "patch_text", "patchText", "diff")],
+    patch: Annotated[str, Verbatim(), Alias("input", "patch_text", "diff")],
     overwrite: bool | None = None,
     *,
     files: Inject[Files],

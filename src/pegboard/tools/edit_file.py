@@ -25,8 +25,8 @@ from pegboard.textedit.style import name_lines
 
 _MAX_DIFF: Final = 4000
 
-Old = Annotated[str, Alias("old_text", "oldText", "old_str", "oldStr", "oldString")]
-New = Annotated[str, Verbatim(), Alias("new_text", "newText", "new_str", "newStr", "newString")]
+Old = Annotated[str, Alias("old_text", "old_str", "oldString")]
+New = Annotated[str, Verbatim(), Alias("new_text", "new_str", "newString")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ async def edit_file(
     path: WritePath,
     old_string: Old,
     new_string: New,
-    replace_all: Annotated[bool, Alias("replaceAll")] = False,
+    replace_all: bool = False,
     occurrence: Annotated[int, Field(ge=1)] | None = None,
     line_hint: Annotated[int, Field(ge=1)] | None = None,
     expected_replacements: Annotated[int, Field(ge=1)] | None = None,

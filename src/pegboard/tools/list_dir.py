@@ -29,8 +29,8 @@ _DEEPEST: Final = 50
 async def list_dir(
     path: Annotated[str, _FOLDER] = ".",
     recursive: bool = False,
-    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST), Alias("max_depth", "maxDepth")] = None,
-    max_entries: Annotated[int, Field(ge=1, le=10_000), Alias("limit", "maxEntries")] = 1000,
+    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST), Alias("max_depth")] = None,
+    max_entries: Annotated[int, Field(ge=1, le=10_000), Alias("limit")] = 1000,
     style: Literal["default", "plain", "emoji"] = "default",
     *,
     files: Inject[Files],

@@ -46,7 +46,6 @@ async def read_file(
         int | None,
         Alias(
             "start_line",
-            "startLine",
             "line_start",
             "from_line",
             "line_offset",
@@ -56,16 +55,14 @@ async def read_file(
         ),
     ] = None,
     limit: Annotated[
-        int | None, Field(ge=1), Alias("max_lines", "maxLines", "num_lines", "n_lines", "line_count")
+        int | None, Field(ge=1), Alias("max_lines", "num_lines", "n_lines", "line_count")
     ] = None,
     end_line: Annotated[
         int | None,
         Field(ge=1),
-        Alias("endLine", "line_end", "to_line", "last_line", "end", "end_line_one_indexed_inclusive"),
+        Alias("line_end", "to_line", "last_line", "end", "end_line_one_indexed_inclusive"),
     ] = None,
-    numbered: Annotated[
-        bool, Alias("line_numbers", "show_line_numbers", "with_line_numbers", "lineNumbers")
-    ] = True,
+    numbered: Annotated[bool, Alias("line_numbers", "show_line_numbers", "with_line_numbers")] = True,
     pages: str | None = None,
     encoding: str | None = None,
     format: Literal["auto", "text", "markdown"] = "auto",
@@ -74,7 +71,7 @@ async def read_file(
         Annotated[list[int], Field(min_length=2, max_length=2)] | None,
         Unadvertised(),
         BeforeValidator(_first_and_last),
-        Alias("view_range", "viewRange", "line_range", "lineRange", "range"),
+        Alias("view_range", "line_range", "range"),
     ] = None,
     *,
     files: Inject[Files],

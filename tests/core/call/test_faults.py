@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, BuildError, Effect, Executor, Plan, ReadPath, ToolCall, Url, current_context, tool
-from pegboard.core.call.pipeline import Pipeline, as_tool_error
-from pegboard.core.call.turns import TurnExecutor, distinct_calls
+from pegboard.core.call.pipeline import Pipeline, TurnExecutor, distinct_calls
+from pegboard.core.call.shape import as_tool_error
 from pegboard.core.context import Context
 from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder

@@ -25,7 +25,8 @@ from pegboard import (
     current_context,
     tool,
 )
-from pegboard.core.call.pipeline import Pipeline, as_tool_error
+from pegboard.core.call.pipeline import Pipeline
+from pegboard.core.call.shape import as_tool_error
 from pegboard.core.context import Context
 from pegboard.core.errors import TimedOut, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, CallUpdate, MemoryRecorder, PermissionRequested

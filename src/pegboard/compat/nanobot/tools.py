@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from pegboard.core import adapters
-from pegboard.core.call.pipeline import as_tool_error
+from pegboard.core.call.shape import as_tool_error
 from pegboard.core.content import Text
 from pegboard.core.errors import InternalError, PermissionDenied, ToolError
 from pegboard.core.result import ToolResult

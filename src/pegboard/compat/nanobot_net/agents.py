@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pegboard.core.call.pipeline import Invocation, Next
-from pegboard.core.call.pipeline import Middleware as CoreMiddleware
+from pegboard.core.call.call import Invocation, Next
+from pegboard.core.call.call import Middleware as CoreMiddleware
 from pegboard.core.context import Context
 from pegboard.core.context import current_context as _context
 from pegboard.core.toolkit import import_object

@@ -1,4 +1,4 @@
-"""The guardian: what we started does not outlive us, however we end (corpus mcp-10)."""
+"""The reaper: what we started does not outlive us, however we end (corpus mcp-10)."""
 
 from __future__ import annotations
 
@@ -45,40 +45,40 @@ def test_what_carries_the_mark_is_killed_and_nothing_else(monkeypatch: pytest.Mo
 
 
 @owes("mcp-10")
-def test_a_guardian_ends_what_carries_its_mark_once_it_is_let_go() -> None:
+def test_a_reaper_ends_what_carries_its_mark_once_it_is_let_go() -> None:
     with child(f"{MARK}g.1") as marked:
-        guardian = Reaper(f"{MARK}g")
+        reaper = Reaper(f"{MARK}g")
         before = marked.poll()
 
-        guardian.close()
+        reaper.close()
 
         assert before is None
         assert marked.wait(10) == -signal.SIGKILL
 
 
 @owes("mcp-10")
-def test_signals_to_our_group_do_not_take_the_guardian_with_them() -> None:
+def test_signals_to_our_group_do_not_take_the_reaper_with_them() -> None:
     with child(f"{MARK}s.1") as marked:
-        guardian = Reaper(f"{MARK}s")
+        reaper = Reaper(f"{MARK}s")
         ignored = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-        until(lambda: set(ignored) <= _ignored(guardian.pid), "it ignores signals")
+        until(lambda: set(ignored) <= _ignored(reaper.pid), "it ignores signals")
         for number in ignored:
-            os.kill(guardian.pid, number)
+            os.kill(reaper.pid, number)
 
-        guardian.close()
+        reaper.close()
 
-        assert os.getsid(0) != guardian.pid
+        assert os.getsid(0) != reaper.pid
         assert marked.wait(10) == -signal.SIGKILL
 
 
-def test_a_guardian_that_hangs_is_killed() -> None:
-    guardian = Reaper(f"{MARK}h")
-    os.kill(guardian.pid, signal.SIGSTOP)
+def test_a_reaper_that_hangs_is_killed() -> None:
+    reaper = Reaper(f"{MARK}h")
+    os.kill(reaper.pid, signal.SIGSTOP)
 
-    guardian.close(within_s=0.05)
+    reaper.close(within_s=0.05)
 
     with pytest.raises(ProcessLookupError):
-        os.kill(guardian.pid, 0)
+        os.kill(reaper.pid, 0)
 
 
 @owes("mcp-10")
@@ -86,8 +86,8 @@ def test_a_guardian_that_hangs_is_killed() -> None:
 def test_the_child_of_a_killed_process_of_ours_ends_too() -> None:
     code = f"""
 import os, subprocess, sys
-from pegboard.mcp.reaper import Guardian
-guardian = Guardian({MARK + "k"!r})
+from pegboard.mcp.reaper import Reaper
+reaper = Reaper({MARK + "k"!r})
 child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], env={{"PEGBOARD_EXEC": {MARK + "k.1"!r}}}, start_new_session=True)
 print(child.pid, flush=True)
 sys.stdin.read()

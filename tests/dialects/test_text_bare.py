@@ -1,4 +1,4 @@
-"""Calls that no mark announces: tags of a tool's name, steps in lines, fences; and prose that is none of them."""
+"""Calls that no mark announces: the whole answer or its last fence is read, what else looks like one is told."""
 
 from __future__ import annotations
 
@@ -27,50 +27,55 @@ def called(reply: str, kit: Any = KIT) -> list[tuple[str, Any]]:
     return [(c.name, c.params) for c in TEXT.decode(reply, kit)]
 
 
-POSITIVE: list[tuple[str, list[tuple[str, Any]]]] = [
-    ("<read_file>\n<path>a.txt</path>\n</read_file>", FILE),
-    ("I'll look.\n\n<read_file>\n<path>a.txt</path>\n<limit>5</limit>\n</read_file>\n",
-     [("read_file", {"path": "a.txt", "limit": 5})]),
-    ("<read_file><params><path>a.txt</path></params></read_file>", FILE),
-    ("<write_file>\n<path>a.html</path>\n<content>\n<b>1</b> <name>x</name>\n</content>\n</write_file>",
-     [("write_file", {"path": "a.html", "content": "<b>1</b> <name>x</name>"})]),
-    ("<read_file><path>a.txt</path></read_file>\n<search><query>x y</query></search>",
-     [*FILE, ("search", {"query": "x y"})]),
-    ('Tool: read_file\nInput: {"path": "a.txt"}', FILE),
-    ('Tool Name: read_file\nTool Input: {"path": "a.txt"}', FILE),
-    ('Function: `read_file`\nArguments: {"path": "a.txt"}', FILE),
-    ('**Tool:** `read_file`\n**Input:**\n```json\n{"path": "a.txt"}\n```', FILE),
-    ('Thought: I need it\n**Action:** read_file\n**Parameters:** {"path": "a.txt"}', FILE),
-    ('Tool: read_file\nInput: {"path": "a.txt"}\n\nTool: search\nInput: {"query": "x"}',
-     [*FILE, ("search", {"query": "x"})]),
-    ('Thought: look\nAction: read_file[{"path": "a.txt"}]', FILE),
-    ("Thought: look\nAction: search[Rome, in winter]", [("search", {"query": "Rome, in winter"})]),
-    ('Action: read_file({"path": "a.txt"})', FILE),
-    ('Action: `read_file(path="a.txt")`', FILE),
-    ('Tool call: read_file(path="a.txt", limit=3)', [("read_file", {"path": "a.txt", "limit": 3})]),
-    (f"<tools>[{CALL}]</tools>", FILE),
-    (f"<tools>\n{CALL}\n</tools>", FILE),
-    (f'<tools>[{CALL}, {{"name": "now", "arguments": {{}}}}]</tools>', [*FILE, ("now", {})]),
+FENCED: list[tuple[str, list[tuple[str, Any]]]] = [
     (f"```tool_use\n{CALL}\n```", FILE),
     (f"Ok.\n```tool\n{CALL}\n```", FILE),
     (f"```tool_calls\n[{CALL}]\n```", FILE),
     (f"```function_call\n{CALL}\n```", FILE),
     ('```tool_code\nprint(read_file(path="a.txt"))\n```', FILE),
-    ('Ok.\n<tool name="read_file">{"path": "a.txt"}</tool>', FILE),
-    ("<mode><level>low</level></mode>", [("mode", {"level": "low"})]),
+    (f"[{CALL}]", FILE),
+]  # fmt: skip
+TOLD = [
+    '<read_file>\n<path>a.txt</path>\n</read_file>',
+    "I'll look.\n\n<read_file>\n<path>a.txt</path>\n<limit>5</limit>\n</read_file>\n",
+    '<read_file><params><path>a.txt</path></params></read_file>',
+    '<write_file>\n<path>a.html</path>\n<content>\n<b>1</b> <name>x</name>\n</content>\n</write_file>',
+    '<read_file><path>a.txt</path></read_file>\n<search><query>x y</query></search>',
+    'Tool: read_file\nInput: {"path": "a.txt"}',
+    'Tool Name: read_file\nTool Input: {"path": "a.txt"}',
+    'Function: `read_file`\nArguments: {"path": "a.txt"}',
+    '**Tool:** `read_file`\n**Input:**\n```json\n{"path": "a.txt"}\n```',
+    'Thought: I need it\n**Action:** read_file\n**Parameters:** {"path": "a.txt"}',
+    'Tool: read_file\nInput: {"path": "a.txt"}\n\nTool: search\nInput: {"query": "x"}',
+    'Thought: look\nAction: read_file[{"path": "a.txt"}]',
+    'Thought: look\nAction: search[Rome, in winter]',
+    'Action: read_file({"path": "a.txt"})',
+    'Action: `read_file(path="a.txt")`',
+    'Tool call: read_file(path="a.txt", limit=3)',
+    '<tools>[{"name": "read_file", "arguments": {"path": "a.txt"}}]</tools>',
+    '<tools>\n{"name": "read_file", "arguments": {"path": "a.txt"}}\n</tools>',
+    '<tools>[{"name": "read_file", "arguments": {"path": "a.txt"}}, {"name": "now", "arguments": {}}]</tools>',
+    'Ok.\n<tool name="read_file">{"path": "a.txt"}</tool>',
+    '<mode><level>low</level></mode>',
+    '<search query="x"/>',
 ]  # fmt: skip
 
 
 @owes("N-111")
-@pytest.mark.parametrize(("reply", "calls"), POSITIVE)
-def test_a_call_without_a_mark_is_read_where_it_fits_an_offered_tool(
-    reply: str, calls: list[tuple[str, Any]]
-) -> None:
+@pytest.mark.parametrize(("reply", "calls"), FENCED)
+def test_a_fence_that_an_answer_ends_in_is_read(reply: str, calls: list[tuple[str, Any]]) -> None:
     assert called(reply) == calls
+
+
+@owes("xml-10")
+@pytest.mark.parametrize("reply", TOLD)
+def test_an_answer_that_ends_as_a_call_in_another_form_is_told(reply: str) -> None:
+    assert called(reply) == []
+    assert TEXT.decode_message(reply, KIT).stop == "malformed"
+    assert "could not be read and was not run" in TEXT.feedback(reply, KIT)
     # Without such a tool the very same text is an answer.
     other = FakeKit(tool("other", ("x",), x="string"))
-    assert called(reply, other) == [] or reply.startswith("Ok.\n```") or "```" in reply
-    assert called(reply, None) == [] or "```" in reply
+    assert TEXT.decode_message(reply, other).stop == "end"
 
 
 NEGATIVE = [
@@ -118,15 +123,8 @@ def test_prose_is_no_call_and_is_shown_as_it_is(reply: str) -> None:
     assert message.text == reply or message.stop in ("length", "malformed")
 
 
-def test_an_example_of_a_call_is_told_to_the_model_in_case_it_was_meant() -> None:
-    reply = 'The format is:\nTool: read_file\nInput: {"path": "a.txt"}'
-
-    assert TEXT.decode_message(reply, KIT).stop == "malformed"
-    assert "was not run" in TEXT.feedback(reply, KIT)
-
-
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-@pytest.mark.parametrize("reply", [p for p, _ in POSITIVE] + NEGATIVE)
+@pytest.mark.parametrize("reply", [p for p, _ in FENCED] + TOLD + NEGATIVE)
 def test_in_pieces_the_same_is_said_and_no_markup_of_a_call_is_shown(reply: str, size: int) -> None:
     whole = TEXT.decode_message(reply, KIT)
     stream = TEXT.stream(KIT)
