@@ -18,8 +18,8 @@ import pytest
 from pegboard.core.transcript import UserMessage
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
-from pegboard.store.logs import decode_events
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.blocking import open_sqlite
+from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
 from tests.transcript import assert_valid_transcript
@@ -147,7 +147,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.type("/exit", "Enter")
     terminal.wait("ended 0")
 
-    store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
+    store = open_sqlite(tmp_path / "STATE" / "pegboard" / "history.sqlite")
     history = fold(decode_events(store.read("chat_t")))
     store.close()
     assert history.messages[0].text == "first line\nsecond line"  # pyright: ignore
@@ -201,7 +201,7 @@ def test_a_line_sent_while_a_run_goes_on_is_read_before_the_next_model_turn(
     terminal.type("/exit", "Enter")
     terminal.wait("ended 0")
 
-    store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
+    store = open_sqlite(tmp_path / "STATE" / "pegboard" / "history.sqlite")
     events = decode_events(store.read("chat_m"))
     store.close()
     messages = fold(events).messages

@@ -22,8 +22,8 @@ from pegboard.cli.runs import runs
 from pegboard.cli.usage import usage
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.dialects import dialect
-from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import fold
+from pegboard.store.runs import RunRow
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
 from tests.waiting import until
@@ -439,7 +439,7 @@ def test_a_question_is_no_approval_and_an_approval_no_question(shell: Shell) -> 
 
 def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: Shell) -> None:
     from pegboard.core.events import Notice, RunStarted
-    from pegboard.store.sqlite import SqliteStore
+    from pegboard.store.blocking import BlockingStore
 
     with shell.options.open() as app:
         log = app.log("long")
@@ -450,7 +450,7 @@ def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: 
         row = app.run_row("run_long")
         reads: list[int] = []
         store = app.store
-        assert isinstance(store, SqliteStore)
+        assert isinstance(store, BlockingStore)
         whole = store.read
 
         def counted(*args: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from pegboard.app.home import App
 from pegboard.app.purging import Retention
 from pegboard.core.limits import SystemClock
-from pegboard.ports.store import RunRow
+from pegboard.store.runs import RunRow
 from tests.cli.conftest import Run
 
 DAY_S = 86_400.0

@@ -25,7 +25,7 @@ from tests.ledger import owes
     ('rules = [\n {dney = "read:a"},\n]', 2, ["unknown key 'dney'", "did you mean 'deny'"]),
     ('rules = [\n {deny = "read:a", tainted = "yes"},\n]', 2, ["tainted is 'yes'"]),
     ('# my rules\nruls = ["deny read:a"]', 2, ["'ruls'", "did you mean 'rules'"]),
-    ('mode = "full"\nrules = []', 1, ["'mode' has no place in a policy file"]),
+    ('mode = "full"\nrules = []', 1, ["'mode' is not allowed in a policy file"]),
 ])  # fmt: skip
 def test_a_mistake_names_file_line_key_and_the_nearest_name(
     tmp_path: Path, text: str, line: int, parts: list[str]

@@ -30,9 +30,9 @@ from pegboard.core.result import ToolResult
 from pegboard.dialects import dialect
 from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
+from pegboard.store.blocking import open_sqlite
 from pegboard.store.chain import verify
-from pegboard.store.logs import decode_events
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.killed import KEY, PARTS, SESSION, TURNS
 from tests.transcript import assert_valid_transcript
@@ -60,7 +60,7 @@ def sweep(folder: Path, count: int, seed: int, kind: str = "anywhere") -> list[l
 
 
 def check(folder: Path, line: dict[str, Any]) -> list[Event]:
-    store = SqliteStore(folder / "history.sqlite")
+    store = open_sqlite(folder / "history.sqlite")
     entries = store.read(SESSION)
     store.close()
     events = decode_events(entries)

@@ -12,8 +12,9 @@ from pegboard.core.errors import ConfigError
 from pegboard.core.events import PermissionRequested, RunFinished
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.approval import Approved, Refused
-from pegboard.ports.store import RunRow, Store
+from pegboard.store.blocking import BlockingStore
 from pegboard.store.logs import history
+from pegboard.store.runs import RunRow
 
 _TABLE: Final = "answers"
 
@@ -61,7 +62,7 @@ class PendingCall:
 class Approvals:
     """The waiting calls of a store. The stream is their one record; only answers are rows of their own."""
 
-    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: BlockingStore, *, clock: Clock | None = None) -> None:
         self._store = store
         self._now = (clock or SystemClock()).now
 
@@ -86,7 +87,7 @@ class Approvals:
         found = [p for p in self.pending() if p.key.startswith(key)]
         exact = [p for p in found if p.key == key] or found
         if len(exact) != 1:
-            what = "nothing waits" if not found else f"{len(found)} calls wait"
+            what = "nothing is waiting" if not found else f"{len(found)} calls wait"
             raise ConfigError(
                 f"{what} under {key!r}: it was answered or has expired; see: pegboard approvals"
             )

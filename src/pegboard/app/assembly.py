@@ -18,7 +18,8 @@ from pegboard.core.content import KEEPER
 from pegboard.core.effects import Effect
 from pegboard.core.policy.approval import Waiting
 from pegboard.core.policy.budgets import Meter
-from pegboard.core.policy.guards import Guards
+from pegboard.core.policy.grants import MemoryGrants
+from pegboard.core.policy.guards import Guards, StoredState
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import TaintTracker
 from pegboard.core.result import Shaper, Spills
@@ -28,6 +29,7 @@ from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.store import Store
+from pegboard.store.grants import StoredGrants
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
@@ -71,7 +73,7 @@ def assemble(
     spills = SpillFolder(paths.state / "spills")
     redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
-    wiring.safeguards = _safeguards(config, redactor, store, spills)
+    wiring.safeguards = _safeguards(config, redactor, store, spills, wiring.grants)
     provided = wiring.provided
     provided.setdefault(Spills, spills)
     if "Documents" in needs:
@@ -94,10 +96,18 @@ def assemble(
 
 
 def _safeguards(
-    config: Config, redactor: Redactor, store: Callable[[], Store] | None, spills: SpillFolder
+    config: Config,
+    redactor: Redactor,
+    store: Callable[[], Store] | None,
+    spills: SpillFolder,
+    grants: MemoryGrants | None,
 ) -> Guards:
     """Taint always; budgets and secrets where the settings name any."""
     provenance = None if store is None else StoredProvenance(store)
+    first_uses = None if store is None else StoredFirstUses(store)
+    stored: list[StoredState] = [] if provenance is None or first_uses is None else [provenance, first_uses]
+    if store is not None and isinstance(grants, StoredGrants):
+        stored.append(grants)
     meter = secrets = None
     if config.budgets:
         meter = Meter(config.budgets, accounts=None if store is None else StoredAccounts(store))
@@ -107,8 +117,9 @@ def _safeguards(
     return Guards(
         taints=TaintTracker(config.taint, provenance=provenance, spilled=spills.labels),
         meter=meter,
-        novelty=None if store is None else StoredFirstUses(store),
+        novelty=first_uses,
         secrets=secrets,
+        stored=tuple(stored),
     )
 
 

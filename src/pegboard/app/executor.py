@@ -329,7 +329,7 @@ def _logged(text: str) -> None:
 
 def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
     """The workspace's border is no rule and yet decides: told in the form of one."""
-    rule = "the workspace's border"
+    rule = "the workspace boundary"
     # The preview failed after they were decoded, so they decode.
     values = tool.signature.decode(arguments).arguments
     rows: list[dict[str, Any]] = [

@@ -52,7 +52,7 @@ async def export_pytest(
     lines = "\n".join(f"    {json.dumps(row, ensure_ascii=False)!r}," for row in rows)
     listed = "\n".join(f"- {line}" for line in includes)
     source = (
-        f'"""Replays {run} without model and world. Made by `pegboard runs export {run} --pytest`.\n\n'
+        f'"""Replays {run} offline. Made by `pegboard runs export {run} --pytest`.\n\n'
         f"Look through it before you hand it on; it holds:\n{_quoted(listed)}\n"
         '"""\n\n'
         "import asyncio\nimport json\n\n"

@@ -33,11 +33,13 @@ from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.ports.store import RunRow
+from pegboard.ports.store import StoreError
+from pegboard.store.blocking import BlockingStore, open_sqlite, wait_for
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import StoredGrants
-from pegboard.store.logs import SessionLog, decode_records, history, resume_history
-from pegboard.store.opening import StoreError
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog, history
+from pegboard.store.runs import RunRow
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class App:
         self.workspace = (workspace or current_folder()).resolve()
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
-        self._store: SqliteStore | None = None
+        self._store: BlockingStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
 
@@ -108,24 +110,27 @@ class App:
         settings = load_config(paths, folder or current_folder(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
-        grants = StoredGrants(paths.state / "grants.json")
-        decided = Policy(mode=chosen, rules=rules, grants=grants, home=str(paths.home.resolve()))
-        return cls(paths, settings, workspace=folder, policy=decided)
+        decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
+        app = cls(paths, settings, workspace=folder, policy=decided)
+        app.policy = replace(decided, grants=StoredGrants(lambda: app.store.store))
+        return app
 
     @property
     def _history(self) -> Path:
         return self.paths.state / "history.sqlite"
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> BlockingStore:
         """The history, opened at first use."""
         if self._store is None:
-            self._store = SqliteStore(self._history, mended=lambda saved: self.on_warning(str(saved)))
+            self._store = open_sqlite(self._history, recovered=lambda saved: self.on_warning(str(saved)))
         return self._store
 
     def check_history(self) -> str:
-        """What is wrong with the history's file, empty where nothing is; mended where that could be done."""
-        return self.store.check() if self._history.exists() else ""
+        """What is wrong with the history's file, empty if nothing; it is recovered if that can be done."""
+        if not self._history.exists():
+            return ""
+        return wait_for(cast(SqliteStore, self.store.store).check())
 
     def damaged_histories(self) -> list[Path]:
         """Histories that were found damaged, as they were; oldest first."""
@@ -203,7 +208,7 @@ class App:
         assemble(
             wiring, needs, self.workspace,
             implicit=self.named_workspace is None,
-            store=None if store is None else lambda: store, paths=self.paths, config=self.config,
+            store=None if store is None else lambda: store.store, paths=self.paths, config=self.config,
             redactor=self.redactor,
         )  # fmt: skip
         timeout = self.config.exec_timeout_s
@@ -214,14 +219,14 @@ class App:
         ) as door:  # fmt: skip
             yield door
 
-    def _history_if_any(self) -> SqliteStore | None:
+    def _history_if_any(self) -> BlockingStore | None:
         """The history for what writes none; None where there is none, or where it cannot be opened (a full disk)."""
         if not self._history.exists():
             return None
         try:
             return self.store
         except StoreError as error:
-            self.on_warning(f"what was done before is not counted here: {error}")
+            self.on_warning(f"earlier use is not counted: {error}")
             return None
 
     def tool(self, name: str) -> Tool | None:
@@ -352,9 +357,9 @@ class App:
     def iter_events(self, row: RunRow) -> Generator[Event]:
         """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
         after = 0
-        while bodies := self.store.bodies(row.stream, run=row.id, after=after, limit=_PAGE):
-            yield from decode_records(bodies)
-            after = bodies[-1][0]
+        while records := self.store.read(row.stream, run=row.id, after=after, limit=_PAGE):
+            yield from decode_events(records)
+            after = records[-1].seq
 
     def session_events(self, session: str) -> list[Event]:
         """The events of a whole session, oldest first."""
@@ -362,7 +367,7 @@ class App:
 
     def events_for_resume(self, session: str) -> list[Event]:
         """Those of a session's events that its next run needs."""
-        return resume_history(self.store, session)
+        return history(self.store, session)
 
     def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain (decisions 18)."""
@@ -379,4 +384,5 @@ class App:
         """Recorded calls that the policy of now would decide differently (ledger G-08)."""
         from pegboard.app.policy_diff import policy_diff
 
+        await cast(StoredGrants, self.policy.grants).refresh()
         return policy_diff(self, since_s)

@@ -21,7 +21,7 @@ from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
 from pegboard.core.result import SOURCE
 from pegboard.core.secrets.clip import clip
 from pegboard.runtime.transcripts import IMPORTED
-from pegboard.store.logs import UNREADABLE
+from pegboard.store.log import UNREADABLE
 
 if TYPE_CHECKING:
     from pegboard.app.home import App
@@ -70,7 +70,7 @@ def import_file(app: App, path: Path) -> ImportResult:
     runs = tuple(dict.fromkeys(e.run for e in whole if isinstance(e, RunStarted)))
     for row in app.store.runs(limit=-1):
         if row.id in runs:
-            raise ConfigError(f"run {row.id} is here already, in the session {row.stream!r}")
+            raise ConfigError(f"run {row.id} already exists in session {row.stream!r}")
     copy = _keep(app.paths.state / "damaged", path, raw) if bad else None
     log = app.log(session)
     try:
@@ -148,7 +148,7 @@ def _closed(events: list[Event]) -> list[Event]:
 def _end(run: str | None) -> list[Event]:
     if run is None:
         return []
-    return [RunFinished(run=run, status="failed", answer="", error="it was imported before it had ended")]
+    return [RunFinished(run=run, status="failed", answer="", error="it was imported before it finished")]
 
 
 def _keep(folder: Path, path: Path, raw: bytes) -> Path:

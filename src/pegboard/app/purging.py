@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from pegboard.app.at_work import ONE_CALLS
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.journal import Journal
-from pegboard.ports.store import RunRow
+from pegboard.store.opening import backups
+from pegboard.store.runs import RunRow
 from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Retention:
             oldest += [] if first is None else [first]
         for copy in self._damaged(older_s):
             size += copy.stat().st_size
-        kept = tuple(f"the session {s}: a run of it can be resumed (pegboard runs)" for s in unfinished)
+        kept = tuple(f"session {s}: one of its runs can be resumed (pegboard runs)" for s in unfinished)
         return RetainedData(
             kind="history",
             count=count,
@@ -116,14 +117,13 @@ class Retention:
         store = self._app.store
         limits, _ = self._limits(older_s)
         for stream, before in limits.items():
-            store.purge(stream, before=before)
             for row in store.runs(limit=-1, stream=stream):
                 if row.started < before and row.task != GONE:
                     store.save_run(replace(row, task=GONE))
+            store.purge(stream, before=before)
         for copy in self._damaged(older_s):
             copy.unlink(missing_ok=True)
             copy.with_name(f"{copy.name}-wal").unlink(missing_ok=True)
-        store.compact()
 
     def _limits(self, older_s: float) -> tuple[dict[str, float], list[str]]:
         """For each session the time before which its payloads may go, and the sessions of which none may."""
@@ -147,7 +147,8 @@ class Retention:
 
     def _damaged(self, older_s: float) -> list[Path]:
         end = self._clock.now() - older_s
-        return [copy for copy in self._app.damaged_histories() if copy.stat().st_mtime <= end]
+        copies = [*self._app.damaged_histories(), *backups(self._app.paths.state / "history.sqlite")]
+        return [copy for copy in copies if copy.stat().st_mtime <= end]
 
     # -- files --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pegboard.app.approvals import Approvals
 from pegboard.core.call.call import new_id
 from pegboard.core.events import PermissionRequested, RunFinished, RunStarted
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused
-from pegboard.ports.store import Store
+from pegboard.store.blocking import BlockingStore
 from pegboard.store.logs import SessionLog
 
 AGENT: Final = "mcp"
@@ -29,7 +29,7 @@ class ServedApprovals:
         log: opens the writer of a stream; `run` names one that is taken up again.
     """
 
-    def __init__(self, store: Store, log: Callable[..., SessionLog]) -> None:
+    def __init__(self, store: BlockingStore, log: Callable[..., SessionLog]) -> None:
         self._book = Approvals(store)
         self._store = store
         self._log = log

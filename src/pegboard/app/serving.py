@@ -116,7 +116,7 @@ def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
     """The settings' skills and those of named folders, as prompts without arguments; None where nothing names any."""
     missing = [str(f) for f in folders if not f.is_dir()]
     if missing:
-        raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
+        raise ConfigError(f"no skills folder at {', '.join(missing)}")
     if not folders and app.skills is None:
         return None
     from pegboard.app.skill_prompts import SkillPrompts
@@ -178,9 +178,7 @@ def _workspace(executor: Executor, files: Files, redact: Callable[[str], str]) -
             Situation(values={"tool": "resources/read"}, workspace=str(executor.wiring.workspace)),
         )
         if decision.verdict != "allow" or there.target.startswith("/"):
-            raise NotFound(
-                f"there is no resource {clip(path, 0, 200)!r}", hint="Take an address from resources/list."
-            )
+            raise NotFound(f"no resource {clip(path, 0, 200)!r}", hint="Take an address from resources/list.")
         return there
 
     async def read(path: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from pegboard.core.events import CallFinished, Event, ModelReplied, RunStarted
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Usage
-from pegboard.ports.store import Store
 from pegboard.runtime.tokens import result_tokens, toolkit_tokens
+from pegboard.store.blocking import BlockingStore
 from pegboard.store.logs import history
 
 
@@ -96,7 +96,7 @@ class UsageReport:
 _TYPES = ("run.started", "model.replied", "call.finished")
 
 
-def usage_of(store: Store, *, since: float = 0.0, toolkit: Toolkit | None = None) -> UsageReport:
+def usage_of(store: BlockingStore, *, since: float = 0.0, toolkit: Toolkit | None = None) -> UsageReport:
     """Fold the recorded runs that started at `since` (seconds since the epoch) or later."""
     report = UsageReport()
     for row in store.runs(limit=-1):

@@ -14,7 +14,7 @@ from pegboard.cli.show import escape_controls, paint, print_json, print_line
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.events import DestinationTried
 from pegboard.ports.store import Record
-from pegboard.store.logs import decode_events
+from pegboard.store.log import decode_events
 from pegboard.store.signing import check, export, fingerprint, line_of, public_of
 
 
@@ -28,7 +28,7 @@ def audit(action: str, session: str | None, *, file: Path | None, options: Optio
         sessions = app.streams()
         if session is not None:
             if session not in sessions:
-                raise ConfigError(f"there is no session {session!r}; see: pegboard runs list --json")
+                raise ConfigError(f"no session {session!r}; see: pegboard runs list --json")
             sessions = [session]
         if action == "export":
             records = ((one, app.store.read(one)) for one in sessions)
@@ -39,7 +39,7 @@ def audit(action: str, session: str | None, *, file: Path | None, options: Optio
             return 0
         if action == "destinations":
             if not _destinations(app, sessions, as_json=options.json) and not options.json:
-                print_line("no confined command has tried to reach anything")
+                print_line("no sandboxed command has tried to connect")
             return 0
         if action != "verify":
             raise BuildError(
@@ -71,7 +71,7 @@ def _export_to(file: Path, records: Iterable[tuple[str, Iterable[Record]]], key:
         out.writelines(f"{line}\n" for line in export(records, key))
     # Who gets the file compares this, told by another way.
     print_line(
-        f"{file}: signed by the key {fingerprint(public_of(key))}; check it with: audit verify --file {file}"
+        f"{file}: signed with key {fingerprint(public_of(key))}; check it with: audit verify --file {file}"
     )
 
 
@@ -92,13 +92,13 @@ def _verify_file(file: Path, options: Options) -> int:
         return 1 if faults else 0
     for session, fault in faults:
         print_line(paint(f"{escape_controls(session)} {fault}", "red"))
-    whose = "this machine's" if ours else "not this machine's: compare it with what its owner tells you"
-    print_line(f"{count} records, as they were signed by the key {signer} ({whose})")
+    whose = "this machine's" if ours else "not this machine's: compare it with the fingerprint from its owner"
+    print_line(f"{count} records, unchanged since they were signed with key {signer} ({whose})")
     return 1 if faults else 0
 
 
 def _destinations(app: App, sessions: list[str], *, as_json: bool) -> int:
-    """Print everything that confined commands tried to reach, oldest first in each session (G-18); how many."""
+    """Print everything that confined commands tried to reach, oldest first in each session; how many."""
     found = 0
     for one in sessions:
         for entry in app.store.read(one):

@@ -15,6 +15,7 @@ from pegboard.cli.approve import approver_for
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.show import (
+    decision_text,
     effects_line,
     escape_controls,
     note_of,
@@ -122,7 +123,7 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
             before: Any = given[name]
             given[name] = [*(cast("list[Any]", before) if isinstance(before, list) else [before]), text]
         elif name in given:
-            raise BuildError(f"{name} is given twice but takes one value")
+            raise BuildError(f"{name} appears twice but takes one value")
         else:
             given[name] = _typed(text, admitted.get(aliases.get(name, name), frozenset()))
     for name, value in given.items():
@@ -189,9 +190,7 @@ def call_line(outcome: dict[str, Any], approver: str) -> str:
     effects = (
         ", ".join(f"{e['kind']} {escape_invisible(e['target'])}" for e in outcome["effects"]) or "no effects"
     )
-    asked = outcome["decision"] == "ask"
-    by = f", approved by {escape_controls(approver)}" if asked and approver else ""
-    return f"▸ {effects}  [{outcome['decision']}{by}]"
+    return f"▸ {effects}  [{decision_text(outcome['decision'], approver)}]"
 
 
 def preview_row(preview: Preview) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pegboard.app.home import App
 from pegboard.cli.chat_commands import COMMANDS, ChatState, run_command
 from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, prompts_on
 from pegboard.cli.errors import INTERRUPTED
-from pegboard.cli.model_setup import agent_for
+from pegboard.cli.model_setup import agent_for, model_line
 from pegboard.cli.options import Options
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_line, print_note
@@ -157,10 +157,9 @@ class Chat:
         self.room.agent = agent
 
     def _tell_model(self) -> None:
-        """Who answers, where the data goes, and what is known of before (decisions 11)."""
+        """Print the model, where it sends data, and how many earlier messages it knows."""
         agent = self.room.need_agent()
-        opened, to = agent.model(), agent.model().destination
-        print_note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
+        print_note(model_line(agent.model()))
         if events := agent.session(self._session):
             print_note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
 
@@ -189,7 +188,7 @@ class Chat:
         return done != "exit"
 
     def _take(self, text: str, log: SessionLog) -> None:
-        """A message: of the run that goes on (ledger K-52), or the task of the next one."""
+        """A message: of the run that goes on, or the task of the next one."""
         if self._work is None or self._work.done():
             self._work = asyncio.ensure_future(self._say(text, log))
         elif not self.room.need_agent().tell(text, session=self._session):

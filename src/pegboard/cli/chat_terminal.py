@@ -161,7 +161,7 @@ class ChatApprover:
                 try:
                     line = await self._desk.answer("allow? ")
                 except (EOFError, KeyboardInterrupt):
-                    return Refused("nobody answered")
+                    return Refused("no one answered")
                 answer = parse_answer(line)
                 if answer is not None:
                     return answer

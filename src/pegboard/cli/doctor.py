@@ -23,7 +23,7 @@ from pegboard.config.paths import refused_workspace
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ToolError
 from pegboard.core.result import Shaper
-from pegboard.store.opening import StoreError
+from pegboard.ports.store import StoreError
 
 EXTRAS = {
     "openai": ("openai",),

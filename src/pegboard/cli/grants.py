@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, print_json, print_line, table
-from pegboard.config.paths import Paths
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.store.grants import StoredGrants
 
 
 def grants(action: str, grant: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
-    book = StoredGrants(Paths.of().state / "grants.json")
+    with options.open() as app:
+        return asyncio.run(_grants(StoredGrants(lambda: app.store.store), action, grant, options))
+
+
+async def _grants(book: StoredGrants, action: str, grant: str | None, options: Options) -> int:
+    await book.refresh()
     match action:
         case "list":
             rows = book.list()
@@ -35,9 +41,9 @@ def grants(action: str, grant: str | None, *, options: Options) -> int:
                 )
             return 0
         case "revoke" if grant:
-            gone = book.revoke(grant)
+            gone = await book.revoke(grant)
             if not gone:
-                raise ConfigError(f"there is no grant {grant!r}; see: pegboard grants")
+                raise ConfigError(f"no grant with ID {grant!r}; see: pegboard grants")
             print_line(f"{grant} is revoked")
             return 0
         case _:

@@ -198,7 +198,7 @@ def login(name: str, *, logout: bool, options: Options) -> int:
     paths = Paths.of()
     tokens = FileTokens(token_file(paths, config))
     if logout:
-        print_line(f"forgot the tokens of {name}" if tokens.forget() else f"there are no tokens of {name}")
+        print_line(f"forgot the tokens of {name}" if tokens.forget() else f"no saved tokens for {name}")
         return 0
     asyncio.run(_login(config, tokens))
     print_line(f"logged in to {name}")
@@ -256,7 +256,7 @@ def config_for(host: str, patterns: Sequence[str], *, options: Options) -> int:
                 f"[mcp_servers.pegboard]\ncommand = {jsonlib.dumps(program)}\nargs = {jsonlib.dumps(words)}"
             )
         case _:
-            raise ConfigError(f"unknown host {host!r}; there are: {', '.join(HOSTS)}")
+            raise ConfigError(f"unknown host {host!r}; known: {', '.join(HOSTS)}")
     return 0
 
 

@@ -20,7 +20,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.upstream import Upstream, could_name
 
 READ_ONLY = frozenset({"read", "connect"})
-"""Kinds of effect that a served tool may have by default (decisions 9)."""
+"""Kinds of effect that a served tool may have by default."""
 
 
 def served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
@@ -66,7 +66,7 @@ def serve(how: ServeOptions, *, options: Options) -> int:
     from pegboard.mcp.serve_stdio import claim_stdout
 
     if how.clients and not how.http:
-        raise ConfigError("--client is for --http: standard input and output has one client only")
+        raise ConfigError("--client is for --http: stdio has only one client")
     if how.http:
         _address(how.http)
     sink = -1 if how.http else claim_stdout()
@@ -160,7 +160,7 @@ def _tokens(how: ServeOptions) -> dict[str, str]:
     for client in how.clients:
         if not client.replace("-", "").replace("_", "").isalnum() or how.clients.count(client) > 1:
             raise ConfigError(
-                f"--client {client!r}: give each client a name of its own, of letters, digits, - and _"
+                f"--client {client!r}: give each client its own name, made of letters, digits, - and _"
             )
     if how.clients:
         return {client: secrets.token_urlsafe(32) for client in how.clients}

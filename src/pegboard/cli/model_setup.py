@@ -1,4 +1,4 @@
-"""Offering a local model server where no model is named and none is there (decisions 11)."""
+"""The model of `run` and `chat`: the configured one, or a local server that the user accepts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pegboard.cli.show import escape_controls, print_line
 from pegboard.config.models import AcceptedServers
 from pegboard.models.resolve import NoModel
 from pegboard.models.servers import LocalServer
+from pegboard.ports.model import Model
 
 
 async def agent_for(
@@ -23,14 +24,14 @@ async def agent_for(
     attended: bool,
     read: Callable[[str], Awaitable[str | None]] = read_line,
 ) -> Agent:
-    """`App.agent`; where there is no model, a person is asked whether a server of this machine may be one.
+    """`App.agent`; without a model, ask the user whether to use a local server.
 
     Args:
-        attended: whether a person is there to ask; nobody else may accept a server.
-        read: reads one line after a prompt, None where the input has ended.
+        attended: whether a user is there to ask; only a user may accept a server.
+        read: reads one line after a prompt; None at the end of the input.
 
     Raises:
-        NoModel: none was named, none is there, and none was accepted.
+        NoModel: no model is configured, and none was accepted.
     """
     try:
         return app.agent(executor, model=model, turns=turns)
@@ -43,7 +44,7 @@ async def agent_for(
 
 
 async def _accepted(server: LocalServer, read: Callable[[str], Awaitable[str | None]]) -> bool:
-    print_line(f"no model was named; {described(server)}")
+    print_line(f"no model is configured; {described(server)}")
     others = len(server.models) - 1
     more = f" (of {others} more, name one with --model openai:NAME@{server.base_url})" if others else ""
     print_line(f"its first model is {escape_controls(server.models[0])}{more}")
@@ -51,9 +52,21 @@ async def _accepted(server: LocalServer, read: Callable[[str], Awaitable[str | N
     return line is not None and line.strip().lower() in ("y", "yes")
 
 
+def model_line(model: Model) -> str:
+    """Names the model and where it sends data."""
+    match model.destination:
+        case "nowhere":
+            where = "nothing leaves this machine"
+        case "this machine":
+            where = "runs on this machine"
+        case host:
+            where = f"sends data to {host}"
+    return f"model: {model.name} ({where})"
+
+
 def described(server: LocalServer) -> str:
-    """What answers where, and whose process it is."""
-    owner = "nobody knows whose process" if server.owner is None else f"a process of {_user(server.owner)}"
+    """The server, its address and the owner of its process."""
+    owner = "owner of the process unknown" if server.owner is None else f"a process of {_user(server.owner)}"
     return f"{server.kind} answers at {server.base_url}, {owner}"
 
 

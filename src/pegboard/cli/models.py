@@ -38,7 +38,7 @@ def models(action: str, name: str | None, *, options: Options) -> int:
                 else:
                     print_line(
                         escape_controls(
-                            f"{described(server)}; it is used from now on where no model is named"
+                            f"{described(server)}; it is now the default when no model is configured"
                         )
                     )
             case "forget" if name:
@@ -49,7 +49,9 @@ def models(action: str, name: str | None, *, options: Options) -> int:
                 else:
                     print_line(
                         escape_controls(
-                            f"forgotten: {', '.join(gone)}" if gone else f"no accepted server is {name!r}"
+                            f"forgotten: {', '.join(gone)}"
+                            if gone
+                            else f"no accepted server matches {name!r}"
                         )
                     )
             case _:
@@ -69,5 +71,5 @@ def _the_one(app: App, name: str) -> LocalServer:
     named = [s for s in found if name == str(s.port) or name.lower() == s.kind.lower()]
     if len(named) != 1:
         there = ", ".join(f"{s.kind} at port {s.port}" for s in found) or "none"
-        raise ConfigError(f"no single local model server is {name!r}; those that answer: {there}")
+        raise ConfigError(f"no single local model server matches {name!r}; running: {there}")
     return named[0]

@@ -11,6 +11,7 @@ from typing import cast
 
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
+from pegboard.cli.model_setup import model_line
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
 from pegboard.core.errors import BuildError
@@ -48,7 +49,7 @@ def replay_run(
     if there is None:
         if now:
             raise BuildError(
-                f"the workspace of run {row.id} is not there any more, so nothing can be planned in it"
+                f"the workspace of run {row.id} no longer exists, so nothing can be planned in it"
             )
         print_note("its workspace no longer exists, so its calls were not planned again")
         return asyncio.run(_exact(None, events, row.id, options))
@@ -104,7 +105,7 @@ async def _exact(app: App | None, events: list[Event], run: str, options: Option
     if options.json:
         print_json({"run": run, "same": True, "events": done.events, "planned": planned, "untold": untold})
         return 0
-    ended = "as it went" if done.finished is not None else "up to where its process ended"
+    ended = "to its end" if done.finished is not None else "up to the point where its process stopped"
     print_line(f"run {run} replays exactly {ended}: {done.events} events, {planned} calls planned again")
     _tell_untold(untold)
     if planner is not None and planner.otherwise:
@@ -128,7 +129,7 @@ async def _now(app: App, events: list[Event], run: str, options: Options) -> int
         _tell_untold(done.untold)
         if not done.diff:
             print_line(
-                f"run {run} would do the same now, in mode {app.policy.mode}: {done.checked} calls planned again"
+                f"run {run} would behave the same now, in mode {app.policy.mode}: {done.checked} calls planned again"
             )
     return 1 if done.diff else 0
 
@@ -144,9 +145,7 @@ async def _live(app: App, events: list[Event], run: str, model: str, options: Op
     async with app.executor() as door:
         agent = app.agent(door, model=model)
         opened = agent.model()
-        print_note(
-            f"model: {opened.name}; (sends data to {opened.destination}); tool results are the recorded ones"
-        )
+        print_note(f"{model_line(opened)}; tool results come from the recorded run")
         try:
             now = await replay_live(
                 events, run, model=opened, instructions=agent.instructions, toolkit=app.toolkit,
@@ -174,7 +173,7 @@ def _compare(
     if options.json:
         print_json({"run": name, "against": other, "same": not lines, "diff": lines})
     elif not lines:
-        print_line(f"{name} and {other} did the same")
+        print_line(f"{name} and {other} made the same calls with the same results")
     _print_diff([] if options.json else lines)
     return 1 if lines else 0
 

@@ -1,4 +1,4 @@
-"""`pegboard run`: a task for an agent, told as it goes."""
+"""`pegboard run`: run an agent on a task and show its progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pegboard.app.agent import Agent
 from pegboard.app.home import App
 from pegboard.app.redacted import Redact
 from pegboard.cli.approve import approver_for
-from pegboard.cli.model_setup import agent_for
+from pegboard.cli.model_setup import agent_for, model_line
 from pegboard.cli.options import Options
 from pegboard.cli.people import people_for
 from pegboard.cli.progress import EventPrinter
@@ -55,8 +55,7 @@ async def _run(
                 print_note(f"note: {line}")
             if door.wiring.banner:
                 print_note(f"note: {door.wiring.banner}")
-            to = opened.destination
-            print_note(f"model: {opened.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
+            print_note(model_line(opened))
         if session is not None:
             agent.remember(session, app.events_for_resume(session))
         try:

@@ -38,9 +38,9 @@ from pegboard.core.policy.approval import DenyAll
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import UserMessage
 from pegboard.models import ScriptedModel
-from pegboard.ports.store import RunRow
 from pegboard.runtime.transcripts import IMPORTED, fold
-from pegboard.store.logs import active_s
+from pegboard.store.log import active_s
+from pegboard.store.runs import RunRow
 
 
 def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
@@ -58,9 +58,9 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
             case "import" if run:
                 return _import(app, Path(run), options)
             case "show" | "export":
-                raise BuildError(f"runs {action} needs a run's id; see: pegboard runs")
+                raise BuildError(f"runs {action} needs a run ID; see: pegboard runs")
             case "import":
-                raise BuildError("runs import needs a file, as pegboard runs export writes it")
+                raise BuildError("runs import needs a file written by pegboard runs export")
             case _:
                 raise BuildError(f"runs {action!r}: use list, show, resume, export or import")
 
@@ -168,12 +168,12 @@ async def _resume_one(app: App, row: RunRow, book: Approvals, model: str | None,
     detail: Mapping[str, Any] = starts[0] if starts else {}
     if IMPORTED in detail:
         raise BuildError(
-            f"it was imported from {detail[IMPORTED]}, so its calls are not carried out here; its conversation "
-            f"goes on with: pegboard run --session {row.stream} TASK"
+            f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
+            f"continue its conversation with: pegboard run --session {row.stream} TASK"
         )
     where = detail.get("workspace")
     if where and where != str(app.workspace):
-        raise BuildError(f"it worked in {where}; take it up there, or with --workspace {where}")
+        raise BuildError(f"it ran in {where}; resume it there, or with --workspace {where}")
     approver = approver_for(options, on_ask="deny")
     answers = book.answers(row.id)
     nobody = isinstance(approver, DenyAll)
@@ -227,7 +227,7 @@ def _export(app: App, run: str, options: Options, *, pytest: bool) -> int:
     if options.json:
         print_json({"run": row.id, "source": done.source, "includes": done.includes})
         return 0
-    print_note("it holds:")
+    print_note("it contains:")
     for line in done.includes:
         print_note(f"  {escape_controls(line)}")
     print_line(done.source)
@@ -246,12 +246,12 @@ def _import(app: App, path: Path, options: Options) -> int:
         for number, why in done.bad:
             print_note(
                 paint(
-                    f"line {number} is damaged and was left out: {escape_controls(why)}",
+                    f"line {number} is damaged and was skipped: {escape_controls(why)}",
                     "red",
                     stream=sys.stderr,
                 )
             )
         if done.copy is not None:
-            print_note(f"the file as it was found: {escape_controls(str(done.copy))}")
-        print_line(f"{done.events} events of {', '.join(done.runs)} are in the session {done.session}")
+            print_note(f"the original file is kept as {escape_controls(str(done.copy))}")
+        print_line(f"{done.events} events of {', '.join(done.runs)} imported into session {done.session}")
     return 1 if done.bad else 0

@@ -34,7 +34,7 @@ def sandbox(
         if options.workspace is None:
             check_implicit(app.workspace, app.paths)
         if backend is not None and backend not in BACKENDS:
-            raise ConfigError(f"there is no sandbox backend {backend!r}; there are: {', '.join(BACKENDS)}")
+            raise ConfigError(f"unknown sandbox backend {backend!r}; known: {', '.join(BACKENDS)}")
         return asyncio.run(_run(app, command, backend, hosts))
 
 

@@ -46,7 +46,7 @@ def store(
                 return 3
             line = asyncio.run(read_line("delete all of this permanently? [y/n]  "))
             if line is None or line.strip().lower() not in ("y", "yes"):
-                print_note("nothing was dropped")
+                print_note("nothing was deleted")
                 return 3
         keeping.purge(kinds, older_s=older_s)
         if not options.json:

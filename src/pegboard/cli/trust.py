@@ -26,7 +26,7 @@ def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> i
         return 0
     path = file or _project_file(options.workspace or current_folder())
     if not path.is_file():
-        raise ConfigError(f"{path} is no file")
+        raise ConfigError(f"{path} is not a file")
     if remove:
         gone = book.remove(path)
         print_line(f"{path} is no longer trusted" if gone else f"{path} was not trusted")
@@ -45,4 +45,4 @@ def _project_file(workspace: Path) -> Path:
     for name in (*NAMES, ".mcp.json"):
         if (workspace / name).is_file():
             return workspace / name
-    raise ConfigError(f"there is no {NAMES[0]} and no .mcp.json in {workspace}; name the file to trust")
+    raise ConfigError(f"no {NAMES[0]} or .mcp.json in {workspace}; name the file to trust")

@@ -30,7 +30,7 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """
     value = parse_file(path)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: the file must hold a table of keys, not {type(value).__name__}")
+        raise ConfigError(f"{path}: expected a table of keys, got {type(value).__name__}")
     try:
         table = _folded(cast("dict[str, Any]", value))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Servers: which foreign MCP servers the settings name, and which of those are trusted (decisions 1; corpus mcp-085)."""
+"""Servers: which foreign MCP servers the settings name, and which of those are trusted."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class ConfiguredServers:
             if one.name == name:
                 return one
         known = ", ".join(s.name for s in self.servers) or "none"
-        raise ConfigError(
-            f"there is no MCP server named {name!r}; configured: {known}. See: pegboard mcp list"
-        )
+        raise ConfigError(f"no MCP server is named {name!r}; configured: {known}. See: pegboard mcp list")
 
 
 def load_servers(
@@ -145,7 +143,7 @@ def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, 
     value = parse_file(path, comments=foreign)
     if not foreign:
         folded = _folded(value)
-        # Two of the documents keep them in a section `tools` (ledger D-40, C-39).
+        # Two of the documents keep them in a section `tools`.
         value = folded.get("mcpservers", _folded(folded.get("tools")).get("mcpservers"))
         if value is None:
             return ()
@@ -192,7 +190,7 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
         if not mark or not name.strip().isidentifier():
             # Not the line itself: such files hold secrets, and terminals are logged.
             raise ConfigError(
-                f"{path}, line {number}: expected NAME=VALUE, got {len(text)} characters that are none"
+                f"{path}, line {number}: expected NAME=VALUE, got {len(text)} characters without an ="
             )
         value = value.strip()
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"

@@ -26,7 +26,7 @@ from pegboard.core.result import ToolResult, for_model
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
-from pegboard.store.logs import DAMAGED
+from pegboard.store.log import DAMAGED
 
 IMPORTED: Final = "imported"
 """Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""

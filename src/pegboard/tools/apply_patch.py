@@ -51,7 +51,7 @@ async def _asking(files: Files, effects: Sequence[Effect], replaced: Sequence[st
         replace(
             effect,
             at_least="ask",
-            reason=f"{escape_invisible(targets[effect.target])} exists, and the patch replaces it; overwrite=true says that this is meant",
+            reason=f"{escape_invisible(targets[effect.target])} exists, and the patch replaces it; set overwrite=true to allow this",
         )
         if effect.kind == "write" and effect.target in targets
         else effect

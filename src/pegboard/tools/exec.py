@@ -20,7 +20,7 @@ from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.status import shown_status
 
 YIELD_MS = 5000
-"""Milliseconds after which a command goes to the background, where `process` can follow it (X-20)."""
+"""Milliseconds after which a command goes to the background, where `process` can follow it."""
 
 Seconds = Annotated[float, Field(gt=0, le=600), Alias("timeout_s", "timeout_seconds", "timeoutSec")]
 
@@ -147,7 +147,7 @@ def _ask(effect: Effect) -> Effect:
 
 
 def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
-    """Output first, then stderr under its name, then the exit code (ledger N-66, X-18)."""
+    """Output first, then stderr under its name, then the exit code."""
     data = {
         "exit_code": outcome.exit_code,
         "stdout": outcome.stdout,

@@ -64,7 +64,7 @@ async def _by_regex(
     """By the search of the Files port, which ends a pattern that backtracks without end."""
     if files is None:
         raise Unavailable(
-            "there is no search for regular expressions here", hint="Leave regex out to look for plain text."
+            "regular-expression search is not available here", hint="Leave regex out to look for plain text."
         )
     found: list[ArtifactMatch] = []
     for one in [await artifacts.read(id)] if id is not None else await artifacts.list():

@@ -59,5 +59,5 @@ async def update_artifact(
 
 
 def _cut(text: str) -> str:
-    """The first 200 characters (ledger U-04)."""
+    """The first 200 characters."""
     return text if len(text) <= _SHOWN else clip(text, 0, _SHOWN) + "…"

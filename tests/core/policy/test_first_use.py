@@ -11,8 +11,8 @@ from pegboard import Effect, Executor, tool
 from pegboard.core.events import PermissionRequested
 from pegboard.core.policy.approval import ApprovalRequest
 from pegboard.core.policy.guards import FirstUses, use_keys
+from pegboard.store import open_store
 from pegboard.store.provenance import StoredFirstUses
-from pegboard.store.sqlite import SqliteStore
 from tests.fakes.first_uses import MemoryFirstUses
 from tests.ledger import owes
 
@@ -65,16 +65,20 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
 
 @owes("G-25")
 @pytest.mark.parametrize("kind", ["memory", "stored"])
-def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "s.sqlite")
-    known: FirstUses = MemoryFirstUses() if kind == "memory" else StoredFirstUses(lambda: store)
+async def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "s.sqlite")
+    stored = StoredFirstUses(lambda: store)
+    known: FirstUses = MemoryFirstUses() if kind == "memory" else stored
     known.remember("/w", ["host a"])
 
     assert known.unseen("/w", ["host a", "host b"]) == ("host b",)
     assert known.unseen("/w2", ["host a"]) == ("host a",)
     if kind == "stored":
-        assert StoredFirstUses(lambda: store).unseen("/w", ["host a", "host b"]) == ("host b",)
-    store.close()
+        await stored.save()
+        later = StoredFirstUses(lambda: store)
+        await later.refresh("/w")
+        assert later.unseen("/w", ["host a", "host b"]) == ("host b",)
+    await store.close()
 
 
 def test_a_command_whose_program_is_not_known_names_no_program() -> None:

@@ -166,7 +166,7 @@ def suspended_error(waiting: Waiting) -> SuspendedCall:
     """The error of a call that waits for an answer."""
     return SuspendedCall(
         f"the call waits for {waiting.kind} {waiting.key}",
-        hint=str(waiting.detail.get("how") or "It goes on when the answer comes."),
+        hint=str(waiting.detail.get("how") or "It continues once it is answered."),
         details={
             "pending": waiting.key,
             "kind": waiting.kind,
