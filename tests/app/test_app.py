@@ -24,9 +24,9 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.app.assembly import SuspendingPeople
-from pegboard.app.commands import git_settings, in_thread, workspace_id
 from pegboard.app.home import App
+from pegboard.app.ports import SuspendingPeople
+from pegboard.app.shell import git_settings, in_thread, workspace_id
 from pegboard.app.wiring import Wiring
 from pegboard.config.environment import secrets_of
 from pegboard.config.paths import Paths
@@ -84,7 +84,7 @@ def test_builtin_names_are_checked_with_the_nearest() -> None:
 def test_a_pure_kit_takes_no_workspace_and_a_path_tool_the_named_one(folder: Path) -> None:
     assert Executor([ok]).context.workspace is None
     assert Executor([look], workspace=folder).context.workspace == folder.resolve()
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         Executor([look], workspace=folder / "none")
 
 
@@ -286,7 +286,7 @@ def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: P
     with opened(folder, mode="full", policy=folder / "rules.txt") as app:
         assert app.policy.mode == "full"
         assert [str(r) for r in app.policy.rules] == ["deny read:y"]
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         opened(folder / "none")
 
 
@@ -309,7 +309,7 @@ async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> No
         assert len(app.session_events("cli")) == len(app.events(row))
         assert app.verify("cli") == []
         assert app.verify("never") == []
-        with pytest.raises(ConfigError, match="no run is called"):
+        with pytest.raises(ConfigError, match="no run with ID"):
             app.run_row("nope")
         json.dumps(out)
 

@@ -13,16 +13,13 @@ from typing import ClassVar
 import pytest
 
 from pegboard import Agent, Policy, Rule, ToolCall, builtin
-from pegboard.app.commands import choose_backend, locale_charsets
 from pegboard.app.executor import Executor
 from pegboard.app.home import App
-from pegboard.app.snapshots import JournalSnapshots
+from pegboard.app.shell import JournalSnapshots, choose_backend, locale_charsets
 from pegboard.app.wiring import Wiring
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.sandbox import SandboxSettings
-from pegboard.core.call.provide import Provided
-from pegboard.core.result import Shaper
 from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
 from pegboard.core.policy.approval import AllowOnce
 from pegboard.files.journal import Journal
@@ -92,7 +89,7 @@ def test_paths_that_rules_deny_are_masked_inside_for_home_rules_too(folder: Path
     rules = ["deny read:~/private", "deny write:/etc/motd", "deny write:src/gen", "deny read:*.pem"]
     wiring = Wiring.of(builtin("exec").without("exec"), policy=Policy(rules=tuple(map(Rule.parse, rules))))
 
-    choice = choose_backend(wiring, folder, Paths.of(), Config(), backend="none")
+    choice = choose_backend(wiring.policy, folder, Paths.of(), Config(), backend="none")
 
     assert choice.backend.name == "none"
 
@@ -209,8 +206,7 @@ def test_the_limits_and_folders_of_the_settings_hold_in_the_sandbox(tmp_path: Pa
     )
     root = tmp_path / "ws"
     root.mkdir()
-    wiring = Wiring(workspace=root, policy=Policy(), provided=Provided(), shaper=Shaper())
-    choice = choose_backend(wiring, root, Paths.of({"HOME": str(tmp_path / "home")}), config)
+    choice = choose_backend(Policy(), root, Paths.of({"HOME": str(tmp_path / "home")}), config)
     shell = CommandShell(root, backend=choice.backend, environment={"PATH": "/usr/bin:/bin"})
 
     async def work() -> ExecOutcome:

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.agent import Agent
-from pegboard.app.assembly import assemble
 from pegboard.app.at_work import AtWork
 from pegboard.app.executor import Executor
 from pegboard.app.offered import ConfiguredTools
 from pegboard.app.one_call import OneCall
+from pegboard.app.ports import Assembly, assemble
 from pegboard.app.redacted import RedactingApprover
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
-from pegboard.config.paths import Paths, current_folder
+from pegboard.config.paths import Paths, check_implicit, current_folder
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, Recorder
@@ -33,6 +33,8 @@ from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
+from pegboard.ports.processes import Processes
+from pegboard.ports.shell import Shell
 from pegboard.ports.store import RunRow
 from pegboard.store.chain import Fault, verify
 from pegboard.store.grants import StoredGrants
@@ -194,18 +196,19 @@ class App:
             grants=cast(StoredGrants, self.policy.grants),
         )  # fmt: skip
         needs = needs_of(toolkit, wiring.provided)
-        if only is not None and len(toolkit) == 1 and "Shell" in needs:
+        if only is not None and len(toolkit) == 1 and Shell in needs:
             # Nobody could follow a background command once this call is over.
-            needs.discard("Processes")
+            needs.discard(Processes)
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
         store = self.store if recorded else self._history_if_any()
-        assemble(
-            wiring, needs, self.workspace,
-            implicit=self.named_workspace is None,
-            store=None if store is None else lambda: store, paths=self.paths, config=self.config,
-            redactor=self.redactor,
+        if self.named_workspace is None:
+            check_implicit(self.workspace, self.paths)
+        assembly = Assembly(
+            wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
+            store=None if store is None else lambda: store,
         )  # fmt: skip
+        assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s
         shown = None if approver is None else RedactingApprover(approver, self.redactor.redact)
         async with Executor(

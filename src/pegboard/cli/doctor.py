@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from pegboard import __version__
-from pegboard.app.commands import choose_backend
 from pegboard.app.home import App
-from pegboard.app.wiring import Wiring
+from pegboard.app.shell import choose_backend
 from pegboard.cli.options import Options
 from pegboard.cli.show import paint, print_json, print_line
 from pegboard.config.models import available_models
 from pegboard.config.paths import refused_workspace
-from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ToolError
-from pegboard.core.result import Shaper
 from pegboard.store.opening import StoreError
 
 EXTRAS = {
@@ -89,9 +86,8 @@ def _history(app: App) -> dict[str, Any]:
 
 
 def _sandbox(app: App, folder: Path) -> dict[str, Any]:
-    wiring = Wiring(workspace=folder, policy=app.policy, provided=Provided(), shaper=Shaper())
     try:
-        choice = choose_backend(wiring, folder, app.paths, app.config)
+        choice = choose_backend(app.policy, folder, app.paths, app.config)
         return {
             "backend": choice.backend.name,
             "enforced": dict(choice.enforced()),

@@ -124,7 +124,7 @@ async def _serve(
     async with app.serving(
         Toolkit(kit), approver=approver, provide=people, skills=how.skills, sources=upstream
     ) as offered:
-        offered.door.tell = _note
+        offered.door.on_warning = _note
         service = ToolServer(
             offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
             sources=offered.door, version=__version__,

@@ -7,16 +7,13 @@ import shlex
 import sys
 from dataclasses import replace
 
-from pegboard.app.commands import choose_backend
 from pegboard.app.home import App
-from pegboard.app.wiring import Wiring
+from pegboard.app.shell import choose_backend
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_note
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import check_implicit
-from pegboard.core.call.provide import Provided
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.result import Shaper
 from pegboard.ports.shell import ExecRequest
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.selection import BACKENDS
@@ -39,10 +36,9 @@ def sandbox(
 
 
 async def _run(app: App, command: list[str], backend: str | None, hosts: list[str]) -> int:
-    wiring = Wiring(workspace=app.workspace, policy=app.policy, provided=Provided(), shaper=Shaper())
     # A person who asks for a sandbox wants one: without --backend none, never run bare.
     config = replace(app.config, require_sandbox=backend != "none")
-    choice = choose_backend(wiring, app.workspace, app.paths, config, backend=backend)
+    choice = choose_backend(app.policy, app.workspace, app.paths, config, backend=backend)
     shell = CommandShell(
         app.workspace, backend=choice.backend, environment=this_environment(),
         egress_allow=config.network.allow_hosts, egress_cidrs=config.network.allow_cidrs,
