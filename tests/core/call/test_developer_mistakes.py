@@ -19,8 +19,8 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.core.result import Shaper
 from pegboard.core.policy.approval import DenyAll, approver_of
+from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 
 

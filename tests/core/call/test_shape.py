@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from pegboard import PURE, Executor, ToolError, tool
-from pegboard.core.result import (EMPTY, Shaper, to_jsonable, to_result, truncate)
 from pegboard.core.content import Audio, File, Image, Text
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.result import EMPTY, Notes, Shaper, ToolResult, to_jsonable, to_result, truncate
 from tests.ledger import owes
 
 

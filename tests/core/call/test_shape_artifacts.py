@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from pegboard.core.call.pipeline import Pipeline
-from pegboard.core.result import Shaper
 from pegboard.core.content import KEEPER, ArtifactRef, Image, NewArtifact, Text, ToolCall
 from pegboard.core.context import Context, current_context
 from pegboard.core.effects import PURE
 from pegboard.core.errors import TooLarge
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.result import Notes, Shaper, ToolResult
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import tool
 from pegboard.core.toolkit import Toolkit

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pegboard import Effect, Executor, tool
-from pegboard.core.result import Shaper
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied
+from pegboard.core.result import Shaper
 from pegboard.core.secrets.handles import SecretBinding, check_references, fill_references, references
 from pegboard.core.secrets.redact import Redactor
 from tests.ledger import owes
