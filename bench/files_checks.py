@@ -150,7 +150,7 @@ def undo(folder: Path, rounds: int) -> list[Row]:
     from pegboard.files.commit import commit
     from pegboard.files.jail import Jail
     from pegboard.files.journal import ChangeOrigin, Journal
-    from pegboard.files.selection import ByRun
+    from pegboard.files.undo import ByRun
     from pegboard.files.undo import undo as take_back
 
     best = {"synced": float("inf"), "replaced": float("inf"), "ours": float("inf")}

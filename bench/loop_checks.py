@@ -26,9 +26,10 @@ from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import TextDelta, TurnEnd
 from pegboard.runtime.transcripts import fold
+from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.encoding import encode
-from pegboard.store.logs import SessionLog, decode_records, history, resume_history
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog, history
 
 TURNS = 500
 ROUNDS = 7
@@ -126,7 +127,7 @@ def least(work: Callable[[], object], rounds: int = 7) -> float:
     return min(taken) * 1e3
 
 
-def floor(store: SqliteStore, run: str) -> list[Any]:
+def floor(store: BlockingStore, run: str) -> list[Any]:
     """The same rows read and parsed one by one by the standard library, and nothing made of them."""
     return [json.loads(body or b"null") for _, body in store.bodies("s", run=run)]
 
@@ -196,7 +197,7 @@ def main() -> None:
         encode(event)
     emit("us_turn_encoding_floor", (time.process_time() - begun) / TURNS * 1e6, "us")
     with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "h.sqlite")
+        store = open_sqlite(Path(folder) / "h.sqlite")
         names = (f"t{n}" for n in itertools.count())
         logs: list[SessionLog] = []
 
@@ -214,7 +215,7 @@ def main() -> None:
         row = store.runs(limit=1)[0]
         emit(
             "ms_open_10000_events_first_page",
-            least(lambda: decode_records(store.bodies("s", run=row.id, limit=256))),
+            least(lambda: decode_events(store.read("s", run=row.id, limit=256))),
             "ms",
         )
         # One after the other in each round: ours and the floor meet the same machine.
@@ -222,7 +223,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             floors.append(least(lambda: floor(store, row.id), 1))
             whole.append(least(lambda: history(store, "s"), 1))
-            going.append(least(lambda: fold(resume_history(store, "s")), 1))
+            going.append(least(lambda: fold(history(store, "s")), 1))
         emit("ms_open_10000_events_whole", min(whole), "ms")
         emit("ms_open_10000_events_to_go_on", min(going), "ms")
         emit("x_open_10000_events_whole_over_json_loads", min(whole) / min(floors), "x")

@@ -26,9 +26,9 @@ def main() -> None:
 
         asyncio.run(serve_stdio(service, sink=claim_stdout()))
     else:
-        from pegboard.mcp.serving import http_server
+        from pegboard.mcp.serve_http import serve_http
 
-        asyncio.run(http_server(service, host="127.0.0.1", port=int(sys.argv[2]), token=None))
+        asyncio.run(serve_http(service, host="127.0.0.1", port=int(sys.argv[2]), token=None))
 
 
 if __name__ == "__main__":

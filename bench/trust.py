@@ -18,8 +18,8 @@ from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rule_index import RuleIndex
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.core.secrets.redact import Redactor
+from pegboard.store.blocking import open_sqlite
 from pegboard.store.logs import SessionLog
-from pegboard.store.sqlite import SqliteStore
 
 HERE = Situation(values={"tool": "exec", "agent": "main", "session": "s", "channel": "", "sender": "", "model": ""},
                  workspace="/home/me/project", home="/home/me")  # fmt: skip
@@ -89,7 +89,7 @@ def policies() -> None:
 def audit() -> None:
     """One record, from `record` to committed and chained, against the same rows put into SQLite bare."""
     with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "a.sqlite")
+        store = open_sqlite(Path(folder) / "a.sqlite")
         log = SessionLog(
             store, "s", key=b"k" * 32, redact=Redactor({"key": "s3cret-value-0123456789"}).redact
         )

@@ -13,8 +13,8 @@ from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.errors import NotFound
 from pegboard.core.tool import Tool
 from pegboard.mcp.request_context import CallingClient, current_request
+from pegboard.mcp.serve_http import serve_http
 from pegboard.mcp.server import ToolServer
-from pegboard.mcp.serving import http_server
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -408,7 +408,7 @@ class ConformanceResources:
             return [{"uri": uri, "mimeType": "text/plain", "text": text}]
         raise NotFound(f"there is no resource {uri!r}")
 
-    async def mark(self, uri: str) -> Hashable:
+    async def etag(self, uri: str) -> Hashable:
         return str(await self.read(uri))
 
 
@@ -466,7 +466,7 @@ class ConformancePrompts:
                 return said({"type": "text", "text": str(answer.get("content"))})
         raise NotFound(f"there is no prompt {name!r}")
 
-    async def mark(self) -> Hashable:
+    async def etag(self) -> Hashable:
         return 0
 
     async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
@@ -511,4 +511,4 @@ def build() -> ToolServer:
 
 
 if __name__ == "__main__":
-    asyncio.run(http_server(build(), host="127.0.0.1", port=int(sys.argv[1]), token=None))
+    asyncio.run(serve_http(build(), host="127.0.0.1", port=int(sys.argv[1]), token=None))

@@ -21,6 +21,8 @@ OF_LATER_PARTS = (
     *(f"K-{n}" for n in range(53, 73)), "K-74", "K-82", "K-83", "K-85", "K-90",
     # Approval from a chat, elevation by sender, fetching by a checked address: channels and web bring them.
     "K-27", "K-33", "K-35",
+    # The documents' own sets of tools, subagents and settings of tools that are still to come.
+    "C-44", "C-47", "M-51", "M-59", "M-60", "M-68", "A-45", "A-46", "A-53",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pegboard.app import Agent, Answer, Executor, builtin, run_sync
     from pegboard.app.servers import MCPServer
-    from pegboard.core.call.pipeline import Invocation, Preview
+    from pegboard.core.call.call import Invocation, Preview
     from pegboard.core.content import Audio, File, Image, NewArtifact, Text, ToolCall
     from pegboard.core.context import Context, current_context
     from pegboard.core.effects import PURE, Change, ChangeSet, Effect, Plan
@@ -58,7 +58,7 @@ _WHERE = {
     "pegboard.app.builtins": ("builtin", "run_sync"),
     "pegboard.app.executor": ("Executor",),
     "pegboard.app.servers": ("MCPServer",),
-    "pegboard.core.call.pipeline": ("Invocation", "Preview"),
+    "pegboard.core.call.call": ("Invocation", "Preview"),
     "pegboard.core.content": ("Audio", "File", "Image", "NewArtifact", "Text", "ToolCall"),
     "pegboard.core.context": ("Context", "current_context"),
     "pegboard.core.effects": ("Change", "ChangeSet", "Effect", "PURE", "Plan"),

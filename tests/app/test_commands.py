@@ -13,8 +13,8 @@ from typing import ClassVar
 import pytest
 
 from pegboard import Agent, Policy, Rule, ToolCall, builtin
+from pegboard.app.app import App
 from pegboard.app.executor import Executor
-from pegboard.app.home import App
 from pegboard.app.shell import JournalSnapshots, choose_backend, locale_charsets
 from pegboard.app.wiring import Wiring
 from pegboard.config.load import Config
@@ -26,6 +26,7 @@ from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.limits import MIB, ResourceLimits
+from pegboard.services.runtime import Interaction
 from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
 from tests.waiting import soon
@@ -157,15 +158,15 @@ async def test_a_command_gets_a_place_holder_the_bound_host_the_value_and_the_st
         return ["127.0.0.1"]
 
     with App.open(workspace=folder, mode="full", paths=home) as app:
-        log = app.log("cli")
-        async with app.executor(recorder=log, approver=AllowOnce()) as door:
+        log = app.history.log("cli")
+        async with app.executor(Interaction(approver=AllowOnce()), recorder=log) as door:
             shell = door.wiring.provided.find(Shell)
             assert isinstance(shell, CommandShell)
             shell.egress_allow, shell.resolve = ("api.example",), loopback
             result = await door.call("exec", call)
             unbound = await door.call("exec", {**call, "hosts": ["other.example"], "command": "echo $K"})
         log.close()
-        events = app.session_events("cli")
+        events = await app.history.events("cli")
         stored = b"".join(e.body or b"" for e in app.store.read("cli"))
     server.shutdown()
     server.server_close()

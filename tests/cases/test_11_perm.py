@@ -95,7 +95,7 @@ async def test_a_rule_ends_at_the_border_of_a_word(folder: Path) -> None:
     assert answers == ["ask", "allow", "ask", "allow"]
 
 
-@owes("perm-10", "N-48", "N-61")
+@owes("perm-10", "N-48")
 @pytest.mark.parametrize("command", table("perm-10"))
 async def test_no_file_outside_is_shown_however_it_is_named(
     command: str, folder: Path, own_home: Path

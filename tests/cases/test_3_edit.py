@@ -286,7 +286,7 @@ async def test_a_file_that_changed_since_it_was_read_is_refused_with_what_change
         again = await tools.call(name, arguments)
 
     assert not refused.ok and left == "one\nTWO\nthree\n"
-    assert "changed since it was read" in str(refused) and "+TWO" in str(refused)
+    assert "changed since you read it" in str(refused) and "+TWO" in str(refused)
     assert again.ok, str(again)
 
 

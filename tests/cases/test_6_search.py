@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pegboard.files.grep import search
+from pegboard.files.search import search
 from pegboard.ports.files import SearchQuery
 from tests.cases.kit import door, of_kind, row_id, rows, write_tree
 from tests.ledger import owes

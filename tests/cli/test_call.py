@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.cli.call import status_of
-from pegboard.files.os_errors import from_os_error
+from pegboard.files.names import from_os_error
 from tests.cli.conftest import Run, tree
 from tests.ledger import owes
 
@@ -90,8 +90,10 @@ def test_an_error_goes_to_standard_error_with_its_hint_on_a_line_of_its_own(pegb
         (["--args", "{bad", "path=a.txt"], "--args"),
         (["--args", "[1]", "path=a.txt"], "must be a JSON object"),
         (["--args", "nonsense", "path=a.txt"], "--args"),
-        (["path"], "is no NAME=VALUE"),
-        (["=a.txt"], "is no NAME=VALUE"),
+        (["--args", '{"path": "say "hi" now"}', "limit=1"], "--args is not valid JSON"),
+        (["--args", '{"path": "a.txt", "limit": 1', "offset=1"], "cut off"),
+        (["path"], "expected NAME=VALUE"),
+        (["=a.txt"], "expected NAME=VALUE"),
         (["path=a.txt", "path=b.txt"], "path is given twice"),
         (["path=a.txt", "--mode", "yolo"], "unknown mode 'yolo'"),
         (["path=a.txt", "--workspace", "/no/such"], "is no folder"),

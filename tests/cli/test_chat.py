@@ -18,8 +18,8 @@ import pytest
 from pegboard.core.transcript import UserMessage
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
-from pegboard.store.logs import decode_events
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.blocking import open_sqlite
+from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
 from tests.transcript import assert_valid_transcript
@@ -58,9 +58,9 @@ class Terminal:
             "pegboard.cli.main",
             *args,
         ]
-        self.tmux(
-            "new-session", "-d", "-x", "220", "-y", "50", f"{shlex.join(words)}; echo ended $?; sleep 60"
-        )
+        window = f"{shlex.join(words)}; echo ended $?; sleep 60"
+        # Words of its own: one text would go to the shell that SHELL names, which may be unset or any other.
+        self.tmux("new-session", "-d", "-x", "220", "-y", "50", "sh", "-c", window)
 
     def type(self, text: str, *keys: str) -> None:
         self.tmux("send-keys", "-l", text)
@@ -118,7 +118,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.type("/he", "Tab")
     terminal.wait("> /help")
     terminal.type("", "Enter")
-    assert "/compact" in terminal.wait("leave; the conversation is kept")
+    assert "/compact" in terminal.wait("quit; the conversation is saved")
     terminal.type("first line\\", "Enter")
     terminal.type("second line", "Enter")
     asked = terminal.wait("allow?")
@@ -147,7 +147,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.type("/exit", "Enter")
     terminal.wait("ended 0")
 
-    store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
+    store = open_sqlite(tmp_path / "STATE" / "pegboard" / "history.sqlite")
     history = fold(decode_events(store.read("chat_t")))
     store.close()
     assert history.messages[0].text == "first line\nsecond line"  # pyright: ignore
@@ -156,7 +156,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     again = script(tmp_path / "more.jsonl", [{"text": "I remember."}])
     terminal.restart()
     terminal.start("chat", "--model", again, "--workspace", str(work), "--session", "chat_t")
-    terminal.wait("messages of this session are remembered")
+    terminal.wait("messages loaded")
     terminal.type("still there?", "Enter")
     terminal.wait("I remember.")
     terminal.type("", "Up")
@@ -201,7 +201,7 @@ def test_a_line_sent_while_a_run_goes_on_is_read_before_the_next_model_turn(
     terminal.type("/exit", "Enter")
     terminal.wait("ended 0")
 
-    store = SqliteStore(tmp_path / "STATE" / "pegboard" / "history.sqlite")
+    store = open_sqlite(tmp_path / "STATE" / "pegboard" / "history.sqlite")
     events = decode_events(store.read("chat_m"))
     store.close()
     messages = fold(events).messages

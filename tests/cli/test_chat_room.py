@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from prompt_toolkit.document import Document
 
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.chat import Chat, _Commands, chat
 from pegboard.cli.options import Options
 from pegboard.core.errors import ConfigError
@@ -88,14 +89,14 @@ def test_every_command_does_what_its_help_says(talk: WindowedConversation, work:
     )  # fmt: skip
 
     for line in (
-        "shorten what the model is sent", "there is nothing to shorten", "write_file", "mode ask", "mode full",
+        "shorten the conversation sent to the model", "nothing to compact", "write_file", "mode ask", "mode full",
         "unknown mode 'odd'", "undone: 1 file change", "done", "2 model turns, 7 tokens in, 2 out",
         "scripted:", "tokens, now", "there is no /nope",
     ):  # fmt: skip
         assert line in shown, line
     assert not (work / "a.txt").exists()
     with App.open(workspace=work) as app:
-        events = app.session_events("chat_x")
+        events = asyncio.run(app.history.events("chat_x"))
         run = app.store.runs()[0]
     assert isinstance(events[-1], ContextCompacted)
     assert run.status == "done"
@@ -157,4 +158,4 @@ def test_a_wrong_model_is_told_before_the_chat_greets(work: Path, capsys: pytest
 
     read = capsys.readouterr()
     assert read.out == ""
-    assert "there is no earlier chat; a new one begins" in read.err
+    assert "no earlier chat; starting a new one" in read.err

@@ -86,8 +86,8 @@ def test_the_report_is_readable(module: Path, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("nothing_of_the_kind", "is no tool, module or MCP server"),
-        ("no such", "is no tool, module or MCP server"),
+        ("nothing_of_the_kind", "is not a tool, module or MCP server"),
+        ("no such", "is not a tool, module or MCP server"),
         ("none.py", "there is no file"),
         ("no_tools_for_check", "holds no tools"),
         ("my_tools_for_check:missing", "has no 'missing'"),

@@ -22,7 +22,7 @@ def own(home: Path, text: str, name: str = "pegboard.json5") -> Paths:
     return Paths.of({"HOME": str(home)})
 
 
-@owes("M-60", "M-61", "M-62", "M-63", "M-65", "M-66", "X-56")
+@owes("M-61", "M-62", "M-63", "M-65", "M-66", "X-56")
 @pytest.mark.parametrize("identity", ["003-17", "003-36", "003-37", "003-38"])
 def test_003s_settings_file_is_read_as_it_stands(pegboard: Run, home: Path, identity: str) -> None:
     text = block(identity).text

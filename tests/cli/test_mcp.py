@@ -307,7 +307,7 @@ def test_calls_in_a_file_are_answered_in_a_file(place: Path) -> None:
 
 
 def test_what_cannot_be_served_is_told_before_anything_is_offered(place: Path) -> None:
-    for words, said in ((["--http", "bogus"], "HOST:PORT"), (["--tools", "nope"], "fits no tool")):
+    for words, said in ((["--http", "bogus"], "HOST:PORT"), (["--tools", "nope"], "matches no tool")):
         done = run(place, "mcp", "serve", *words, "--workspace", str(place))
         assert done.returncode == 2
         assert said in done.stderr and "offers" not in done.stderr

@@ -85,11 +85,11 @@ def test_a_suspended_run_says_where_it_waits(pegboard: Run, script: str) -> None
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["x"], 1, "no model was named and none was found"),
+        (["x"], 1, "no model is configured, and none was found"),
         (["x", "--model", "foo:bar"], 2, "no model family 'foo'"),
         (["x", "--model", "scripted:none.jsonl"], 2, "cannot read the script"),
         (["x", "--model", "openai:m"], 1, "OPENAI_API_KEY"),
-        (["x", "--model", "local", "--on-ask", "maybe"], 2, "--on-ask takes deny or suspend"),
+        (["x", "--model", "local", "--on-ask", "maybe"], 2, "--on-ask must be deny or suspend"),
         (["x", "--model", "local", "--turns", "0"], 2, "--turns"),
         ([], 2, "Missing argument"),
     ],
@@ -247,7 +247,7 @@ def test_an_undo_of_what_was_never_captured_says_that_it_did_nothing(pegboard: R
 
 @owes("G-02")
 def test_what_can_be_undone_is_listed_the_newest_first(pegboard: Run, workspace: Path) -> None:
-    assert "no change of files" in pegboard("undo", "--list").out
+    assert "no file changes" in pegboard("undo", "--list").out
     call = json.loads(pegboard("call", "write_file", "path=c.txt", "content=one", "--json").out)["call_id"]
     pegboard("call", "exec", "command=mkdir only-a-folder")
     pegboard("undo", "--last")
@@ -312,7 +312,7 @@ def test_a_person_sees_a_diff_once_and_a_waiting_call_with_what_it_waits_for(
     head, waits = done.out.splitlines()[-2:]
     assert head == "▸ exec  connect git remote, exec git push origin main  [ask]"
     assert waits.startswith("  the call waits for approval ap_")
-    assert waits.endswith(". It goes on when the answer comes.")
+    assert waits.endswith(". It continues once it is answered.")
     assert "failed" not in done.out
 
 
@@ -338,4 +338,4 @@ def test_a_question_that_nobody_can_answer_says_where_to_ask_it(pegboard: Run) -
     done = pegboard("call", "ask_user", "question=Which one?")
 
     assert done.status == 3
-    assert "Nobody is here to answer. Run it in a terminal." in done.err
+    assert "No one can answer here. Run it in a terminal." in done.err

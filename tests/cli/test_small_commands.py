@@ -270,7 +270,7 @@ def test_a_refused_folder_is_told_by_doctor_and_no_reason_to_deny_the_sandbox(
     assert "/ is a system folder: tools take it only when you name it" in pegboard("doctor").out
     refused = pegboard("sandbox", "run", "--", "true")
     assert refused.status == 2
-    assert "name a folder with --workspace DIR" in refused.err
+    assert "choose a folder with --workspace DIR" in refused.err
 
 
 def test_an_empty_command_is_none(pegboard: Run) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pegboard.core.schema.repair import repair_json
+from pegboard.core.schema.repair import guess_json
 from tests.ledger import DATA
 
 _LINE = re.compile(r"^  (\w+)(\?)?: ([^;]+);(?:\s*//\s*(.*))?$")
@@ -70,5 +70,5 @@ def _kind(kind: str) -> dict[str, Any]:
 
 def literals(text: str) -> list[dict[str, Any]]:
     """The object literals of a block of JSON, JSON5 or TypeScript."""
-    found = [repair_json(part).value for part in re.findall(r"^\{.*?^\}", text, re.MULTILINE | re.DOTALL)]
+    found = [guess_json(part) for part in re.findall(r"^\{.*?^\}", text, re.MULTILINE | re.DOTALL)]
     return [f for f in found if isinstance(f, dict)]

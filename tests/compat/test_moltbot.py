@@ -196,7 +196,7 @@ def stub(name: str) -> dict[str, Any]:
     }
 
 
-@owes("M-51", "M-53")
+@owes("M-53")
 def test_the_native_set_has_sixteen_tools_in_the_documents_order() -> None:
     options = MoltbotOptions(
         agent_session_key="telegram:user:1",
@@ -211,7 +211,7 @@ def test_the_native_set_has_sixteen_tools_in_the_documents_order() -> None:
     ]  # fmt: skip
 
 
-@owes("M-52", "M-68")
+@owes("M-52")
 def test_a_factory_that_returns_nothing_takes_its_tool_out() -> None:
     factories = {n: (lambda o, n=n: stub(n)) for n in moltbot.NATIVE}
     options = MoltbotOptions(

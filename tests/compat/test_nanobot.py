@@ -474,7 +474,7 @@ async def test_the_sandboxed_exec_example_is_a_subclass_with_the_same_signature(
 # -- context ----------------------------------------------------------------------------------
 
 
-@owes("N-86", "N-87", "N-100", "N-105", "X-35")
+@owes("X-35")
 async def test_two_concurrent_chats_keep_their_own_target_on_one_shared_tool() -> None:
     class Message(nanobot.ContextAware, BaseTool):
         name = "message"

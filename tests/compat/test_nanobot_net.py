@@ -183,7 +183,7 @@ async def test_any_tool_reads_session_and_agent_of_the_run() -> None:
 # -- services ---------------------------------------------------------------------------------
 
 
-@owes("C-42", "C-43", "C-44", "C-47")
+@owes("C-42", "C-43")
 async def test_add_nanobot_tools_registers_one_read_only_list_over_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     services = ServiceCollection().add_singleton(WorkspaceManager(tmp_path))
@@ -200,7 +200,6 @@ async def test_add_nanobot_tools_registers_one_read_only_list_over_the_workspace
     assert "hello" in str(await door.call("read_file", {"path": "a.txt"}))
 
 
-@owes("C-44")
 def test_message_comes_with_a_bus_only() -> None:
     from pegboard.tools import TOOLS
 
@@ -308,7 +307,7 @@ async def test_mcp_tools_stand_beside_built_in_tools_in_one_list() -> None:
 # -- the document's own tools, as functions ----------------------------------------------------
 
 
-@owes("C-08", "C-12", "C-16", "C-34", "C-35", "C-48")
+@owes("C-08", "C-12", "C-16", "C-48")
 async def test_the_documents_tool_factories_work_as_plain_functions(tmp_path: Path) -> None:
     sent: list[Any] = []
 

@@ -201,7 +201,6 @@ async def test_claude_codes_calls_and_texts(workspace: Path) -> None:
     assert ".old_string: is required but missing" in wrong
 
 
-@owes("U-09")
 def test_artifactflows_web_fetch_takes_the_documents_list_and_limits() -> None:
     (row,) = [r for r in PROFILES["artifactflow"].rows if r.name == "web_fetch"]
 

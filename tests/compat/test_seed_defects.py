@@ -230,7 +230,7 @@ def test_an_unknown_name_in_a_kit_is_an_error() -> None:
         FlowRegistry().create_agent_toolkit("lead", ["web_serch"])
 
 
-@owes("N-86", "N-87", "N-100", "N-105", "X-35")
+@owes("X-35")
 async def test_two_chats_at_once_keep_their_own_target() -> None:
     ready = asyncio.Barrier(2)
 

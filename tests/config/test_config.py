@@ -117,10 +117,10 @@ def test_without_files_everything_has_its_default(paths: Paths, tmp_path: Path) 
     [
         ("pegboard.toml", "mod = 'ask'", "unknown key 'mod'; did you mean 'mode'?"),
         ("pegboard.toml", "zzz = 1", "known keys: mode"),
-        ("pegboard.toml", "mode = 'yolo'", "'yolo' is none of read-only"),
+        ("pegboard.toml", "mode = 'yolo'", "'yolo' is not one of read-only"),
         ("pegboard.toml", "mode = ", "pegboard.toml:"),
         ("pegboard.toml", "rules = 'deny x'", "key rules must be list"),
-        ("pegboard.toml", "rules = ['deny']", "rules[0]: rule 'deny' names neither"),
+        ("pegboard.toml", "rules = ['deny']", "rules[0]: rule 'deny' needs KIND:TARGET"),
         ("pegboard.toml", "rules = [5]", "key rules[0] must be dict"),
         ("pegboard.toml", "hosts = [1]", "key hosts[] must be str"),
         ("pegboard.toml", "require_sandbox = 'yes'", "must be bool, not str ('yes')"),
@@ -128,11 +128,17 @@ def test_without_files_everything_has_its_default(paths: Paths, tmp_path: Path) 
         ("pegboard.toml", "[limits]\nturn = 1", "unknown key limits.turn; known: calls"),
         ("pegboard.toml", "[limits]\nturns = 0", "limits.turns must be a number above 0"),
         ("pegboard.toml", "[limits]\nturns = true", "limits.turns must be a number above 0"),
-        ("pegboard.json", "[1]", "must hold a table of keys, not list"),
+        ("pegboard.json", "[1]", "expected a table of keys, got list"),
         ("pegboard.json", "{", "pegboard.json:"),
         ("pegboard.yaml", "a: [", "pegboard.yaml:"),
-        ("pegboard.json5", "{mode: 'as", "ends in the middle"),
+        ("pegboard.json5", "{mode: 'as", "Unexpected end of input"),
         ("pegboard.json5", "", "pegboard.json5:"),
+        ("pegboard.json5", "{mode: ask}", "pegboard.json5:"),
+        ("pegboard.json5", "{mode: 'ask', mode: 'full'}", "the key 'mode' stands twice"),
+        ("pegboard.json", '{"mode": "ask", "mode": "full"}', "the key 'mode' stands twice"),
+        ("pegboard.yaml", "limits:\n  turns: 1\n  turns: 2\n", "the key 'turns' stands twice"),
+        ("pegboard.toml", "mode = 'ask'\nmode = 'full'", "pegboard.toml:"),
+        ("pegboard.toml", "mode = 'ask'\nMode = 'full'", "the key 'mode' stands twice"),
         ("pegboard.toml", "model = '${NO_SUCH}'", "key model needs the environment variable NO_SUCH"),
         ("pegboard.toml", "hosts = ['a', '${NO_SUCH}']", "key hosts[1] needs"),
         ("pegboard.toml", "[limits]\nturns = '${NO_SUCH}'", "key limits.turns needs"),
@@ -223,7 +229,7 @@ def test_a_damaged_list_of_trust_is_named(paths: Paths, tmp_path: Path) -> None:
     paths.state.mkdir(parents=True)
     (paths.state / "trust.json").write_text("{")
 
-    with pytest.raises(ConfigError, match=r"trust\.json cannot be read"):
+    with pytest.raises(ConfigError, match=r"cannot read the list of trusted files .*trust\.json"):
         Trust(paths).list()
 
 

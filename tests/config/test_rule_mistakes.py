@@ -17,7 +17,7 @@ from tests.ledger import owes
     ('rules = [\n "deny reed:a",\n]', 2, ["rules[0]", "'reed'", "did you mean 'read'"]),
     ('rules = [\n "allow read:x",\n "allow wirte:**",\n]', 3, ["rules[1]", "did you mean 'write'"]),
     ('rules = [\n "deny read:a.txt resaon=why",\n]', 2, ["'resaon'", "did you mean 'reason='"]),
-    ('rules = [\n "deny read:a.txt colour=red",\n]', 2, ["'colour' is no option", "use tool, agent"]),
+    ('rules = [\n "deny read:a.txt colour=red",\n]', 2, ["'colour' is not an option", "use tool, agent"]),
     ('rules = [\n "deny read:a tool=x sesion=y",\n]', 2, ["did you mean 'session='"]),
     ('rules = [\n "deny exec:git push unles=git push origin",\n]', 2, ["did you mean 'unless='"]),
     ('rules = [\n "deny tol=read_file",\n]', 2, ["did you mean 'tool='"]),
@@ -25,7 +25,7 @@ from tests.ledger import owes
     ('rules = [\n {dney = "read:a"},\n]', 2, ["unknown key 'dney'", "did you mean 'deny'"]),
     ('rules = [\n {deny = "read:a", tainted = "yes"},\n]', 2, ["tainted is 'yes'"]),
     ('# my rules\nruls = ["deny read:a"]', 2, ["'ruls'", "did you mean 'rules'"]),
-    ('mode = "full"\nrules = []', 1, ["'mode' has no place in a policy file"]),
+    ('mode = "full"\nrules = []', 1, ["'mode' is not allowed in a policy file"]),
 ])  # fmt: skip
 def test_a_mistake_names_file_line_key_and_the_nearest_name(
     tmp_path: Path, text: str, line: int, parts: list[str]

@@ -107,3 +107,40 @@ def test_a_default_stands_in_for_a_variable_and_a_missing_one_is_named(tmp_path:
     assert "key args[0] needs the environment variable MISSING" in found.fault
     with pytest.raises(Unavailable, match="MISSING"):
         asyncio.run(MCPServer(config=found).tools())
+
+
+def test_one_bad_server_in_another_programs_file_costs_only_itself(tmp_path: Path, paths: Paths) -> None:
+    rows = {
+        "good": {"command": "x", "someday": True},
+        "no table": 5,
+        "bad": {"command": ["x"]},
+        "odd": {"url": "https://h/mcp", "type": "pigeon"},
+    }
+    folder = project(tmp_path, paths, ".mcp.json", {"mcpServers": rows})
+
+    found = load_servers(paths, folder, environment={})
+
+    assert [(s.name, bool(s.fault)) for s in found.servers] == [
+        ("good", False), ("no_table", True), ("bad", True), ("odd", True),
+    ]  # fmt: skip
+    assert "unknown key 'someday'" in found.named("good").notes[0]
+    assert "'no table' must be a table" in found.named("no_table").fault
+    assert "pigeon" in found.named("odd").fault
+    with pytest.raises(Unavailable, match="pigeon"):
+        asyncio.run(MCPServer(config=found.named("odd")).tools())
+
+
+def test_our_own_settings_refuse_what_another_programs_file_may_hold(tmp_path: Path, paths: Paths) -> None:
+    paths.config.mkdir()
+    (paths.config / "pegboard.json").write_text('{"mcpServers": {"s": {"command": "x", "someday": true}}}')
+    with pytest.raises(ConfigError, match="unknown key 'someday'"):
+        load_servers(paths, None, environment={})
+
+    folder = project(tmp_path, paths, ".vscode/mcp.json", {})
+    file = folder / ".vscode" / "mcp.json"
+    file.write_text('{"servers": {"s": {"command": "x"}, "s": {"command": "y"}}}')
+    (paths.config / "pegboard.json").unlink()
+    with pytest.raises(ConfigError, match="the key 's' stands twice"):
+        load_servers(paths, folder, environment={})
+    file.write_text('{"servers": {"s": {"command": "x"},}, // as editors write it\n}')
+    assert load_servers(paths, folder, environment={}).ignored

@@ -218,7 +218,7 @@ async def test_list_glob_and_search_see_the_same_files(make: Make) -> None:
     files = make({"src/a.py": "needle\n", "src/sub/b.py": "hay\nneedle\n", "c.md": "hay\n"})
 
     assert [(e.path, e.kind) for e in (await files.list(".")).entries] == [("src", "dir"), ("c.md", "file")]
-    assert {e.path for e in (await files.glob("**/*.py")).entries} == {"src/a.py", "src/sub/b.py"}
+    assert {e.path for e in (await files.list(pattern="**/*.py")).entries} == {"src/a.py", "src/sub/b.py"}
     found = await files.search(SearchQuery(pattern="needle"))
     assert [(m.path, m.line) for m in found.matches] == [("src/a.py", 1), ("src/sub/b.py", 2)]
     with pytest.raises(NotFound):

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pegboard.files import search_engines as engines
-from pegboard.files.grep import search
+from pegboard.files.search import search
 from pegboard.files.text import read_slice
 from pegboard.ports.files import GrepResult, SearchQuery
 from tests.ledger import owes
@@ -154,26 +153,6 @@ def test_lines_that_end_in_cr_alone_count_as_lines(rg: Path | Literal[False], tm
 
 @both
 @owes("D-28")
-def test_what_was_too_much_to_decode_is_named_in_an_empty_answer(
-    rg: Path | Literal[False], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in "abcde":
-        (tmp_path / name).write_bytes("für needle\n".encode("latin-1"))
-    monkeypatch.setattr(engines, "DECODED_FILES", 2)
-
-    found = answer(tmp_path, rg, pattern="für")
-    plain = answer(tmp_path, rg, pattern="needle")
-
-    assert [m.path for m in found.matches] == ["a", "b"]
-    assert found.skipped == (
-        "3 files in another encoding than UTF-8 searched for ASCII only, as the first 2 files or 256 MiB of them "
-        "are decoded (c, d, e)",
-    )
-    assert [(m.path, m.text) for m in plain.matches] == [(name, "für needle") for name in "abcde"]
-
-
-@both
-@owes("D-28")
 def test_a_long_line_of_another_encoding_is_clipped_around_its_hit(
     rg: Path | Literal[False], tmp_path: Path
 ) -> None:
@@ -183,22 +162,3 @@ def test_a_long_line_of_another_encoding_is_clipped_around_its_hit(
 
     assert "Brücke" in match.text
     assert len(match.text) < 400
-
-
-@both
-@owes("D-28")
-@pytest.mark.parametrize("codec", ["utf-32", "utf-32-be"])
-@pytest.mark.parametrize("pattern", ["plain", "Br.cke", "Größe"])
-@pytest.mark.parametrize("path", [".", "sub/wide.txt"])
-def test_an_answer_is_not_empty_because_of_utf_32(
-    rg: Path | Literal[False], tmp_path: Path, codec: str, pattern: str, path: str
-) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/wide.txt").write_bytes(
-        ("\ufeff" if codec == "utf-32-be" else "").encode(codec) + GERMAN.encode(codec)
-    )
-    (tmp_path / "other").write_bytes(b"four")
-
-    found = answer(tmp_path, rg, pattern=pattern, path=path)
-
-    assert [m.path for m in found.matches] == ["sub/wide.txt"]

@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any, Literal
 import pytest
 
 from pegboard.core.errors import InvalidArguments, NotFound, TimedOut, Unsupported
-from pegboard.files.grep import search
+from pegboard.files.search import search
 from pegboard.ports.files import GrepResult, SearchQuery
 from tests.ledger import owes
 
@@ -447,53 +446,9 @@ def test_code_that_is_no_regular_expression_is_found_as_text(
     found = search(tmp_path, SearchQuery(pattern=pattern), rg=rg)
 
     assert [(match.path, match.line) for match in found.matches] == [("a.txt", 2)]
-    assert found.note.startswith("The pattern is no regular expression; these lines hold it as literal text")
+    assert found.note.startswith(
+        "The pattern is not a valid regular expression; it was searched as literal text"
+    )
     (tmp_path / "a.txt").unlink()
     with pytest.raises(InvalidArguments):
         search(tmp_path, SearchQuery(pattern=pattern), rg=rg)
-
-
-@both
-@pytest.mark.parametrize(
-    "name", [".gitignore", ".ignore", ".rgignore", "sub/.gitignore", ".git/info/exclude", "link"]
-)
-def test_an_ignore_file_that_is_a_pipe_is_never_opened(
-    name: str, rg: Path | Literal[False], tmp_path: Path
-) -> None:
-    build(tmp_path, {"sub/a.txt": "needle\n", ".git/info/x": "", "other/pipe/x": ""})
-    pipe = tmp_path / ("pipe" if name == "link" else name)
-    os.mkfifo(pipe)
-    if name == "link":
-        (tmp_path / ".gitignore").symlink_to("pipe")
-    opened = threading.Event()
-
-    def write() -> None:
-        # Returns as soon as anybody opens the pipe to read.
-        fd = os.open(pipe, os.O_WRONLY)
-        opened.set()
-        os.close(fd)
-
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    for query in (
-        {"pattern": "needle"},
-        {"pattern": "needle", "whole_words": True},
-        {"pattern": "needlé|needle"},
-    ):
-        found = answer(tmp_path, rg, **query)
-
-        assert [match.path for match in found.matches] == ["sub/a.txt"]
-    assert not opened.is_set()
-    os.close(os.open(pipe, os.O_RDONLY))  # lets the writer go
-    writer.join()
-
-
-def test_a_pipe_far_down_does_not_hold_a_search(tmp_path: Path) -> None:
-    names: dict[str, bytes | str] = {f"{n:03}/{m}/x.txt": "needle\n" for n in range(200) for m in range(3)}
-    build(tmp_path, names)
-    for n in range(200):
-        os.mkfifo(tmp_path / f"{n:03}/1/.gitignore") if n % 199 == 100 else None
-
-    found = answer(tmp_path, ENGINES[0], pattern="needle", mode="count", limit=1000)
-
-    assert len(found.counts) == 600

@@ -1,233 +1,283 @@
-"""The contract of every Store: chained streams, runs, values; and what a chain shows."""
+"""The contract of every Store: streams of records, versioned rows, and what goes wrong."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pegboard.ports.store import NewRecord, Record, RunRow, Store
-from pegboard.store.chain import GENESIS, verify
+from pegboard.ports.store import Bodies, Conflict, Put, Record, Row, Rows, Store, StoreError
+from pegboard.store import open_store
+from pegboard.store.chain import GENESIS, NewRecord, chain_records, verify
 from pegboard.store.memory import MemoryStore
-from pegboard.store.sqlite import SqliteStore, StoreError
+from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 
 KEY = b"k" * 32
-STORES: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda path: MemoryStore(),
-    "sqlite": lambda path: SqliteStore(path / "h" / "history.sqlite"),
-}
+
+
+async def _memory(_: Path) -> Store:
+    return MemoryStore()
+
+
+async def _sqlite(folder: Path) -> Store:
+    return await SqliteStore.open(folder / "h" / "history.sqlite")
+
+
+STORES: dict[str, Callable[[Path], Awaitable[Store]]] = {"memory": _memory, "sqlite": _sqlite}
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened = STORES[request.param](tmp_path)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await STORES[request.param](tmp_path)
     yield opened
-    opened.close()
+    await opened.close()
 
 
-def draft(text: str, *, at: float = 1.0, run: str = "r1") -> NewRecord:
-    return NewRecord(run=run, type="notice", at=at, body=text.encode())
+def record(seq: int, text: str = "", *, run: str = "r1", type: str = "notice", at: float = 1.0) -> Record:
+    body = (text or f"body {seq}").encode()
+    return Record(seq=seq, run=run, type=type, at=at, digest="d" * 64, mac="m" * 64, body=body)
 
 
-def filled(store: Store, count: int = 6) -> list[Record]:
-    for number in range(count):
-        store.append("s", [draft(f"body {number}", at=float(number), run=f"r{number % 2}")], key=KEY)
-    return store.read("s")
+def test_a_store_has_seven_methods() -> None:
+    methods = {name for name, thing in vars(Store).items() if callable(thing) and not name.startswith("_")}
+
+    assert methods == {"append", "read", "get", "put", "delete", "scan", "close"}
 
 
-@owes("G-05")
-def test_a_mac_is_the_hmac_of_the_mac_before_it_and_of_every_field(store: Store) -> None:
-    body = b'{"type":"notice","text":"hi","detail":{}}'
-    store.append("s", [NewRecord(run="r", type="notice", at=1.5, body=body)], key=b"k" * 32)
-
-    [entry] = store.read("s")
-
-    # printf '0…0\x1fs\x1f1\x1fr\x1fnotice\x1f1.5\x1fDIGEST' | openssl dgst -sha256 -hmac kk…k
-    assert entry.digest == "67ef6b0cb46f695c1ef4225cf1daa3e0a634c1c1f1130cfa1cc68a919e5f3266"
-    assert entry.mac == "e5a321e3f33a1d620f9c7da161e4d44e86d2230a6a378eb91d654ae040147408"
+# -- streams ----------------------------------------------------------------------------------
 
 
-def test_records_are_numbered_from_one_and_read_in_order(store: Store) -> None:
-    assert store.head("s") == (0, GENESIS)
-    assert store.read("s") == []
-    first = store.append("s", [draft("a"), draft("b", run="r2")], key=KEY)
-    second = store.append("s", [draft("c")], key=KEY, power_loss=True)
-    store.append("other", [draft("x")], key=KEY)
+async def test_records_are_read_in_order_and_by_what_is_asked_for(store: Store) -> None:
+    assert await store.read("s") == []
+    await store.append("s", [record(1, "a"), record(2, "b", run="r2", type="call")])
+    await store.append("s", [record(3, "c")], power_loss=True)
+    await store.append("other", [record(1, "x")])
 
-    assert [(e.seq, e.body) for e in store.read("s")] == [(1, b"a"), (2, b"b"), (3, b"c")]
-    assert [e.seq for e in store.read("s", after=1)] == [2, 3]
-    assert [e.seq for e in store.read("s", run="r1")] == [1, 3]
-    assert [e.seq for e in store.read("s", limit=2)] == [1, 2]
-    assert store.head("s") == (3, second)
-    assert store.read("s")[1].mac == first
-
-
-def test_appending_nothing_changes_nothing(store: Store) -> None:
-    head = store.append("s", [draft("a")], key=KEY)
-
-    assert store.append("s", [], key=KEY) == head
-    assert store.append("s", [], key=KEY, power_loss=True) == head
-    assert store.append("empty", [], key=KEY) == GENESIS
+    assert await store.read("s") == [record(1, "a"), record(2, "b", run="r2", type="call"), record(3, "c")]
+    assert [r.seq for r in await store.read("s", after=1)] == [2, 3]
+    assert [r.seq for r in await store.read("s", run="r1")] == [1, 3]
+    assert [r.seq for r in await store.read("s", types=("call", "none"))] == [2]
+    assert [r.seq for r in await store.read("s", limit=2)] == [1, 2]
+    assert [r.seq for r in await store.read("s", last=2)] == [2, 3]
+    assert [r.seq for r in await store.read("s", last=1, run="r2")] == [2]
+    assert [r.seq for r in await store.read("s", last=2, limit=1)] == [2]
+    assert [(r.seq, r.body) for r in await store.read("s", last=1, bodies=False)] == [(3, None)]
 
 
-@owes("G-05")
-def test_a_whole_chain_verifies(store: Store) -> None:
-    entries = filled(store)
+async def test_appending_nothing_changes_nothing(store: Store) -> None:
+    await store.append("s", [record(1)])
 
-    assert verify(KEY, "s", entries, head=store.head("s")) == []
-    assert verify(KEY, "s", []) == []
+    await store.append("s", [])
+    await store.append("s", [], power_loss=True)
+    await store.append("empty", [])
 
-
-def test_a_time_given_as_a_whole_number_verifies(store: Store) -> None:
-    store.append("s", [draft("a", at=5)], key=KEY)
-
-    assert verify(KEY, "s", store.read("s")) == []
+    assert len(await store.read("s")) == 1
 
 
-def edited(entries: list[Record]) -> list[Record]:
-    return [*entries[:2], replace(entries[2], body=b"other"), *entries[3:]]
+async def test_a_number_that_does_not_follow_is_a_conflict_and_writes_nothing(store: Store) -> None:
+    await store.append("s", [record(1)])
+
+    for wrong in (1, 3):
+        with pytest.raises(Conflict, match="ends at record 1"):
+            await store.append("s", [record(wrong)], puts=[Put("t", "k", b"v")])
+    with pytest.raises(Conflict, match="ends at record 0"):
+        await store.append("new", [record(2)])
+
+    assert len(await store.read("s")) == 1
+    assert await store.get("t", "k") is None
 
 
-def relabelled(entries: list[Record]) -> list[Record]:
-    return [*entries[:2], replace(entries[2], run="r9"), *entries[3:]]
+async def test_rows_are_written_with_the_records_or_not_at_all(store: Store) -> None:
+    await store.append("s", [record(1)], puts=[Put("t", "a", b"1", expected=0), Put("t", "b", b"2")])
+
+    with pytest.raises(Conflict):
+        await store.append("s", [record(2)], puts=[Put("t", "b", b"3"), Put("t", "a", b"4", expected=0)])
+
+    assert [r.seq for r in await store.read("s")] == [1]
+    assert await store.scan("t") == [Row("a", b"1", 1), Row("b", b"2", 1)]
 
 
-def swapped(entries: list[Record]) -> list[Record]:
-    a, b = entries[2], entries[3]
-    return [*entries[:2], replace(b, seq=a.seq), replace(a, seq=b.seq), *entries[4:]]
+async def test_of_many_at_once_a_conflict_spoils_no_neighbour(store: Store) -> None:
+    done = await asyncio.gather(
+        store.append("s", [record(1)]),
+        store.append("s", [record(1, "again")]),
+        store.put(Put("t", "k", b"1", expected=0)),
+        store.put(Put("t", "k", b"2", expected=0)),
+        store.append("s", [record(2)]),
+        return_exceptions=True,
+    )
 
-
-@owes("G-05")
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (edited, "record 3: its payload was changed"),
-        (relabelled, "record 3: it was changed, moved"),
-        (swapped, "record 3: it was changed, moved"),
-        (lambda e: [*e[:2], *e[3:]], "record 4: records 3 to 3 are missing"),
-        (lambda e: e[1:], "record 2: records 1 to 1 are missing"),
-        (lambda e: [*e[:3], e[2], *e[3:]], "it stands twice"),
-        (lambda e: e[:-1], "record 6: the stream ends at 5: its tail was cut off"),
-        (lambda e: [], "record 6: the stream ends at 0: its tail was cut off"),
-    ],
-    ids=["edit", "relabel", "reorder", "delete", "delete first", "repeat", "truncate", "delete all"],
-)
-def test_every_change_of_a_stream_is_found(store: Store, change: Any, said: str) -> None:
-    entries = filled(store)
-
-    faults = verify(KEY, "s", change(list(entries)), head=store.head("s"))
-
-    assert any(said in str(f) for f in faults), [str(f) for f in faults]
+    assert [type(one) for one in done] == [type(None), Conflict, tuple, Conflict, type(None)]
+    assert [r.body for r in await store.read("s")] == [b"body 1", b"body 2"]
+    assert await store.get("t", "k") == Row("k", b"1", 1)
 
 
 @owes("G-05")
-def test_a_stream_that_was_written_anew_or_under_another_name_or_key_is_found(store: Store) -> None:
-    entries, head = filled(store), store.head("s")
-    other = MemoryStore()
-    rewritten = filled(other)
-    other.append("t", [draft("z")], key=KEY)
+async def test_deleted_bodies_leave_the_chain(store: Store) -> None:
+    drafts = [NewRecord(run="r", type="notice", at=float(n), body=b"%d" % n) for n in range(6)]
+    records = chain_records(KEY, "s", GENESIS, 0, drafts)
+    await store.append("s", records)
 
-    assert verify(b"x" * 32, "s", entries)
-    assert verify(KEY, "t", entries)
-    assert verify(KEY, "s", rewritten, head=head) == []
-    forged = MemoryStore()
-    for number in range(6):
-        forged.append("s", [draft(f"forged {number}")], key=KEY)
-    faults = verify(KEY, "s", forged.read("s"), head=head)
-    assert [str(f) for f in faults] == [
-        "record 6: the kept head names another record: the stream was rewritten"
-    ]
+    assert await store.delete(Bodies("s", 3)) == 3
+    assert await store.delete(Bodies("s", 3)) == 0
+    assert await store.delete(Bodies("none", 9)) == 0
+
+    left = await store.read("s")
+    assert [r.body is None for r in left] == [True, True, True, False, False, False]
+    assert verify(KEY, "s", left, head=(6, records[-1].mac)) == []
 
 
-@owes("G-05")
-def test_purging_payloads_keeps_the_chain(store: Store) -> None:
-    filled(store)
-
-    assert store.purge("s", before=3.0) == 3
-    assert store.purge("s", before=3.0) == 0
-    entries = store.read("s")
-    assert [e.body is None for e in entries] == [True, True, True, False, False, False]
-    assert verify(KEY, "s", entries, head=store.head("s")) == []
-    assert store.purge("none", before=9.0) == 0
+# -- rows -------------------------------------------------------------------------------------
 
 
-def test_bodies_without_a_type_are_all_that_are_kept_of_other_types(store: Store) -> None:
-    types = [
-        "call.started",
-        "call.starting",
-        "call.finished",
-        "call.started",
-        "call.started!",
-        "call.startedly",
-    ]
-    drafts = [
-        NewRecord(run="r", type=kind, at=float(n), body=b'{"type":"%b","n":%d}' % (kind.encode(), n))
-        for n, kind in enumerate(types)
-    ]
-    store.append("s", drafts, key=KEY)
-    store.append("another", drafts, key=KEY)
+async def test_a_row_is_written_if_it_has_the_expected_version(store: Store) -> None:
+    assert await store.get("t", "k") is None
+    assert await store.put(Put("t", "k", b"1", expected=0)) == (1,)
+    assert await store.put(Put("t", "k", b"2", expected=1)) == (2,)
+    assert await store.put(Put("t", "k", b"3")) == (3,)
 
-    assert [n for n, _ in store.bodies("s", without="call.started")] == [2, 3, 5, 6]
-    assert store.bodies("s", without="call.started", after=2, limit=2) == [
-        (3, b'{"type":"call.finished","n":2}'),
-        (5, b'{"type":"call.started!","n":4}'),
-    ]
-    store.purge("s", before=3.0)
-    assert [n for n, _ in store.bodies("s", without="call.started")] == [5, 6]
+    for wrong in (0, 2, 4):
+        with pytest.raises(Conflict, match="version"):
+            await store.put(Put("t", "k", b"x", expected=wrong))
+    with pytest.raises(Conflict, match="does not exist"):
+        await store.put(Put("t", "none", b"x", expected=1))
+    with pytest.raises(Conflict):
+        await store.put(Put("t", "k", None, expected=2))
+
+    assert await store.get("t", "k") == Row("k", b"3", 3)
+    assert await store.put(Put("t", "k", None, expected=3)) == (0,)
+    assert await store.get("t", "k") is None
+    assert await store.put(Put("t", "k", None)) == (0,)
 
 
-def row(id: str, *, started: float, status: str = "done", stream: str = "s") -> RunRow:
-    return RunRow(id=id, stream=stream, status=status, task="t", model="m", agent="a", started=started)
+async def test_several_rows_are_written_together_or_not_at_all(store: Store) -> None:
+    assert await store.put(Put("t", "a", b"1"), Put("u", "a", b"2"), Put("t", "a", b"3", expected=1)) == (
+        1,
+        1,
+        2,
+    )
+    assert await store.put() == ()
+
+    with pytest.raises(Conflict):
+        await store.put(Put("t", "a", b"x"), Put("t", "b", b"x"), Put("u", "a", b"x", expected=7))
+
+    assert await store.scan("t") == [Row("a", b"3", 2)]
+    assert await store.scan("u") == [Row("a", b"2", 1)]
 
 
-def test_runs_are_listed_newest_first_and_filtered(store: Store) -> None:
-    for one in (row("a", started=1), row("b", started=3, status="running"), row("c", started=2, stream="x")):
-        store.save_run(one)
+async def test_rows_are_scanned_in_the_order_of_their_keys(store: Store) -> None:
+    keys = ["b", "a", "B", "é", "a/2", "a/10", "\U0001f9ed", "\uffff"]
+    await store.put(*(Put("t", key, key.encode()) for key in keys), Put("u", "c", b""))
+    # By code point, as Python compares text.
+    ordered = sorted(keys)
 
-    assert [r.id for r in store.runs()] == ["b", "c", "a"]
-    assert [r.id for r in store.runs(limit=-1)] == ["b", "c", "a"]
-    assert [r.id for r in store.runs(limit=1)] == ["b"]
-    assert [r.id for r in store.runs(stream="s")] == ["b", "a"]
-    assert [r.id for r in store.runs(status="running")] == ["b"]
-    store.save_run(replace(row("b", started=3), ended=9.0))
-    assert [(r.status, r.ended) for r in store.runs(limit=1)] == [("done", 9.0)]
+    assert [r.key for r in await store.scan("t")] == ordered
+    assert [r.key for r in await store.scan("t", reverse=True)] == ordered[::-1]
+    assert [r.key for r in await store.scan("t", start="a/", end="a0")] == ["a/10", "a/2"]
+    assert [r.key for r in await store.scan("t", start="a", reverse=True, limit=2)] == ordered[::-1][:2]
+    assert [r.key for r in await store.scan("t", end="a")] == ["B"]
+    assert await store.scan("t", start="z", end="b") == []
+    assert await store.scan("none") == []
 
 
-def test_values_are_kept_replaced_listed_and_dropped(store: Store) -> None:
-    for key, value in (("b/1", b"x"), ("a", b"y"), ("b/2", b"z"), ("a", b"new")):
-        store.put("t", key, value)
+async def test_a_range_of_rows_is_deleted(store: Store) -> None:
+    await store.put(*(Put("t", key, b"") for key in "abcd"), Put("u", "b", b""))
 
-    assert store.get("t", "a") == b"new"
-    assert store.get("t", "none") is None
-    assert store.get("u", "a") is None
-    assert store.list("t") == [("a", b"new"), ("b/1", b"x"), ("b/2", b"z")]
-    assert store.list("t", prefix="b/") == [("b/1", b"x"), ("b/2", b"z")]
-    assert store.delete("t", "a")
-    assert not store.delete("t", "a")
+    assert await store.delete(Rows("t", "b", "d")) == 2
+    assert [r.key for r in await store.scan("t")] == ["a", "d"]
+    assert await store.delete(Rows("t")) == 2
+    assert await store.delete(Rows("t")) == 0
+    assert [r.key for r in await store.scan("u")] == ["b"]
+
+
+# -- waiters ----------------------------------------------------------------------------------
+
+
+async def test_a_waiter_that_is_cancelled_spoils_nothing(store: Store) -> None:
+    waiter = asyncio.ensure_future(store.put(Put("t", "k", b"1")))
+    await asyncio.sleep(0)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+
+    await store.append("s", [record(1)])
+    assert await store.get("t", "k") in (None, Row("k", b"1", 1))
+
+
+async def test_each_loop_gets_its_own_answers(store: Store) -> None:
+    async def write(number: int) -> None:
+        await asyncio.gather(*(store.put(Put("t", f"{number}/{n}", b"")) for n in range(20)))
+
+    threads = [threading.Thread(target=lambda n=n: asyncio.run(write(n))) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+
+    assert len(await store.scan("t")) == 80
+
+
+async def test_a_closed_store_says_so(store: Store) -> None:
+    await store.close()
+    await store.close()
+
+    with pytest.raises(StoreError, match="closed"):
+        await store.read("s")
+    with pytest.raises(StoreError, match="closed"):
+        await store.put(Put("t", "k", b""))
+
+
+async def test_stores_are_opened_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "d" / "s.sqlite"
+    first = await open_store(f"sqlite:{file}")
+    await first.put(Put("t", "k", b"v", expected=0))
+    await first.close()
+
+    for where in (file, str(file), f"sqlite:{file}"):
+        again = await open_store(where)
+        assert await again.get("t", "k") == Row("k", b"v", 1)
+        await again.close()
+    memory = await open_store("memory")
+    assert await memory.scan("t") == []
+    for wrong in ("mongodb://x/y", "sqlite:"):
+        with pytest.raises(StoreError, match=r"use memory or sqlite:PATH|write sqlite:PATH"):
+            await open_store(wrong)
 
 
 # -- one file, several processes --------------------------------------------------------------
 
 WRITER = """
-import sys
+import asyncio, sys
 from pathlib import Path
-from pegboard.ports.store import Draft
+from pegboard.ports.store import Conflict, Put
+from pegboard.store.chain import GENESIS, NewRecord, chain_records
 from pegboard.store.sqlite import SqliteStore
-store = SqliteStore(Path(sys.argv[1]))
-for n in range(int(sys.argv[3])):
-    store.append("s", [Draft(run=sys.argv[2], type="notice", at=float(n), body=b"x")], key=b"k" * 32)
-    print(n, flush=True)
-sys.stdin.read()
+
+async def main(path, run, count):
+    store = await SqliteStore.open(Path(path))
+    for n in range(int(count)):
+        draft = NewRecord(run=run, type="notice", at=float(n), body=b"x")
+        while True:
+            head = await store.read("s", last=1, bodies=False)
+            seq, mac = (head[0].seq, head[0].mac) if head else (0, GENESIS)
+            try:
+                await store.append("s", chain_records(b"k" * 32, "s", mac, seq, [draft]), puts=[Put("n", run, str(n).encode())])
+                break
+            except Conflict:
+                pass
+        print(n, flush=True)
+    sys.stdin.read()
+
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
@@ -244,25 +294,25 @@ def writer(path: Path, run: str, count: int) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 @owes("G-05")
-def test_two_processes_append_to_one_file_and_the_chain_holds(tmp_path: Path) -> None:
+async def test_two_processes_append_to_one_file_and_the_chain_holds(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
-    SqliteStore(path).close()
     both = [writer(path, run, 40) for run in ("a", "b")]
     for one in both:
-        one.communicate(timeout=60)
+        await asyncio.to_thread(one.communicate, timeout=60)
         assert one.returncode == 0
 
-    store = SqliteStore(path)
-    entries = store.read("s")
-    assert len(entries) == 80
-    assert {e.run for e in entries} == {"a", "b"}
-    assert verify(KEY, "s", entries, head=store.head("s")) == []
-    store.close()
+    store = await SqliteStore.open(path)
+    records = await store.read("s")
+    assert len(records) == 80
+    assert {r.run for r in records} == {"a", "b"}
+    assert verify(KEY, "s", records) == []
+    assert await store.scan("n") == [Row("a", b"39", 40), Row("b", b"39", 40)]
+    await store.close()
 
 
 @pytest.mark.slow
 @owes("G-05", "G-10")
-def test_a_killed_writer_loses_nothing_that_it_had_written(tmp_path: Path) -> None:
+async def test_a_killed_writer_loses_nothing_that_it_had_written(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     one = writer(path, "a", 1000)
     assert one.stdout is not None
@@ -270,57 +320,75 @@ def test_a_killed_writer_loses_nothing_that_it_had_written(tmp_path: Path) -> No
     one.send_signal(signal.SIGKILL)
     one.communicate(timeout=60)
 
-    store = SqliteStore(path)
-    entries = store.read("s")
-    assert len(entries) >= len(said)
-    assert verify(KEY, "s", entries) == []
-    store.close()
+    store = await SqliteStore.open(path)
+    records = await store.read("s")
+    row = await store.get("n", "a")
+    assert len(records) >= len(said)
+    assert row is not None
+    assert (int(row.value) + 1, row.version) == (len(records), len(records))
+    assert verify(KEY, "s", records) == []
+    await store.close()
 
 
-# -- what goes wrong --------------------------------------------------------------------------
+# -- what goes wrong with a file --------------------------------------------------------------
 
 
-def test_a_file_that_is_no_store_or_a_newer_ones_is_named(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_store_or_a_newer_ones_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"no database at all" * 100)
-    with pytest.raises(StoreError, match=r"cannot open the store .*bad"):
-        SqliteStore(tmp_path / "bad")
-    SqliteStore(tmp_path / "new").close()
+    with pytest.raises(StoreError, match=r"cannot read the store .*bad"):
+        await SqliteStore.open(tmp_path / "bad")
+    await (await SqliteStore.open(tmp_path / "new")).close()
     with closing(sqlite3.connect(tmp_path / "new")) as db, db:
         db.execute("PRAGMA user_version=99")
-    db.close()
     with pytest.raises(StoreError, match="newer Pegboard"):
-        SqliteStore(tmp_path / "new")
+        await SqliteStore.open(tmp_path / "new")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot open"):
-        SqliteStore(tmp_path / "file" / "below")
+    with pytest.raises(StoreError, match="cannot read"):
+        await SqliteStore.open(tmp_path / "file" / "below")
 
 
-def test_a_closed_store_says_what_it_could_not_do(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "h")
-    store.close()
-
-    with pytest.raises(StoreError, match=r"cannot read the store"):
-        store.read("s")
-    with pytest.raises(StoreError, match=r"cannot write the store"):
-        store.put("t", "k", b"")
-
-
-def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "h")
-    store.append("s", [draft("a")], key=KEY)
+async def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "h")
+    await store.append("s", [record(1)])
 
     with pytest.raises(StoreError):
-        store.append("s", [draft("b"), NewRecord(run="\ud800", type="t", at=1.0, body=b"c")], key=KEY)
+        await store.append("s", [record(2), record(3, run="\ud800")])
 
-    assert [e.body for e in store.read("s")] == [b"a"]
-    store.close()
+    assert [r.seq for r in await store.read("s")] == [1]
+    await store.close()
 
 
-def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "d" / "h.sqlite")
-    store.append("s", [draft("a")], key=KEY)
+async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "d" / "h.sqlite")
+    await store.append("s", [record(1)])
 
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o700
     for file in (tmp_path / "d").iterdir():
         assert file.stat().st_mode & 0o077 == 0, file
-    store.close()
+    await store.close()
+
+
+async def test_a_store_that_nobody_closed_ends_its_thread(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "h.sqlite")
+    threads = [t for t in threading.enumerate() if t.name == "pegboard-store"]
+    assert threads
+
+    del store
+    gc.collect()
+
+    assert not any(t.is_alive() for t in threads)
+
+
+async def test_deleted_content_is_in_no_file(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "h.sqlite")
+    await store.append("s", [record(n, f"A-SECRET-PLAN {n}" * 200) for n in range(1, 9)])
+    await store.put(Put("t", "k", b"A-SECRET-TASK"))
+    before = (tmp_path / "h.sqlite-wal").read_bytes()
+    assert b"A-SECRET-PLAN" in before
+
+    await store.put(Put("t", "k", b"(purged)"))
+    await store.delete(Bodies("s", 8))
+
+    for file in tmp_path.iterdir():
+        assert b"A-SECRET" not in file.read_bytes(), file
+    await store.close()

@@ -143,9 +143,9 @@ def test_what_is_no_tool_is_named() -> None:
 
     with raises(BuildError, match="cannot be made without arguments"):
         Toolkit([Needs])
-    with raises(BuildError, match="is no tool"):
+    with raises(BuildError, match="is not a tool"):
         adapt(SimpleNamespace(name="x"))
-    with raises(BuildError, match="is no tool"):
+    with raises(BuildError, match="is not a tool"):
         Toolkit([5])
     with raises(BuildError, match="parameters are a int"):
         adapt(SimpleNamespace(name="x", parameters=5, run=lambda: None))

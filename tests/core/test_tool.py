@@ -91,8 +91,8 @@ def test_a_function_of_the_arguments_says_nothing_about_kinds_before_a_call() ->
     ("make", "said"),
     [
         (lambda: Tool(), "needs a function"),
-        (lambda: tool(effects=PURE)(lambda: ""), "no tool name"),
-        (lambda: tool(effects=PURE, name="a b")(plain), "'a b' is no tool name"),
+        (lambda: tool(effects=PURE)(lambda: ""), "not a valid tool name"),
+        (lambda: tool(effects=PURE, name="a b")(plain), "'a b' is not a valid tool name"),
         (lambda: tool(effects=PURE, level="maybe")(plain), "none of auto, confirm, deny"),  # type: ignore[call-overload]
         (lambda: tool(plain), "declares no effects"),
         (lambda: tool(effects=["read"])(plain), "'read' is no effect"),  # type: ignore[list-item]

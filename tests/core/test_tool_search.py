@@ -180,6 +180,7 @@ def test_recall_over_all_tools_of_the_outside_set() -> None:
     assert tool_search.recall(tools, requests) >= 0.85
 
 
+@pytest.mark.full
 @owes("G-14")
 @pytest.mark.slow
 def test_a_search_over_five_thousand_tools_costs_less_than_a_plain_scan() -> None:

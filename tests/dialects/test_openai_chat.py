@@ -270,10 +270,10 @@ def test_a_streamed_reply_is_the_same_message_as_the_whole_one() -> None:
     assert stream.flush() == []
     assert stream.finish() == whole
     assert [type(d).__name__ for d in deltas] == [
-        *["ThinkingDelta"] * 2,
-        *["TextDelta"] * 2,
-        *["CallStarted", "CallDelta"] * 2,
-        "CallDelta",
+        *["ThinkingChunk"] * 2,
+        *["TextChunk"] * 2,
+        *["CallStartChunk", "CallChunk"] * 2,
+        "CallChunk",
     ]
 
 

@@ -370,7 +370,7 @@ def test_a_schema_of_an_older_draft_goes_out_as_one_of_2020_12(name: str) -> Non
             p={"type": "array", "items": [{"type": "string"}], "additionalItems": False},
             d={"$ref": "#/definitions/d"},
             any={"type": "any"},
-            required={"type": "string", "required": True},
+            need={"type": "string", "required": True},
             maybe={"type": "string", "nullable": True},
             nan={"type": "number", "default": float("nan")},
         ),

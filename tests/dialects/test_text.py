@@ -275,6 +275,7 @@ def test_any_text_is_read_without_an_error_and_the_same_in_pieces(reply: str, se
     json.dumps(text.encode(whole), ensure_ascii=False).encode()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",

@@ -504,6 +504,7 @@ def test_any_text_gives_calls_or_a_tool_error_and_the_same_in_pieces(reply: str,
     assert stream.finish() == whole
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
@@ -520,6 +521,7 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(unit: str, counted
     assert work[1] < 24 * work[0] + 200_000
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_call_of_ten_megabytes_is_read_in_one_pass(counted_work: Any) -> None:
     def big(size: int) -> str:

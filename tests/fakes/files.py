@@ -84,7 +84,20 @@ class MemoryFiles:
             sha256=hashlib.sha256(data).hexdigest(), size=len(data),
         )  # fmt: skip
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
+    async def list(
+        self,
+        path: str = ".",
+        *,
+        pattern: str | None = None,
+        depth: int = 1,
+        limit: int = 1000,
+        hidden: bool = False,
+        no_ignore: bool = False,
+        ignore_case: bool = False,
+        exclude: str | None = None,
+    ) -> DirectoryListing:
+        if pattern is not None:
+            return self._matching(pattern, path, limit)
         base = "" if (target := self._at(path)) == "." else target + "/"
         if target in self.data:
             raise Unsupported(f"{path} is a file, not a folder.")
@@ -101,17 +114,7 @@ class MemoryFiles:
         entries = sorted(found.values(), key=lambda e: (e.path.rpartition("/")[0], e.kind != "dir", e.path))
         return DirectoryListing(entries=tuple(entries[:limit]), truncated=len(entries) > limit)
 
-    async def glob(
-        self,
-        pattern: str,
-        path: str = ".",
-        *,
-        limit: int = 100,
-        hidden: bool = False,
-        no_ignore: bool = False,
-        ignore_case: bool = False,
-        exclude: str | None = None,
-    ) -> DirectoryListing:
+    def _matching(self, pattern: str, path: str, limit: int) -> DirectoryListing:
         base = "" if (target := self._at(path)) == "." else target + "/"
         names = [name[len(base) :] for name in self.data if name.startswith(base)]
         regex = re.compile(fnmatch.translate(pattern).replace(".*.*/", "(?:.*/)?"))

@@ -148,7 +148,7 @@ async def test_what_cannot_be_is_refused_when_proposed(root: Path, files: Worksp
 
 
 async def test_deleting_a_link_deletes_the_link_and_undo_brings_it_back(root: Path, files: Workspace) -> None:
-    from pegboard.files.selection import Last
+    from pegboard.files.undo import Last
 
     (root / "f").write_text("x")
     (root / "l").symlink_to("f")
@@ -255,7 +255,7 @@ async def test_without_a_journal_a_commit_is_still_all_or_nothing(root: Path) ->
 
 
 async def test_a_name_that_starts_with_a_tilde_is_committed_as_a_name(root: Path, files: Workspace) -> None:
-    from pegboard.files.selection import Last
+    from pegboard.files.undo import Last
 
     await files.commit(await files.propose([Write(path="./~/x", data=b"1"), Write(path="~$doc", data=b"2")]))
 
@@ -267,7 +267,7 @@ async def test_a_name_that_starts_with_a_tilde_is_committed_as_a_name(root: Path
 async def test_files_outside_in_allowed_dirs_are_committed_and_undone(
     tmp_path: Path, root: Path, journal: Journal
 ) -> None:
-    from pegboard.files.selection import Last
+    from pegboard.files.undo import Last
 
     (tmp_path / "more").mkdir()
     files = Workspace(root, journal=journal, allowed_dirs=[tmp_path / "more"])
@@ -301,7 +301,7 @@ async def test_a_folder_and_a_file_change_places(root: Path, journal: Journal) -
 
 
 async def test_a_large_file_is_kept_by_a_second_name_and_a_difference(root: Path, journal: Journal) -> None:
-    from pegboard.files.selection import Last
+    from pegboard.files.undo import Last
 
     old = os.urandom(1_000_000)
     new = old[:500_000] + b"edit" + old[500_000:]
@@ -321,7 +321,7 @@ async def test_a_large_file_is_kept_by_a_second_name_and_a_difference(root: Path
 
 
 async def test_a_large_file_that_others_still_write_to_is_copied(root: Path, journal: Journal) -> None:
-    from pegboard.files.selection import Last
+    from pegboard.files.undo import Last
 
     old = os.urandom(400_000)
     (root / "big").write_bytes(old)
@@ -347,7 +347,7 @@ async def test_a_file_that_changed_since_it_was_read_is_not_changed_and_the_chan
     files.note_read("a", b"one\ntwo\n")
     (root / "a").write_text("one\nTWO\n")
 
-    with pytest.raises(Conflict, match=r"changed since it was read(?s:.*)-two\n\+TWO"):
+    with pytest.raises(Conflict, match=r"changed since you read it(?s:.*)-two\n\+TWO"):
         await files.propose([Write(path="a", data=b"x")])
     with pytest.raises(Conflict):
         await files.propose([Delete(path="a")])

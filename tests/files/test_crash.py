@@ -13,12 +13,10 @@ import pytest
 
 from pegboard.core.effects import ChangeSet
 from pegboard.files.changes import propose
-from pegboard.files.commit import commit
+from pegboard.files.commit import commit, recover
 from pegboard.files.jail import Jail
 from pegboard.files.journal import Journal
-from pegboard.files.recovery import recover
-from pegboard.files.selection import Last
-from pegboard.files.undo import undo
+from pegboard.files.undo import Last, undo
 from pegboard.ports.files import Delete, Move, Write
 from tests.files.test_commit import tree
 from tests.files.test_snapshot import run, with_folders

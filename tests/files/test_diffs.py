@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.files.diffs import unified
+from pegboard.files.changes import unified
 from tests.ledger import owes
 
 TEXTS = st.lists(st.text("abcé ", max_size=3), max_size=12).map("\n".join).map(str.encode)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pegboard.files.globs import glob_files
-from pegboard.files.ignore import IgnoreFile, as_bytes_text
+from pegboard.files.walk import IgnoreFile, as_bytes_text
 from tests.ledger import DATA, owes
 
 ROWS: list[dict[str, Any]] = [

@@ -23,10 +23,10 @@ from pegboard.core.errors import (
     ToolError,
     Unsupported,
 )
-from pegboard.files.access_rules import Access
 from pegboard.files.jail import Jail
 from pegboard.files.names import ProtectedNames, case_variant, folded, shown
 from pegboard.files.openat import WalkOpener
+from pegboard.files.roots import Access
 from tests.ledger import owes
 
 
@@ -40,7 +40,7 @@ def test_allowed_dirs_are_read_and_written_and_read_only_dirs_only_read(tmp_path
     assert jail.read_bytes(str(tmp_path / "more/f")) == b"more"
     assert jail.read_bytes("../look/f") == b"look"
     jail.write_bytes(str(tmp_path / "more/new/g"), b"1")
-    with pytest.raises(PermissionDenied, match="reading only"):
+    with pytest.raises(PermissionDenied, match="is in a read-only folder"):
         jail.write_bytes(str(tmp_path / "look/g"), b"1")
     with pytest.raises(OutsideWorkspace):
         jail.read_bytes(str(tmp_path / "other/f"))
@@ -73,7 +73,7 @@ def test_full_access_reaches_everything_but_devices_and_protected_names(tmp_path
         jail.read_bytes("/dev/zero")
     with pytest.raises(PermissionDenied):
         jail.write_bytes(str(tmp_path / ".bashrc"), b"x")
-    with pytest.raises(PermissionDenied, match="kept from agents"):
+    with pytest.raises(PermissionDenied, match="agents may not use"):
         jail.read_bytes(str(tmp_path / "keys/id"))
     assert "keys" not in jail.list(str(tmp_path))
 
@@ -374,7 +374,7 @@ def test_without_proc_a_place_is_named_by_its_path_and_verified(
 
     (root / "d").mkdir()
     (root / "d/a").write_text("x")
-    monkeypatch.setattr("pegboard.files.path_opener.real_path", no_proc)
+    monkeypatch.setattr("pegboard.files.jail.real_path", no_proc)
     jail = Jail(root, opener=WalkOpener(), deny=lambda access, target: "no" if target == "d/b" else None)
 
     assert jail.read_bytes("d/a") == b"x"

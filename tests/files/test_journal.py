@@ -14,8 +14,7 @@ from pegboard.files.changes import propose
 from pegboard.files.commit import commit
 from pegboard.files.jail import Jail
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.selection import Last
-from pegboard.files.undo import undo
+from pegboard.files.undo import Last, undo
 from pegboard.ports.files import Write
 from tests.ledger import owes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import NotFound, Unsupported
-from pegboard.files.listing import list_dir
+from pegboard.files.globs import list_dir
 from tests.ledger import owes
 
 

@@ -72,7 +72,7 @@ async def test_denied_and_masked_files_are_in_no_walk(tmp_path: Path, root: Path
     )
 
     assert [m.path for m in (await files.search(SearchQuery(pattern="needle"))).matches] == ["a.txt"]
-    assert [e.path for e in (await files.glob("**/*.txt")).entries] == ["a.txt"]
+    assert [e.path for e in (await files.list(pattern="**/*.txt")).entries] == ["a.txt"]
     assert [e.path for e in (await files.list(".", depth=3)).entries] == ["a.txt"]
     with pytest.raises(PermissionDenied):
         await files.list("secret")
@@ -91,13 +91,13 @@ async def test_walks_start_where_a_link_inside_leads_and_in_allowed_folders(
     files = Workspace(root, read_only_dirs=[tmp_path / "more"])
 
     assert [e.path for e in (await files.list("link")).entries] == ["f.txt"]
-    assert [e.path for e in (await files.glob("*.txt", str(tmp_path / "more"))).entries] == ["g.txt"]
+    assert [e.path for e in (await files.list(str(tmp_path / "more"), pattern="*.txt")).entries] == ["g.txt"]
     assert (await files.search(SearchQuery(pattern="needle", path="link/f.txt"))).total == 1
     assert (await files.search(SearchQuery(pattern="needle", path=str(tmp_path / "more/g.txt")))).total == 1
     with pytest.raises(OutsideWorkspace):
         await files.list("..")
     with pytest.raises(NotFound):
-        await files.glob("*", "nowhere")
+        await files.list("nowhere", pattern="*")
     with pytest.raises(Unsupported):
         await files.list("real/f.txt")
 

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from pegboard.core.errors import ToolError
-from pegboard.files.os_errors import from_os_error, no_regular_file
-from pegboard.files.readstate import ReadState
+from pegboard.files.names import from_os_error, no_regular_file
+from pegboard.files.workspace import ReadState
 from tests.ledger import owes
 
 CODES = {
@@ -60,8 +60,8 @@ def test_special_files_are_called_by_their_kind(mode: int, word: str) -> None:
 
 @owes("K-37")
 def test_the_read_state_is_bounded_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pegboard.files.readstate._MOST_FILES", 2)
-    monkeypatch.setattr("pegboard.files.readstate._KEEP_TOTAL_BYTES", 10)
+    monkeypatch.setattr("pegboard.files.workspace._MOST_FILES", 2)
+    monkeypatch.setattr("pegboard.files.workspace._KEEP_TOTAL_BYTES", 10)
     state = ReadState()
     for name in ("a", "b", "c"):
         state.note("s", name, digest=name, size=8, mtime_ns=0, content=b"12345678")

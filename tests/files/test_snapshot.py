@@ -11,9 +11,8 @@ import pytest
 from pegboard.core.errors import Conflict, NotFound
 from pegboard.files.jail import Jail
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.selection import ByRun, Last
 from pegboard.files.snapshot import SnapshotDiff, SnapshotLimits, TreeSnapshot
-from pegboard.files.undo import undo
+from pegboard.files.undo import ByRun, Last, undo
 from tests.files.test_commit import tree
 from tests.ledger import owes
 
@@ -111,10 +110,10 @@ def test_what_no_undo_brings_back_is_named(root: Path, journal: Journal) -> None
 
     assert diff.missed == (
         "The mode of the folder sub was changed from 755 to 700 and is not undoable.",
-        "The folder node_modules was removed and is not undoable: it is not watched.",
-        "The FIFO pipe was removed and is not undoable: it is not watched.",
-        "The folder .venv was made and stays: it is not watched.",
-        "The FIFO p2 was made and stays: it is not watched.",
+        "The folder node_modules was removed; undo cannot restore it (not tracked).",
+        "The FIFO pipe was removed; undo cannot restore it (not tracked).",
+        "The folder .venv was created; undo will not remove it (not tracked).",
+        "The FIFO p2 was created; undo will not remove it (not tracked).",
     )
 
 
@@ -208,14 +207,14 @@ def test_what_is_too_large_or_too_many_is_named_as_not_undoable(root: Path, jour
 
     assert [c.path for c in diff.changes.changes] == ["gone", "small"]
     assert diff.missed == (
-        "large was changed and is not undoable: its content was not kept, it has 105 bytes and the limit is 50.",
-        "new was created and is not undoable: its content was not kept, it has 100 bytes and the limit is 50.",
-        "same was removed and is not undoable: its content was not kept, it has 100 bytes and the limit is 50.",
+        "large was changed and cannot be undone: its content was not saved, it has 105 bytes and the limit is 50.",
+        "new was created and cannot be undone: its content was not saved, it has 100 bytes and the limit is 50.",
+        "same was removed and cannot be undone: its content was not saved, it has 100 bytes and the limit is 50.",
     )
     report = undo(Jail(root), journal, Last())
     assert report.missed == diff.missed
     few = run(root, journal, "true", limits=SnapshotLimits(max_files=2))
-    assert few.missed == ("The workspace has over 2 files; the rest was not looked at.",)
+    assert few.missed == ("The workspace has over 2 files; changes to the rest cannot be undone.",)
     total = run(root, journal, "true", limits=SnapshotLimits(max_total_bytes=1))
     assert total.missed == ()
 

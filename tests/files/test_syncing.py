@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.files import fsync as syncing
-from pegboard.files.fsync import SyncBatch, sync_files
+from pegboard.files import staging as syncing
+from pegboard.files.staging import SyncBatch, sync_files
 
 
 def opened(folder: Path, count: int) -> list[int]:

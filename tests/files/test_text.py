@@ -15,9 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.files.lineindex import LineIndex
-from pegboard.files.media import sniff_type
-from pegboard.files.text import read_slice
+from pegboard.files.text import LineIndex, read_slice, sniff_type
 from pegboard.ports.files import Slice
 from tests.ledger import owes
 
@@ -214,6 +212,7 @@ def test_lines_of_a_large_file_take_less_than_32_mib_whatever_their_length(file:
     assert int(mebibytes) < 32
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_index_makes_the_second_slice_a_lookup(file: Path) -> None:
     file.write_bytes(b"".join(b"%08d\n" % i for i in range(1, 600_001)) * 10)

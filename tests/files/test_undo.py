@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.errors import Conflict, NotFound, Unavailable
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.selection import ByCall, ById, ByRun, Last
-from pegboard.files.undo import UndoReport
+from pegboard.files.undo import ByCall, ById, ByRun, Last, UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from tests.files.test_commit import tree
@@ -86,7 +85,7 @@ async def test_a_run_is_undone_as_a_whole_and_other_runs_stay(root: Path, files:
     assert not (root / "b").exists()
     assert len(report.entries) == 2
     assert report.kept == ("a",)
-    with pytest.raises(Conflict, match="undone already"):
+    with pytest.raises(Conflict, match="already undone"):
         await files.undo(ByRun(id="run-1"))
     await files.undo(ById(id="run-1"), redo=True)
     assert (root / "a").read_text().splitlines()[18] == "run1 second"
@@ -186,7 +185,7 @@ async def test_what_was_undone_by_hand_already_counts_as_undone(root: Path, file
     report = await files.undo(ByCall(id="call-1"))
 
     assert (report.unchanged, report.changes.changes, report.applied) == (("a",), (), True)
-    with pytest.raises(Conflict, match="undone already"):
+    with pytest.raises(Conflict, match="already undone"):
         await files.undo(ByCall(id="call-1"))
 
 
@@ -201,7 +200,7 @@ async def test_undo_goes_back_step_by_step_and_redo_forward_and_an_undo_can_be_u
         await files.undo(Last())
         seen.append((root / "a").read_bytes() if (root / "a").exists() else None)
     assert seen == [b"2", b"1", None]
-    with pytest.raises(NotFound, match="no change left"):
+    with pytest.raises(NotFound, match="Nothing left"):
         await files.undo(Last())
     redone: UndoReport | None = None
     for text in (b"1", b"2"):
@@ -224,7 +223,7 @@ async def test_undo_goes_back_step_by_step_and_redo_forward_and_an_undo_can_be_u
 async def test_unknown_ids_and_missing_journals_are_said(root: Path, files: Workspace) -> None:
     await done(files, Write(path="a", data=b"1"), call="call-abcdef", run="run-xyz")
 
-    with pytest.raises(NotFound, match="no call or run nothing"):
+    with pytest.raises(NotFound, match="No recorded changes for call or run nothing"):
         await files.undo(ById(id="nothing"))
     with pytest.raises(Unavailable):
         await Workspace(root).undo(Last())

@@ -144,9 +144,9 @@ async def test_an_argument_cannot_name_a_secret(server: Loopback) -> None:
     [
         ({"url": ""}, "'url' is missing"),
         ({"colour": 1}, "unknown key 'colour'"),
-        ({"query": {"q": "{nothing}"}}, "{nothing} stands for no parameter"),
+        ({"query": {"q": "{nothing}"}}, "{nothing} is not a parameter"),
         ({"url": "http://{x}.example/"}, "host of its url may not depend"),
-        ({"url": "file:///etc/passwd"}, "no http or https URL"),
+        ({"url": "file:///etc/passwd"}, "not an http or https URL"),
     ],
 )
 def test_a_wrong_definition_is_named(change: dict[str, Any], message: str) -> None:
@@ -163,7 +163,7 @@ def test_a_wrong_definition_is_named(change: dict[str, Any], message: str) -> No
     ("name", "text", "message"),
     [
         ("a.toml", "name = ", "a.toml cannot be parsed"),
-        ("a.yaml", "- 1", "holds no table"),
+        ("a.yaml", "- 1", "contains no table"),
         ("a.md", "no front matter", "needs front matter"),
     ],
 )

@@ -68,7 +68,7 @@ def test_an_allowed_plug_in_gives_its_tools(installed: Path, name: str, tools: t
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("wrong", "plug-in 'wrong': 5 is no tool"),
+        ("wrong", "plug-in 'wrong': 5 is not a tool"),
         ("broken", "cannot be loaded"),
         ("none", "no installed package"),
     ],

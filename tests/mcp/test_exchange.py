@@ -17,9 +17,9 @@ from pegboard.mcp.client import MCPServer
 from pegboard.mcp.client_approver import ClientApprover, ClientPeople
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.request_context import CallingClient
+from pegboard.mcp.serve_http import serve_http
 from pegboard.mcp.serve_stdio import serve_stdio
 from pegboard.mcp.server import ToolServer
-from pegboard.mcp.serving import http_server
 from pegboard.mcp.tasks import EXTENSION
 from pegboard.tools.ask_user import ask_user
 from tests.ledger import owes
@@ -93,7 +93,7 @@ def service(**options: Any) -> ToolServer:
 async def client_of(served: ToolServer, protocol: str) -> AsyncIterator[MCPServer]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
-        http_server(served, host="127.0.0.1", port=0, token=None, started=port.set_result)
+        serve_http(served, host="127.0.0.1", port=0, token=None, on_start=port.set_result)
     )
     config = ServerConfig(
         name="own", transport="streamable_http", url=f"http://127.0.0.1:{await port}/mcp", protocol=protocol

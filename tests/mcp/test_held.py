@@ -1,8 +1,6 @@
-"""Promises that held only by luck: names that meet, prompts that are not allowed, defaults, sockets, addresses with a password."""
+"""Promises that held only by luck: names that meet, prompts that are not allowed, defaults, addresses with a password."""
 
 from __future__ import annotations
-
-from typing import Any, cast
 
 import pytest
 
@@ -12,7 +10,6 @@ from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.config_formats import servers_of
 from pegboard.mcp.http import refuse_clear_credentials
 from pegboard.mcp.naming import exposed_name, name_all
-from pegboard.mcp.serve_http import HttpApp
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 
@@ -51,24 +48,3 @@ def test_a_password_in_an_address_is_a_credential_too(url: str) -> None:
     with pytest.raises(ConfigError, match="in the clear"):
         refuse_clear_credentials(url, {}, has_auth=False)
     refuse_clear_credentials(url.replace("http:", "https:"), {}, has_auth=False)
-
-
-@owes("mcp-089", "mcp-101")
-async def test_a_web_socket_is_closed_whatever_it_comes_with() -> None:
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        raise AssertionError("nothing is read from it")
-
-    async def send(event: Any) -> None:
-        sent.append(event)
-
-    face = HttpApp(cast("Any", None), tokens={"": "t"}, hosts=["127.0.0.1:1"])
-    headers = [
-        (b"host", b"127.0.0.1:1"),
-        (b"authorization", b"Bearer t"),
-        (b"origin", b"https://evil.example"),
-    ]
-    await face({"type": "websocket", "path": "/mcp", "headers": headers}, receive, send)
-
-    assert sent == [{"type": "websocket.close", "code": 1008}]

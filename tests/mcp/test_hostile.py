@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from pegboard import AllowOnce, Executor
+from pegboard import Agent, AllowOnce, Executor
 from pegboard.core.content import Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import Interrupted, TimedOut, ToolError, Unavailable
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.pins import Pins
+from pegboard.models.scripted import ModelRequest, ScriptedModel
 from tests.ledger import DATA, owes
 from tests.mcp.conftest import tool
 from tests.waiting import soon
@@ -141,7 +142,7 @@ async def test_a_call_with_unknown_outcome_is_never_made_twice(peer: Make, tmp_p
 
     result = await call(server, "mcp_s_book")
 
-    assert "nobody knows" in result.error.message and "exit status 1" in result.error.message
+    assert "it is unknown" in result.error.message and "exit status 1" in result.error.message
     assert journal.read_text() == "booked\n"
 
 
@@ -158,7 +159,26 @@ async def test_an_idempotent_call_is_made_once_more_after_a_loss(peer: Make, tmp
     assert journal.read_text() == "booked\nbooked\n"
 
 
-@owes("mcp-06", "D-44", "N-118")
+@owes("D-44")
+@pytest.mark.slow
+async def test_a_model_is_asked_only_after_servers_have_started_and_their_tools_are_listed_and_registered(
+    peer: Make, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    server = peer("notes", tools=[tool("find")], log=str(log))
+    seen: list[tuple[list[str], list[str]]] = []
+
+    def first_turn(request: ModelRequest) -> dict[str, Any]:
+        methods = [json.loads(line).get("method") for line in log.read_text().splitlines()]
+        seen.append((methods, list(request.tools.names)))
+        return {"text": "done"}
+
+    await Agent(model=ScriptedModel([first_turn]), tools=[server]).run("go")
+
+    assert seen == [(["initialize", "notifications/initialized", "tools/list"], ["mcp_notes_find"])]
+
+
+@owes("mcp-06", "N-118")
 @pytest.mark.slow
 async def test_a_silent_server_is_given_up_and_ended_while_the_others_work(peer: Make) -> None:
     # Other runs of these tests have silent servers too: this one's is known by a word of its own.

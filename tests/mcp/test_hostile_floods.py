@@ -16,10 +16,10 @@ from pegboard.core.errors import Unavailable
 from pegboard.core.events import CallUpdate
 from pegboard.mcp.catalogue import ServerCatalogue, build_catalogue
 from pegboard.mcp.client import MCPServer
+from pegboard.mcp.connection import EVERY_S, FREE, ProgressReporter
 from pegboard.mcp.framing import parse
 from pegboard.mcp.inbound import MAX_INBOUND, MAX_NOTICES, MessageReceiver
 from pegboard.mcp.pins import Pins
-from pegboard.mcp.progress import EVERY_S, FREE, ProgressReporter
 from pegboard.mcp.streamable_http import HttpDispatcher
 from tests.ledger import owes
 from tests.mcp.conftest import tool

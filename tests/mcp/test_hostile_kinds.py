@@ -16,8 +16,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects import DIALECTS, dialect
 from pegboard.mcp.catalogue import addressed, build_catalogue
 from pegboard.mcp.client import MCPServer
-from pegboard.mcp.results import MAX_BLOCKS, blocks, tool_result
-from pegboard.mcp.tools import tool_of
+from pegboard.mcp.tools import MAX_BLOCKS, blocks, tool_of, tool_result
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 

@@ -336,7 +336,7 @@ class Counting:
     async def read(self, uri: str) -> list[dict[str, Any]]:
         return [{"uri": uri, "text": "one"}]
 
-    async def mark(self, uri: str) -> Any:
+    async def etag(self, uri: str) -> Any:
         self.looks += 1
         if isinstance(self.value, Exception):
             raise self.value
@@ -382,6 +382,7 @@ async def test_a_resource_that_cannot_be_looked_at_does_not_silence_the_others()
         await heard.comes(UPDATED, "x:1", of=2)
 
 
+@pytest.mark.full
 @owes("K-79")
 async def test_a_client_without_a_stream_is_told_when_it_listens_again() -> None:
     plain = await offering()

@@ -19,8 +19,8 @@ from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.prompts import Prompt, TextPrompts
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
+from pegboard.mcp.serve_http import serve_http
 from pegboard.mcp.server import ToolServer
-from pegboard.mcp.serving import http_server
 from pegboard.store.memory import MemoryStore
 from tests.ledger import owes
 from tests.mcp.served import build
@@ -96,7 +96,7 @@ async def offering() -> ToolServer:
 async def serving(service: ToolServer) -> AsyncIterator[str]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.ensure_future(
-        http_server(service, host="127.0.0.1", port=0, token=None, started=port.set_result)
+        serve_http(service, host="127.0.0.1", port=0, token=None, on_start=port.set_result)
     )
     try:
         yield f"http://127.0.0.1:{await port}/mcp"

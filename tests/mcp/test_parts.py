@@ -27,8 +27,8 @@ from pegboard.mcp.pins import Definition, Pins
 from pegboard.mcp.prompts import Prompt, TextPrompts
 from pegboard.mcp.request_context import StateSigner
 from pegboard.mcp.resources import workspace_path
-from pegboard.mcp.results import block, resource, tool_result
 from pegboard.mcp.text_warnings import hidden, report
+from pegboard.mcp.tools import block, resource, tool_result
 from pegboard.mcp.wire import RpcError
 from tests.ledger import owes
 

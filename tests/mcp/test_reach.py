@@ -10,8 +10,8 @@ import pytest
 from pytest import raises
 
 from pegboard.core.errors import Unavailable
-from pegboard.mcp.address_guard import AddressGuard, GuardedTransport
 from pegboard.mcp.auth import FileTokens, interactive_auth
+from pegboard.mcp.http import AddressGuard, GuardedTransport
 from tests.ledger import owes
 from tests.mcp.test_auth import Guarded, Issuer, browser, on, tools_of
 

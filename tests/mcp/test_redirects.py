@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pegboard.mcp.redirects import leads_to, next_request
+from pegboard.mcp.streamable_http import leads_to, next_request
 from tests.ledger import owes
 
 

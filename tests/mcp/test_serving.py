@@ -19,7 +19,7 @@ import pytest
 
 from mcp import Client, StdioServerParameters
 from pegboard.mcp.client import MCPServer
-from pegboard.mcp.serving import http_server
+from pegboard.mcp.serve_http import serve_http
 from tests.ledger import owes
 from tests.mcp.served import build
 from tests.waiting import until
@@ -56,10 +56,15 @@ async def http(**options: Any) -> AsyncIterator[tuple[str, httpx2.AsyncClient]]:
     """Our server on a free port, and a client without any habits."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     token = options.pop("token", None)
-    head_s = options.pop("head_s", 15.0)
+    request_s = options.pop("request_s", 15.0)
     serving = asyncio.ensure_future(
-        http_server(
-            build(**options), host="127.0.0.1", port=0, token=token, started=port.set_result, head_s=head_s
+        serve_http(
+            build(**options),
+            host="127.0.0.1",
+            port=0,
+            token=token,
+            on_start=port.set_result,
+            request_s=request_s,
         )
     )
     try:
@@ -289,12 +294,12 @@ async def test_a_wrong_token_is_refused_and_a_thousand_tries_are_slowed_down() -
 
 def test_without_a_token_only_loopback_is_served() -> None:
     with pytest.raises(ValueError, match="token"):
-        asyncio.run(http_server(build(), host="0.0.0.0", port=0, token=None))
+        asyncio.run(serve_http(build(), host="0.0.0.0", port=0, token=None))
 
 
 @pytest.mark.slow
 async def test_bodies_that_are_too_big_or_heads_that_never_end_are_cut_off() -> None:
-    async with http(head_s=0.3) as (url, _):
+    async with http(request_s=0.3) as (url, _):
         port = int(url.split(":")[2].split("/")[0])
         head = (
             f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json, text/event-stream\r\n"
@@ -390,7 +395,7 @@ async def test_changes_are_told_to_whoever_listens() -> None:
     service = build()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
-        http_server(service, host="127.0.0.1", port=0, token=None, started=port.set_result)
+        serve_http(service, host="127.0.0.1", port=0, token=None, on_start=port.set_result)
     )
     server = MCPServer("own", url=f"http://127.0.0.1:{await port}/mcp")
     try:

@@ -14,8 +14,7 @@ from pegboard.core.content import Image, Text
 from pegboard.core.errors import TimedOut, Unavailable
 from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.client import MCPServer
-from pegboard.mcp.results import blocks, tool_result
-from pegboard.mcp.tools import tool_of
+from pegboard.mcp.tools import blocks, tool_of, tool_result
 from tests.ledger import owes
 from tests.mcp.conftest import tool
 

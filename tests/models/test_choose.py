@@ -50,7 +50,7 @@ def test_every_form_is_read(text: str, reference: ModelReference) -> None:
     ("text", "said"),
     [
         ("opnai:x", "did you mean 'openai'"),
-        ("gpt-5", "no model family"),
+        ("gpt-5", "unknown model provider"),
         ("openai", "names no model"),
         ("openai:", "names no model"),
         ("local:x", "takes no name"),

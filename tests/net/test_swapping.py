@@ -95,7 +95,9 @@ async def test_the_value_goes_to_the_bound_host_over_tls_and_an_echo_of_it_does_
     body = b'{"token": "' + HELD.encode() + b'"}'
     async with (
         secure_site(certificate) as (port, seen),
-        proxy("api.example", swaps=[SWAP], resolve=to_loopback, tls=lambda: trusting(certificate)) as (
+        proxy(
+            "api.example", substitutions=[SWAP], resolve=to_loopback, tls=lambda: trusting(certificate)
+        ) as (
             made,
             at,
         ),
@@ -118,7 +120,10 @@ async def test_the_value_goes_to_the_bound_host_over_tls_and_an_echo_of_it_does_
 async def test_another_host_gets_the_place_holder_as_it_stands() -> None:
     async with (
         site() as (port, seen),
-        proxy("ok.example", allow_private=["ok.example"], swaps=[SWAP], resolve=to_loopback) as (made, at),
+        proxy("ok.example", allow_private=["ok.example"], substitutions=[SWAP], resolve=to_loopback) as (
+            made,
+            at,
+        ),
     ):
         await talk(at, f"GET http://ok.example:{port}/?k={HELD} HTTP/1.1\r\n\r\n".encode())
 
@@ -142,7 +147,7 @@ async def test_a_bound_host_without_its_certificate_gets_nothing(certificate: Pa
     async with (
         server,
         secure_site(certificate) as (secure, echoed),
-        proxy("api.example", swaps=[SWAP], resolve=to_loopback) as (_, at),
+        proxy("api.example", substitutions=[SWAP], resolve=to_loopback) as (_, at),
     ):
         answers = [
             await talk(at, f"GET http://api.example:{port}/?k={HELD} HTTP/1.1\r\n\r\n".encode())
@@ -158,7 +163,7 @@ async def test_a_bound_host_without_its_certificate_gets_nothing(certificate: Pa
 async def test_a_tunnel_keeps_the_place_holder_and_the_command_is_told_how_to_ask(certificate: Path) -> None:
     async with (
         site() as (port, seen),
-        proxy("api.example", swaps=[SWAP], resolve=to_loopback) as (made, at),
+        proxy("api.example", substitutions=[SWAP], resolve=to_loopback) as (made, at),
     ):
         await talk(
             at,

@@ -32,8 +32,9 @@ from pegboard.core.events import Event, RunFinished
 from pegboard.core.policy.approval import Approved, Waiting
 from pegboard.core.transcript import AssistantMessage
 from pegboard.ports.model import TurnEnd
-from pegboard.store.logs import SessionLog, decode_events
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.blocking import open_sqlite
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog
 
 TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6, "budget": 4, "fallback": 6, "parallel": 3}
 PARTS = 6
@@ -188,7 +189,7 @@ def models(kind: str) -> Any:
 
 
 async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int, float] | None) -> None:
-    store = SqliteStore(folder / "history.sqlite")
+    store = open_sqlite(folder / "history.sqlite")
     log = Trap(store, SESSION, key=KEY, heads=folder / "head.json", run=run or "")
     log.moment = moment
     limits = Limits(
@@ -253,7 +254,7 @@ def once(folder: Path, chance: random.Random, kind: str) -> dict[str, Any]:
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         kills += os.WIFSIGNALED(status)
-        store = SqliteStore(folder / "history.sqlite")
+        store = open_sqlite(folder / "history.sqlite")
         rows = store.runs(limit=-1)
         store.close()
         run = rows[0].id if rows else None

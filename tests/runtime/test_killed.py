@@ -30,9 +30,9 @@ from pegboard.core.result import ToolResult
 from pegboard.dialects import dialect
 from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
+from pegboard.store.blocking import open_sqlite
 from pegboard.store.chain import verify
-from pegboard.store.logs import decode_events
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.killed import KEY, PARTS, SESSION, TURNS
 from tests.transcript import assert_valid_transcript
@@ -60,7 +60,7 @@ def sweep(folder: Path, count: int, seed: int, kind: str = "anywhere") -> list[l
 
 
 def check(folder: Path, line: dict[str, Any]) -> list[Event]:
-    store = SqliteStore(folder / "history.sqlite")
+    store = open_sqlite(folder / "history.sqlite")
     entries = store.read(SESSION)
     store.close()
     events = decode_events(entries)
@@ -101,6 +101,10 @@ def settle(events: list[Event], world: Counter[str], line: dict[str, Any]) -> No
                 assert "unknown" in result.error.message
     assert isinstance(events[-1], RunFinished)
     assert events[-1].answer == ("all I have" if line["kind"] == "budget" else "all done")
+
+
+FEW = 3
+"""Kills that every run of the tests tries; the full run tries a hundred and more."""
 
 
 def around_words(folder: Path, count: int) -> None:
@@ -147,7 +151,7 @@ def waits(result: ToolResult) -> bool:
 @pytest.mark.slow
 @owes("G-10", "G-17", "K-49", "context-06")
 def test_a_run_killed_anywhere_resumes_with_nothing_lost_and_nothing_done_twice(tmp_path: Path) -> None:
-    sweep(tmp_path, 12, random.randrange(10**6))
+    sweep(tmp_path, 2 * FEW, random.randrange(10**6))
 
 
 @pytest.mark.full
@@ -179,37 +183,37 @@ def around_approval(folder: Path, count: int) -> None:
 @pytest.mark.slow
 @owes("G-10", "K-73", "context-06")
 def test_a_run_killed_around_a_compaction_resumes_and_replays(tmp_path: Path) -> None:
-    around_compaction(tmp_path, 8)
+    around_compaction(tmp_path, FEW)
 
 
 @pytest.mark.slow
 @owes("G-10", "G-17", "K-25")
 def test_a_run_killed_around_an_approval_does_nothing_unasked_and_nothing_twice(tmp_path: Path) -> None:
-    around_approval(tmp_path, 8)
+    around_approval(tmp_path, FEW)
 
 
 @pytest.mark.slow
 @owes("G-10", "K-52")
 def test_a_run_killed_around_what_it_was_told_has_read_each_word_once(tmp_path: Path) -> None:
-    around_words(tmp_path, 8)
+    around_words(tmp_path, FEW)
 
 
 @pytest.mark.slow
 @owes("G-10", "K-51", "G-09")
 def test_a_run_killed_at_the_end_of_its_budget_has_one_last_word(tmp_path: Path) -> None:
-    around_budget(tmp_path, 8)
+    around_budget(tmp_path, FEW)
 
 
 @pytest.mark.slow
 @owes("G-10", "K-49")
 def test_a_run_killed_around_a_model_that_fails_goes_on_with_the_other(tmp_path: Path) -> None:
-    around_fallback(tmp_path, 8)
+    around_fallback(tmp_path, FEW)
 
 
 @pytest.mark.slow
 @owes("G-10", "G-17", "X-46")
 def test_a_run_killed_in_calls_side_by_side_tells_each_for_itself(tmp_path: Path) -> None:
-    side_by_side(tmp_path, 8)
+    side_by_side(tmp_path, FEW)
 
 
 @pytest.mark.full

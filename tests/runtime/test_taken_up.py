@@ -32,7 +32,7 @@ from pegboard.ports.store import Record
 from pegboard.runtime.replay import replay
 from pegboard.runtime.taking_up import split_calls
 from pegboard.runtime.transcripts import fold, user_messages
-from pegboard.store.logs import active_s
+from pegboard.store.log import active_s
 from tests.ledger import owes
 
 

@@ -57,6 +57,17 @@ def test_a_malformed_variable_is_refused(name: str, value: str) -> None:
         command_environment(HOST, {name: value})
 
 
+def test_where_the_host_sets_nothing_a_command_still_has_what_posix_programs_read() -> None:
+    env = command_environment({}, {})
+
+    assert {n: env[n] for n in ("HOME", "LANG", "SHELL")} == {
+        "HOME": "/",
+        "LANG": "C.UTF-8",
+        "SHELL": "/bin/bash",
+    }
+    assert "/usr/bin" in env["PATH"].split(":")
+
+
 @owes("exec-06")
 def test_nothing_opens_a_pager_or_asks_for_a_password() -> None:
     env = command_environment(HOST, {"CI": "1"})

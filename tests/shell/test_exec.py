@@ -276,7 +276,7 @@ async def test_a_sandbox_that_cannot_start_is_said_and_leaves_nothing(tmp_path: 
 
 @owes("exec-21")
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.full)])
 async def test_many_execs_leak_no_process_and_no_descriptor(shell: CommandShell, count: int) -> None:
     await _mixed(shell, 10)
     gc.collect()  # What earlier tests left behind must not be taken for ours, nor its end for room to leak.

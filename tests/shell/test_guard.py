@@ -42,17 +42,19 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @owes("X-22", "N-58", "perm-10")
-@pytest.mark.parametrize("row", [r for r in ROWS if r["expect"] != "allow"], ids=lambda r: r["id"])
-def test_no_dangerous_command_of_the_corpus_runs_unasked(row: dict[str, str], workspace: Path) -> None:
-    assert judge(row["input"], workspace).decision in ("ask", "deny")
+def test_no_dangerous_command_of_the_corpus_runs_unasked(workspace: Path) -> None:
+    dangerous = [r for r in ROWS if r["expect"] != "allow"]
+
+    assert [r for r in dangerous if judge(r["input"], workspace).decision == "allow"] == []
 
 
 @owes("X-22")
-@pytest.mark.parametrize("row", [r for r in ROWS if r["expect"] == "allow"], ids=lambda r: r["id"])
-def test_every_benign_command_of_the_corpus_gets_an_accepted_answer(
-    row: dict[str, str], workspace: Path
-) -> None:
-    assert judge(row["input"], workspace).decision in ("allow", row.get("tolerate"))
+def test_every_benign_command_of_the_corpus_gets_an_accepted_answer(workspace: Path) -> None:
+    benign = [r for r in ROWS if r["expect"] == "allow"]
+
+    wrong = [r for r in benign if judge(r["input"], workspace).decision not in ("allow", r.get("tolerate"))]
+
+    assert wrong == []
 
 
 @owes("X-22")
@@ -64,16 +66,16 @@ def test_benign_commands_that_need_no_network_pass_unasked(workspace: Path) -> N
     assert len(stopped) <= 0.03 * len(rows), stopped
 
 
-@pytest.mark.parametrize("command", [*DANGEROUS, *guard_kinds.DANGEROUS])
-def test_further_dangerous_commands_of_each_kind_do_not_run_unasked(command: str, workspace: Path) -> None:
-    assert judge(command, workspace, home="/home/u").decision != "allow"
+def test_further_dangerous_commands_of_each_kind_do_not_run_unasked(workspace: Path) -> None:
+    commands = [*DANGEROUS, *guard_kinds.DANGEROUS]
+
+    assert [c for c in commands if judge(c, workspace, home="/home/u").decision == "allow"] == []
 
 
-@pytest.mark.parametrize("command", [*BENIGN, *guard_kinds.BENIGN])
-def test_further_benign_commands_pass_unasked(command: str, workspace: Path) -> None:
-    judgement = judge(command, workspace, home="/home/u")
+def test_further_benign_commands_pass_unasked(workspace: Path) -> None:
+    judged = {c: judge(c, workspace, home="/home/u") for c in [*BENIGN, *guard_kinds.BENIGN]}
 
-    assert judgement.decision == "allow", judgement.reason
+    assert {c: j.reason for c, j in judged.items() if j.decision != "allow"} == {}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,28 @@ def test_a_rule_ends_at_the_border_of_a_word(workspace: Path) -> None:
     assert [decide(c, workspace, allow=allow) for c in commands] == ["ask", "allow", "ask", "allow"]
 
 
-@owes("perm-10", "N-60", "N-61", "N-48")
+@owes("N-61")
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("cat {O}/x", "ask"), ("cat '{O}/x'", "ask"), ("cat <{O}/x", "ask"), ("ls >{O}/x", "ask"),
+        ("grep -f{O}/x a.txt", "ask"), ("sort --output={O}/x a.txt", "ask"), ("true; cat {O}/x", "ask"),
+        ("cat {W}/../O/x", "ask"), ("cat {W}/link.txt", "ask"),
+        ("cat {W}/a.txt", "allow"), ("cat '{W}/a.txt'", "allow"), ("cat <{W}/a.txt", "allow"),
+        ("cat {W}/src/../a.txt", "allow"), ("cat {W}//a.txt", "allow"),
+        # Where paths have no drives, this is the name of a file in the folder.
+        (r"cat 'A:\x'", "allow"),
+    ],
+)  # fmt: skip
+def test_every_absolute_path_is_resolved_and_one_outside_the_folder_asks(
+    command: str, decision: str, workspace: Path
+) -> None:
+    command = command.format(W=workspace, O=workspace.parent / "O")
+
+    assert judge(command, workspace).decision == decision
+
+
+@owes("perm-10", "N-60", "N-48")
 @pytest.mark.parametrize(
     "command",
     [
@@ -301,6 +324,7 @@ def test_no_mutation_of_a_known_command_raises(count: int, workspace: Path) -> N
         assert judge(command, workspace).decision in ("allow", "ask", "deny"), command
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "unit",
     [
@@ -346,6 +370,7 @@ def test_importing_the_guard_loads_no_parser() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_judging_a_command_costs_a_few_times_its_parsing(workspace: Path) -> None:
     judge("ls", workspace)

@@ -14,7 +14,7 @@ import pytest
 from pegboard import Effect, ToolCall
 from pegboard.core.content import Text
 from pegboard.core.effects import Change
-from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
+from pegboard.core.errors import NotFound
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
@@ -27,30 +27,29 @@ from pegboard.core.events import (
     TextPiece,
     UserSaid,
 )
-from pegboard.core.policy.approval import ApprovalRequest, Approved
-from pegboard.core.policy.rules import Situation
 from pegboard.core.result import ToolResult
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.transcript import AssistantMessage, UserMessage
-from pegboard.ports.store import NewRecord, RunRow
-from pegboard.store.chain import verify
+from pegboard.ports.store import StoreError
+from pegboard.store.blocking import BlockingStore, open_sqlite
+from pegboard.store.chain import NewRecord, verify
 from pegboard.store.encoding import encode, encode_all
-from pegboard.store.grants import StoredGrants
-from pegboard.store.logs import SessionLog, decode_events
+from pegboard.store.log import decode_events
+from pegboard.store.logs import SessionLog
 from pegboard.store.memory import MemoryStore
+from pegboard.store.runs import RunRow
 from pegboard.store.spills import KEEP_S, SpillFolder
-from pegboard.store.sqlite import SqliteStore, StoreError
 from tests.ledger import owes
 
 KEY = b"k" * 32
 START = RunStarted(run="r1", session="s", agent="main", model="m", task="t")
 
 
-class Full(MemoryStore):
+class Full(BlockingStore):
     """A store whose disk is full for a while."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryStore())
         self.full = False
         self.power: list[bool] = []
 
@@ -71,7 +70,7 @@ class Full(MemoryStore):
 
 @owes("G-05")
 async def test_events_are_kept_in_order_with_their_run_and_the_head_beside_them(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "h")
+    store = open_sqlite(tmp_path / "h")
     log = SessionLog(store, "s", key=KEY, heads=tmp_path / "heads" / "x.json")
     end = RunFinished(run="r1", status="done", answer="a")
     for event in (START, TextPiece("not kept"), Notice(text="n"), end):
@@ -90,7 +89,7 @@ async def test_events_are_kept_in_order_with_their_run_and_the_head_beside_them(
 
 
 async def test_a_run_that_is_taken_up_again_keeps_its_name_and_its_row() -> None:
-    store = MemoryStore()
+    store = BlockingStore(MemoryStore())
     first = SessionLog(store, "s", key=KEY)
     first.record(START)
     first.close()
@@ -145,7 +144,7 @@ async def test_a_flush_against_power_loss_reaches_the_store_even_with_nothing_ne
 
 
 async def test_a_flush_that_is_cancelled_does_not_end_the_log() -> None:
-    store = MemoryStore()
+    store = BlockingStore(MemoryStore())
     log = SessionLog(store, "s", key=KEY)
     log.record(START)
     work = asyncio.ensure_future(log.flush())
@@ -160,7 +159,7 @@ async def test_a_flush_that_is_cancelled_does_not_end_the_log() -> None:
 
 
 async def test_values_that_cannot_be_written_do_not_take_other_records_with_them() -> None:
-    store = MemoryStore()
+    store = BlockingStore(MemoryStore())
     log = SessionLog(store, "s", key=KEY)
     loop: list[Any] = []
     loop.append(loop)
@@ -180,7 +179,7 @@ async def test_values_that_cannot_be_written_do_not_take_other_records_with_them
 
 
 async def test_more_events_than_one_batch_are_all_kept() -> None:
-    store = MemoryStore()
+    store = BlockingStore(MemoryStore())
     log = SessionLog(store, "s", key=KEY)
     for number in range(1300):
         log.record(Notice(text=str(number)))
@@ -232,59 +231,10 @@ def test_what_is_no_spill_is_not_found(tmp_path: Path, name: str) -> None:
         SpillFolder(tmp_path).read(name)
 
 
-# -- grants of several processes --------------------------------------------------------------
-
-SEND = Effect("send", "slack:1")
-HERE = Situation(values={"session": "s"}, workspace="/w")
-
-
-def request(id: str) -> ApprovalRequest:
-    return ApprovalRequest(id=id, call=ToolCall("c", "t", {}), tool="t", effects=(SEND,), session="s")
-
-
-@owes("G-04")
-def test_a_grant_that_is_revoked_elsewhere_is_gone_here_and_stays_gone(tmp_path: Path) -> None:
-    mine, theirs = StoredGrants(tmp_path / "g.json"), StoredGrants(tmp_path / "g.json")
-    first = mine.add(request("ap_1"), Approved(scope="always"), workspace="/w")
-    assert theirs.find("t", SEND, HERE) == first.id
-    second = theirs.add(request("ap_2"), Approved(scope="always"), workspace="/w")
-    session = mine.add(request("ap_3"), Approved(scope="session"), workspace="/w")
-
-    assert theirs.revoke(first.id)
-
-    assert [g.id for g in mine.list()] == [second.id, session.id]
-    with pytest.raises(PermissionDenied):
-        mine.use(first.id)
-    assert [g.id for g in theirs.list()] == [second.id]
-    assert (tmp_path / "g.json").stat().st_mode & 0o777 == 0o600
-
-
-@owes("G-04")
-def test_uses_are_counted_over_all_processes(tmp_path: Path) -> None:
-    mine, theirs = StoredGrants(tmp_path / "g.json"), StoredGrants(tmp_path / "g.json")
-    grant = mine.add(request("ap_1"), Approved(scope="always", uses=2), workspace="/w")
-
-    mine.use(grant.id)
-    theirs.use(grant.id)
-
-    assert mine.find("t", SEND, HERE) is None
-    with pytest.raises(PermissionDenied):
-        mine.use(grant.id)
-
-
-@pytest.mark.parametrize("text", ["{", "[{}]", "5"])
-def test_a_damaged_file_of_grants_is_not_overwritten(tmp_path: Path, text: str) -> None:
-    (tmp_path / "g.json").write_text(text)
-
-    with pytest.raises(ConfigError, match=r"g\.json cannot be read"):
-        StoredGrants(tmp_path / "g.json")
-    assert (tmp_path / "g.json").read_text() == text
-
-
 @owes("G-11")
 async def test_what_is_kept_of_calls_questions_and_words_holds_no_secret(tmp_path: Path) -> None:
     value, token = "kn0wn-secret-Value", "gh" + "p_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAaB3d"
-    store = MemoryStore()
+    store = BlockingStore(MemoryStore())
     log = SessionLog(store, "s", key=KEY, redact=Redactor({"k": value}).redact)
     effect = Effect("exec", f"echo {value}", ("echo", value))
     change = Change(path=f"a/{value}", kind="create", before=None, after=None, diff=f"+{token}")

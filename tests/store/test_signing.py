@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from pegboard.ports.store import NewRecord, Record
-from pegboard.store.chain import GENESIS, chain_records
+from pegboard.ports.store import Record
+from pegboard.store.chain import GENESIS, NewRecord, chain_records
 from pegboard.store.signing import BadExport, check, export, fingerprint, public_of
 
 # RFC 8032, section 7.1, test 1.

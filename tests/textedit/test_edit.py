@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
-from pegboard.textedit import view
+from pegboard.textedit import style
 from pegboard.textedit.edit import Edit, EditResult, apply_edit, apply_edits
-from pegboard.textedit.no_match import AlreadyApplied
+from pegboard.textedit.match import AlreadyApplied
 from tests.ledger import owes
 from tests.textedit.cases import cases
 
@@ -67,7 +67,7 @@ def test_composed_accents_match_decomposed_ones_and_other_lines_stay() -> None:
 
     done = after(given["before"], given["old"], given["new"])
 
-    assert view.loose(done).text.startswith("résumé = 2\n")
+    assert style.loose(done).text.startswith("résumé = 2\n")
     assert done.split("\n", 1)[1] == given["before"].split("\n", 1)[1]
 
 
@@ -465,7 +465,7 @@ def test_an_edit_through_the_view_changes_the_view_as_asked_and_keeps_what_lies_
 
     done = edit(head + noisy + tail, old, new).data.decode()
 
-    assert view.shown(done).text == head + new + tail
+    assert style.shown(done).text == head + new + tail
     assert done.startswith(head)
     assert done.endswith(tail)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pegboard.core.errors import Unsupported
 from pegboard.textedit.encoding import (
+    LEGACY,
     UTF8,
     NotText,
     codec_with,
@@ -17,7 +18,6 @@ from pegboard.textedit.encoding import (
     name_of,
     newline_of,
 )
-from pegboard.textedit.legacy import LEGACY
 from tests.ledger import owes
 
 SENTENCES = [

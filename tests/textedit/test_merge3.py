@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.textedit.merge3 import merge3
-from pegboard.textedit.spans import common_ends
+from pegboard.textedit.diff import common_bytes, merge3
 from tests.ledger import owes
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "same", ""]), max_size=9).map(
@@ -96,7 +95,7 @@ def test_binary_and_endless_differences_are_conflicts() -> None:
 @given(st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 3))
 def test_common_ends_are_common_and_do_not_overlap(a: bytes, b: bytes, repeat: int) -> None:
     a, b = b"p" * 70_000 * (repeat % 2) + a, b"p" * 70_000 * (repeat % 2) + b
-    prefix, suffix = common_ends(a, b)
+    prefix, suffix = common_bytes(a, b)
 
     assert a[:prefix] == b[:prefix]
     assert a[len(a) - suffix :] == b[len(b) - suffix :]

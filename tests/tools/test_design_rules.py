@@ -96,7 +96,6 @@ async def test_a_tool_that_only_looks_leaves_the_workspace_as_it_was(name: str, 
     assert state(tmp_path) == before
 
 
-@owes("D-02")
 def test_the_default_set_covers_files_shell_and_search() -> None:
     families = {
         "file system": {"read_file", "write_file", "edit_file", "delete_file", "list_dir", "apply_patch"},

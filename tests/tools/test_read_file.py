@@ -170,7 +170,7 @@ async def test_a_stated_encoding_is_used_strictly(tmp_path: Path) -> None:
     assert (await read(tmp_path, "a.txt", encoding="cp1250", offset=2)).data["text"] == "x\n"
     with pytest.raises(InvalidArguments, match="byte 0"):
         await read(tmp_path, "a.txt", encoding="ascii")
-    with pytest.raises(InvalidArguments, match="no encoding"):
+    with pytest.raises(InvalidArguments, match="unknown encoding"):
         await read(tmp_path, "a.txt", encoding="klingon")
     # utf-8 is what the documents name as default: it means "find out".
     assert (await read(tmp_path, "a.txt", encoding="utf-8")).ok

@@ -140,7 +140,7 @@ async def test_grep_pages_and_says_how_to_go_on(files: Workspace) -> None:
 
     assert str(first).endswith("[matches 1-2; more exist: offset=2 goes on]")
     assert str(second) == "b/x.py:2:needle\nb/x.py:6:six needle"
-    assert str(await grep("needle", offset=9, files=files)) == "Nothing beyond 9."
+    assert str(await grep("needle", offset=9, files=files)) == "No results after 9."
 
 
 async def test_an_empty_answer_of_grep_says_what_was_not_searched(files: Workspace) -> None:

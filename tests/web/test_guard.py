@@ -40,9 +40,8 @@ def follow(row: dict[str, Any]) -> str:
     return "allow"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
-def test_the_corpus(row: dict[str, Any]) -> None:
-    assert follow(row) in (row["expect"], row.get("tolerate"))
+def test_the_corpus() -> None:
+    assert [row for row in ROWS if follow(row) not in (row["expect"], row.get("tolerate"))] == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.content import text_of
 from pegboard.core.context import Context
 from pegboard.core.errors import BuildError
@@ -153,11 +153,11 @@ class Agent:
             (e.session for e in reversed(known) if isinstance(e, RunStarted) and e.run == run), None
         )
         if session is None:
-            raise BuildError(f"the events hold no run called {run!r}")
+            raise BuildError(f"the events contain no run {run!r}")
         last = next(e for e in reversed(known) if isinstance(e, RunStarted))
         if last.run != run:
             raise BuildError(
-                f"the session has gone on with run {last.run}, so {run} can no longer be resumed; what "
+                f"the session has continued with run {last.run}, so {run} can no longer be resumed; what "
                 "it waited for has expired"
             )
         self.remember(session, known)

@@ -30,12 +30,12 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.processes import Processes
 from pegboard.ports.shell import Shell
+from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
+from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.grants import StoredGrants
-from pegboard.store.opening import StoreError
-from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -94,7 +94,7 @@ class App:
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
         self._policy_file = policy_file
-        self._store: SqliteStore | None = None
+        self._store: BlockingStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
         self.history = History(lambda: self.store, paths, lambda text: self.redactor.redact(text))
@@ -128,11 +128,12 @@ class App:
         settings = load_config(paths, folder or current_folder(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
-        grants = StoredGrants(paths.state / "grants.json")
-        decided = Policy(mode=chosen, rules=rules, grants=grants, home=str(paths.home.resolve()))
-        return cls(
+        decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
+        app = cls(
             paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy
         )  # fmt: skip
+        app.policy = replace(decided, grants=StoredGrants(lambda: app.store.store))
+        return app
 
     def at(self, workspace: Path, *, mode: str | None = None) -> App:
         """The same settings over another workspace and in another mode."""
@@ -147,11 +148,10 @@ class App:
         return app
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> BlockingStore:
         """The store of the history, opened at first use."""
         if self._store is None:
-            self._store = SqliteStore(
-                self.history.file, mended=lambda saved: self.on_warning(str(saved))
+            self._store = open_sqlite(self.history.file, recovered=lambda saved: self.on_warning(str(saved))
             )  # fmt: skip
         return self._store
 
@@ -329,7 +329,7 @@ class App:
             check_implicit(self.workspace, self.paths)
         assembly = Assembly(
             wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
-            store=None if store is None else lambda: store,
+            store=None if store is None else lambda: store.store,
         )  # fmt: skip
         assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s
@@ -342,14 +342,14 @@ class App:
             executor.on_warning = interaction.notify
             yield executor
 
-    def _store_if_any(self) -> SqliteStore | None:
+    def _store_if_any(self) -> BlockingStore | None:
         """The store for what writes nothing; None where there is none, or where it cannot be opened (a full disk)."""
         if not self.history.file.exists():
             return None
         try:
             return self.store
         except StoreError as error:
-            self.on_warning(f"what was done before is not counted here: {error}")
+            self.on_warning(f"earlier use is not counted: {error}")
             return None
 
     def agent(self, executor: Executor, *, model: str | None, turns: int | None = None) -> Agent:

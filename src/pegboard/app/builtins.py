@@ -29,8 +29,8 @@ def builtin(*names: str) -> Toolkit:
         import difflib
 
         near = difflib.get_close_matches(unknown[0], list(TOOLS), n=1)
-        meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(TOOLS)}."
-        raise BuildError(f"there is no built-in tool {unknown[0]!r}{meant} See: pegboard tools")
+        meant = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(TOOLS)}."
+        raise BuildError(f"no built-in tool is called {unknown[0]!r}{meant} See: pegboard tools")
     return Toolkit(import_object(TOOLS[name]) for name in names or DEFAULT)
 
 
@@ -42,7 +42,7 @@ def run_sync(coro: Coroutine[Any, Any, T]) -> T:
         RuntimeError: an event loop runs here already; await the coroutine instead.
     """
     if not asyncio.iscoroutine(cast(object, coro)):
-        raise BuildError(f"run_sync takes a coroutine, such as door.call(…), got {format_value(coro)}")
+        raise BuildError(f"run_sync takes a coroutine, such as executor.call(…), got {format_value(coro)}")
     try:
         asyncio.get_running_loop()
     except RuntimeError:

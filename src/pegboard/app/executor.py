@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.wiring import Wiring
-from pegboard.core.call.pipeline import Middleware, Pipeline, Preview
-from pegboard.core.call.turns import TurnExecutor, TurnHook
+from pegboard.core.call.call import Middleware, Preview
+from pegboard.core.call.pipeline import Pipeline, TurnExecutor, TurnHook
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import (
@@ -17,7 +17,6 @@ from pegboard.core.errors import (
     PegboardError,
     ToolExecutionDenied,
     check_callables,
-    check_sequence,
     format_value,
 )
 from pegboard.core.events import Event, MemoryRecorder, Recorder
@@ -224,14 +223,13 @@ class Executor:
 
     async def turn(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Carry out the calls of one model turn; results in call order, one for each distinct id."""
-        calls = check_sequence(calls, "turn(…)", "ToolCall")
-        for one in calls:
-            if not isinstance(one, ToolCall):
-                raise BuildError(
-                    f"turn(…) takes a list of ToolCall(id=…, name=…, arguments=…), and {format_value(one)} is none; "
-                    "dialect(…).decode(reply) gives them, for one call there is call(name, arguments)"
-                )
-        await self.refresh_tools()
+        if not isinstance(calls, list | tuple) or not all(isinstance(call, ToolCall) for call in calls):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuildError(
+                f"turn(…) takes a list of ToolCall(id=…, name=…, arguments=…), got {format_value(calls)}; "
+                "dialect(…).decode(reply) returns one, and for a single call there is call(name, arguments)"
+            )
+        if self._sources:
+            await self.refresh_tools()
         return list(await self._turns.turn(calls, self.context))
 
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
@@ -255,7 +253,7 @@ class Executor:
             BuildError: no tool here works on files, so that nothing is journalled.
             ToolError: the journal has no such call or run.
         """
-        from pegboard.files.selection import ById, Last
+        from pegboard.files.undo import ById, Last
         from pegboard.ports.files import Files
 
         files = self.wiring.provided.find(Files)
@@ -331,7 +329,7 @@ def _logged(text: str) -> None:
 
 def _outside(tool: Tool, arguments: str | Mapping[str, Any] | None, message: str) -> dict[str, Any]:
     """The workspace's border is no rule and yet decides: told in the form of one."""
-    rule = "the workspace's border"
+    rule = "the workspace boundary"
     # The preview failed after they were decoded, so they decode.
     values = tool.signature.decode(arguments).arguments
     rows: list[dict[str, Any]] = [

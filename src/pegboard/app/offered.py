@@ -65,5 +65,5 @@ class ConfiguredTools:
             raise
         except BuildError as error:
             raise ConfigError(
-                f"{', '.join(map(str, self._config.files))}: {error}; take one of them out, or give it a prefix"
+                f"{', '.join(map(str, self._config.files))}: {error}; remove one of them, or set a prefix"
             ) from error

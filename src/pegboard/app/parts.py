@@ -31,7 +31,7 @@ def model_of(given: Any) -> Any:
     if isinstance(given, list | tuple):
         several = cast("list[Any] | tuple[Any, ...]", given)
         if not several:
-            raise BuildError("model=[] names no model; leave it out to use the first that is found")
+            raise BuildError("model=[] names no model; omit it to use the first one available")
         return [model_of(one) for one in several]
     if given is None or isinstance(given, str):
         return given

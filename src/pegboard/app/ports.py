@@ -13,12 +13,13 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths, check_implicit, current_folder
 from pegboard.config.secrets import ConfiguredSecrets
-from pegboard.core.call.pipeline import PATH_RESOLVER, new_id
+from pegboard.core.call.call import PATH_RESOLVER, new_id
 from pegboard.core.content import KEEPER
 from pegboard.core.effects import Effect
 from pegboard.core.policy.approval import Waiting
 from pegboard.core.policy.budgets import Meter
-from pegboard.core.policy.guards import Guards
+from pegboard.core.policy.grants import MemoryGrants
+from pegboard.core.policy.guards import Guards, StoredState
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import TaintTracker
 from pegboard.core.result import Shaper, Spills
@@ -32,6 +33,7 @@ from pegboard.ports.processes import Processes
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.tool_search import ToolSearch
+from pegboard.store.grants import StoredGrants
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
 
@@ -105,7 +107,7 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     spills = SpillFolder(assembly.paths.state / "spills")
     redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
-    wiring.safeguards = _guards(config, redactor, store, spills)
+    wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
     wiring.provided.setdefault(Spills, spills)
     wiring.provided[KEEPER] = LazyArtifactSaver(wiring.provided, store)
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
@@ -114,10 +116,18 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
 
 
 def _guards(
-    config: Config, redactor: Redactor, store: Callable[[], Store] | None, spills: SpillFolder
+    config: Config,
+    redactor: Redactor,
+    store: Callable[[], Store] | None,
+    spills: SpillFolder,
+    grants: MemoryGrants | None,
 ) -> Guards:
     """Taint always; budgets and secrets where the settings name any."""
     provenance = None if store is None else StoredProvenance(store)
+    first_uses = None if store is None else StoredFirstUses(store)
+    stored: list[StoredState] = [] if provenance is None or first_uses is None else [provenance, first_uses]
+    if store is not None and isinstance(grants, StoredGrants):
+        stored.append(grants)
     meter = secrets = None
     if config.budgets:
         meter = Meter(config.budgets, accounts=None if store is None else StoredAccounts(store))
@@ -127,8 +137,9 @@ def _guards(
     return Guards(
         taints=TaintTracker(config.taint, provenance=provenance, spilled=spills.labels),
         meter=meter,
-        novelty=None if store is None else StoredFirstUses(store),
+        novelty=first_uses,
         secrets=secrets,
+        stored=tuple(stored),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pegboard.app.executor import Executor
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
@@ -115,7 +115,7 @@ def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
     """The settings' skills and those of named folders, as prompts without arguments; None where nothing names any."""
     missing = [str(f) for f in folders if not f.is_dir()]
     if missing:
-        raise ConfigError(f"there is no folder of skills at {', '.join(missing)}")
+        raise ConfigError(f"no skills folder at {', '.join(missing)}")
     if not folders and app.skills is None:
         return None
     from pegboard.app.skill_prompts import SkillPrompts
@@ -177,9 +177,7 @@ def _workspace(executor: Executor, files: Files, redact: Callable[[str], str]) -
             Situation(values={"tool": "resources/read"}, workspace=str(executor.wiring.workspace)),
         )
         if decision.verdict != "allow" or there.target.startswith("/"):
-            raise NotFound(
-                f"there is no resource {clip(path, 0, 200)!r}", hint="Take an address from resources/list."
-            )
+            raise NotFound(f"no resource {clip(path, 0, 200)!r}", hint="Take an address from resources/list.")
         return there
 
     async def read(path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.core.call.pipeline import PATH_RESOLVER
+from pegboard.core.call.call import PATH_RESOLVER
 from pegboard.core.call.provide import Provided
 from pegboard.core.content import KEEPER, ArtifactRef, NewArtifact
 from pegboard.core.context import Context

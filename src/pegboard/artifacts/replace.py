@@ -1,4 +1,4 @@
-"""Replacing one text in an artifact: exactly, else approximately (ledger U-02, U-03)."""
+"""Replacing one text in an artifact: exactly, else approximately."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique
-from pegboard.textedit.closest import closest
-from pegboard.textedit.fuzzy import find_near
+from pegboard.textedit.closest import closest, find_near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +50,14 @@ def replace_once(text: str, old: str, new: str, name: str) -> ReplaceResult:
     near = find_near(text, old)
     if near is not None and near.rivals:
         raise NotUnique(
-            f"old_str is not in artifact '{name}', and {near.rivals + 1} places are about as near to it",
+            f"old_str is not in artifact '{name}', and {near.rivals + 1} places match about equally well",
             hint="Copy the text exactly, with neighbouring text.",
         )
     if near is None:
         hint = closest(text, old, name)
         shown = f"\nThe closest text begins at line {hint.line}:\n{hint.diff}\n" if hint else ""
         raise NotFound(
-            f"old_str is not in artifact '{name}', and nothing is near enough to it{shown}",
+            f"old_str is not in artifact '{name}', and nothing is similar enough{shown}",
             hint="Read the artifact and copy the text exactly.",
         )
     return ReplaceResult(

@@ -1,4 +1,4 @@
-"""Keeps what tools declare as artifacts (ledger K-77)."""
+"""Keeps what tools declare as artifacts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Stored artifacts: every write is a new version, nothing is ever overwritten (ledger U-05, K-76)."""
+"""Stored artifacts: every write is a new version, nothing is ever overwritten."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
@@ -16,7 +15,7 @@ from pegboard.core.context import current_context
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, Unsupported
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.artifacts import ArtifactMatch, UpdateResult, UpdateType, Version
-from pegboard.ports.store import Store
+from pegboard.ports.store import Put, Row, Store
 from pegboard.textedit.diff import unified
 
 HEADS: Final = "artifacts"
@@ -33,8 +32,8 @@ def _session() -> str:
 class StoredArtifacts:
     """Artifacts in a Store.
 
-    Writes of one process take turns; a version that another process wrote is seen before
-    the next write, because nothing is cached.
+    Nothing is cached. Of two writes at once, from whichever process, one becomes the next version, and the other is
+    made again on top of it.
 
     Args:
         store: where they are kept.
@@ -55,7 +54,6 @@ class StoredArtifacts:
         self._session = session
         self._clock = clock or SystemClock()
         self._max_bytes = max_bytes
-        self._turn = asyncio.Lock()
 
     async def create(
         self, id: str, *, title: str, content: str | bytes, content_type: str = "markdown"
@@ -63,47 +61,55 @@ class StoredArtifacts:
         """See Artifacts."""
         if not _ID.match(id):
             raise InvalidArguments(
-                f"{id!r} is no artifact id", hint="Use letters, digits, '.', '_' and '-', at most 128."
+                f"{id!r} is not a valid artifact ID",
+                hint="Use letters, digits, '.', '_' and '-', at most 128.",
             )
-        async with self._turn:
-            if self._newest(id):
-                raise Conflict(
-                    f"Artifact '{id}' already exists",
-                    hint="Use update_artifact or rewrite_artifact, or another id.",
-                )
-            return self._put(id, 1, title, content_type, content, "create")
+        made = (
+            None if await self._head(id) else await self._put(id, 0, title, content_type, content, "create")
+        )
+        if made is None:
+            raise Conflict(
+                f"Artifact '{id}' already exists",
+                hint="Use update_artifact or rewrite_artifact, or another id.",
+            )
+        return made
 
     async def read(self, id: str, version: int | None = None) -> Version:
         """See Artifacts."""
-        return self._get(id, version)
+        return await self._get(id, version)
 
     async def update(
         self, id: str, *, old: str, new: str, expected_version: int | None = None
     ) -> UpdateResult:
         """See Artifacts."""
-        async with self._turn:
-            now = self._expected(id, expected_version)
+        while True:
+            now = await self._expected(id, expected_version)
             if now.data is not None:
                 raise Unsupported(
-                    f"artifact '{id}' is {now.content_type}, {len(now.data)} bytes, and no text",
+                    f"artifact '{id}' is {now.content_type}, {len(now.data)} bytes, not text",
                     hint="Make a new one, or export it and change the file with a command.",
                 )
             done = replace_once(now.content, old, new, id)
-            saved = self._put(id, now.version + 1, now.title, now.content_type, done.text, done.update_type)
-        return UpdateResult(version=saved, similarity=done.similarity, matched=done.matched)
+            saved = await self._put(id, now.version, now.title, now.content_type, done.text, done.update_type)
+            if saved is not None:
+                return UpdateResult(version=saved, similarity=done.similarity, matched=done.matched)
 
     async def rewrite(
         self, id: str, *, content: str | bytes, title: str | None = None, expected_version: int | None = None
     ) -> Version:
         """See Artifacts."""
-        async with self._turn:
-            now = self._expected(id, expected_version)
-            return self._put(id, now.version + 1, title or now.title, now.content_type, content, "rewrite")
+        while True:
+            now = await self._expected(id, expected_version)
+            saved = await self._put(id, now.version, title or now.title, now.content_type, content, "rewrite")
+            if saved is not None:
+                return saved
 
     async def list(self) -> list[Version]:
         """See Artifacts."""
-        heads = self._store.list(HEADS, prefix=self._prefix())
-        return sorted((self._at(key, int(value)) for key, value in heads), key=lambda version: version.id)
+        prefix = self._prefix()
+        heads = await self._store.scan(HEADS, start=prefix, end=f"{prefix}\U0010ffff")
+        found = [await self._at(head.key, int(head.value)) for head in heads]
+        return sorted(found, key=lambda version: version.id)
 
     async def grep(
         self, pattern: str, *, id: str | None = None, ignore_case: bool = False, limit: int = 100
@@ -113,7 +119,7 @@ class StoredArtifacts:
         if not wanted:
             raise InvalidArguments("the pattern is empty")
         found: list[ArtifactMatch] = []
-        for artifact in [self._get(id, None)] if id is not None else await self.list():
+        for artifact in [await self._get(id, None)] if id is not None else await self.list():
             for number, line in enumerate(artifact.content.split("\n"), 1):
                 if wanted in (line.casefold() if ignore_case else line):
                     found.append(ArtifactMatch(id=artifact.id, line=number, text=line[:_MAX_LINE]))
@@ -123,40 +129,41 @@ class StoredArtifacts:
 
     async def diff(self, id: str, old: int, new: int) -> str:
         """See Artifacts."""
-        one, two = self._get(id, old), self._get(id, new)
+        one, two = await self._get(id, old), await self._get(id, new)
         return unified(id, one.raw, two.raw)
 
     def _prefix(self) -> str:
         # Quoted, so that no session key reaches into another's.
         return quote(self._session(), safe="") + "/"
 
-    def _newest(self, id: str) -> int:
-        """The number of the newest version, 0 where there is no such artifact."""
-        return int(self._store.get(HEADS, self._prefix() + id) or b"0")
+    async def _head(self, id: str) -> Row | None:
+        """The row with the number of the newest version, None if there is no such artifact."""
+        return await self._store.get(HEADS, self._prefix() + id)
 
-    def _get(self, id: str, version: int | None) -> Version:
-        newest = self._newest(id)
+    async def _get(self, id: str, version: int | None) -> Version:
+        head = await self._head(id)
+        newest = 0 if head is None else int(head.value)
         if not newest:
-            raise NotFound(f"Artifact '{id}' not found", hint="list_artifacts names those that there are.")
+            raise NotFound(f"Artifact '{id}' not found", hint="list_artifacts shows the existing ones.")
         if version is not None and not 1 <= version <= newest:
             raise NotFound(
                 f"Version {version} not found", hint=f"Artifact '{id}' has versions 1 to {newest}."
             )
-        return self._at(self._prefix() + id, version or newest)
+        return await self._at(self._prefix() + id, version or newest)
 
-    def _at(self, key: str, version: int) -> Version:
-        value = self._store.get(VERSIONS, f"{key}/{version:08d}")
-        if value is None:
+    async def _at(self, key: str, version: int) -> Version:
+        row = await self._store.get(VERSIONS, f"{key}/{version:08d}")
+        if row is None:
             raise NotFound(f"Version {version} not found", hint="It was purged from the store.")
-        fields: dict[str, Any] = json.loads(value)
+        fields: dict[str, Any] = json.loads(row.value)
         if fields.get("data") is not None:
             fields["data"] = base64.b64decode(fields["data"])
         return Version(**fields)
 
-    def _expected(self, id: str, version: int | None) -> Version:
-        now = self._get(id, None)
+    async def _expected(self, id: str, version: int | None) -> Version:
+        now = await self._get(id, None)
         if version is not None and version != now.version:
-            then = self._get(id, version)
+            then = await self._get(id, version)
             changed = unified(id, then.raw, now.raw, max_chars=2000)
             raise Conflict(
                 f"Artifact '{id}' is at version {now.version}, not {version}; since then:\n{changed}",
@@ -165,25 +172,26 @@ class StoredArtifacts:
             )
         return now
 
-    def _put(
+    async def _put(
         self,
         id: str,
-        version: int,
+        before: int,
         title: str,
         content_type: str,
         content: str | bytes,
         update_type: UpdateType,
-    ) -> Version:
+    ) -> Version | None:
+        """Keep the version after `before`; None if another writer was faster."""
         text, data = (content, None) if isinstance(content, str) else ("", content)
         try:
             size = len(text.encode("utf-8")) if data is None else len(data)
         except UnicodeEncodeError as error:
-            raise InvalidArguments(f"the content holds half a character at {error.start}") from None
+            raise InvalidArguments(f"the content has an unpaired surrogate at {error.start}") from None
         if size > self._max_bytes:
-            raise TooLarge(f"the content is {size} bytes; an artifact may hold {self._max_bytes}")
+            raise TooLarge(f"the content is {size} bytes; the limit is {self._max_bytes}")
         made = Version(
             id=id,
-            version=version,
+            version=before + 1,
             title=title,
             content_type=content_type,
             content=text,
@@ -193,15 +201,20 @@ class StoredArtifacts:
         )
         key = self._prefix() + id
         row = {**asdict(made), "data": None if data is None else base64.b64encode(data).decode("ascii")}
-        # The version before the number that names it: a crash in between leaves the old state whole.
-        self._store.put(VERSIONS, f"{key}/{version:08d}", json.dumps(row).encode("ascii"))
-        self._store.put(HEADS, key, str(version).encode("ascii"))
+        try:
+            # Nothing is overwritten: who finds the next version there already was too late.
+            await self._store.put(
+                Put(VERSIONS, f"{key}/{made.version:08d}", json.dumps(row).encode("ascii"), expected=0),
+                Put(HEADS, key, str(made.version).encode("ascii")),
+            )
+        except Conflict:
+            return None
         _tell(made)
         return made
 
 
 def _tell(made: Version) -> None:
-    """Whoever watches the running call hears of the new version at once (ledger K-75)."""
+    """Whoever watches the running call hears of the new version at once."""
     try:
         context = current_context()
     except LookupError:

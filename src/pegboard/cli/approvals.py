@@ -22,7 +22,7 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
         case "list":
             return options.run(partial(_list, options=options))
         case "approve" | "deny" | "answer" if not key:
-            raise BuildError(f"approvals {action} needs an id; see: pegboard approvals")
+            raise BuildError(f"approvals {action} needs an ID; see: pegboard approvals")
         case "approve":
             parsed = parse_answer(text or "y")
             if not isinstance(parsed, Approved):
@@ -44,7 +44,7 @@ async def _answer(
     if options.json:
         print_json({**call.to_dict(), "answer": action})
     elif call.session.startswith("mcp:waiting:"):
-        print_note(f"{call.key} is answered; the answer holds for the client's next such call, once")
+        print_note(f"{call.key} answered; this applies to the client's next such call, once")
     else:
         print_note(f"{call.key} answered; continue its run with: pegboard runs resume {call.run}")
     return 0
@@ -79,4 +79,4 @@ def _show(call: PendingCall) -> None:
         print_line(f"  first use in this workspace: {escape_controls(', '.join(call.novel))}")
     print_changes(call.changes)
     if call.reason:
-        print_line(f"  why it asks: {escape_controls(call.reason)}")
+        print_line(f"  reason: {escape_controls(call.reason)}")

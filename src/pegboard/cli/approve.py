@@ -26,7 +26,7 @@ WHOLE = "  [w] show the whole diff"
 
 
 class TerminalApprover:
-    """Asks on the terminal; one question at a time, alike ones together (ledger G-25).
+    """Asks on the terminal; one question at a time, alike ones together.
 
     Args:
         read: reads one line after a prompt, None where the input has ended.
@@ -57,7 +57,7 @@ class TerminalApprover:
             cut = _show_effects(other) or cut
             if other.novel:
                 print_line(
-                    paint(f"   first time in this workspace: {_lines(', '.join(other.novel))}", "yellow")
+                    paint(f"   first use in this workspace: {_lines(', '.join(other.novel))}", "yellow")
                 )
         every = f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""
         keys = HELP + every + (WHOLE if cut else "")
@@ -65,7 +65,7 @@ class TerminalApprover:
         while True:
             line = await self._read("allow? ")
             if line is None:
-                return Refused("nobody answered")
+                return Refused("no one answered")
             word, _, rest = line.strip().partition(" ")
             if alike and word.lower().rstrip(":") in ("ya", "na"):
                 answer = (
@@ -151,7 +151,7 @@ def parse_answer(line: str) -> Approved | Refused | None:
 
 
 def approver_for(options: Options, *, on_ask: str) -> Approver:
-    """Who answers (decisions 6): `--yes` once, a person at a terminal, else deny or suspend.
+    """Who answers: `--yes` once, a person at a terminal, else deny or suspend.
 
     Raises:
         BuildError: `--on-ask` is neither deny nor suspend.

@@ -56,7 +56,7 @@ async def _export(app: App, *, session: str | None, file: Path | None) -> int:
         return 0
     key = await app.audit.export(file, session)
     # Who gets the file compares this, sent by another way.
-    print_line(f"{file}: signed by the key {key}; check it with: audit verify --file {file}")
+    print_line(f"{file}: signed with key {key}; check it with: audit verify --file {file}")
     return 0
 
 
@@ -74,9 +74,9 @@ async def _check(app: App, *, file: Path, options: Options) -> int:
     whose = (
         "this machine's"
         if done.this_machine
-        else "not this machine's: compare it with what its owner tells you"
+        else "not this machine's: compare it with the fingerprint from its owner"
     )
-    print_line(f"{done.records} records, as they were signed by the key {done.signer} ({whose})")
+    print_line(f"{done.records} records, unchanged since they were signed with key {done.signer} ({whose})")
     return 1 if done.faults else 0
 
 
@@ -87,7 +87,7 @@ async def _destinations(app: App, *, session: str | None, options: Options) -> i
         empty = False
         _show(one, options)
     if empty and not options.json:
-        print_line("no confined command has tried to reach anything")
+        print_line("no sandboxed command has tried to connect")
     return 0
 
 

@@ -12,6 +12,7 @@ from pegboard.app.app import App
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import (
+    decision_text,
     effects_line,
     escape_controls,
     print_changes,
@@ -24,7 +25,7 @@ from pegboard.cli.status import LINE
 from pegboard.core.errors import BuildError, SuspendedCall
 from pegboard.core.schema.json_schema import types_of
 from pegboard.core.schema.numerals import Numeral, as_sent, exact
-from pegboard.core.schema.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Malformed, repair_json
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
@@ -109,7 +110,7 @@ def read_arguments(values: list[str], args: str | None, tool: Tool | None) -> di
             before: Any = given[name]
             given[name] = [*(cast("list[Any]", before) if isinstance(before, list) else [before]), text]
         elif name in given:
-            raise BuildError(f"{name} is given twice but takes one value")
+            raise BuildError(f"{name} appears twice but takes one value")
         else:
             given[name] = _typed(text, admitted.get(aliases.get(name, name), frozenset()))
     for name, value in given.items():
@@ -152,13 +153,13 @@ def _standard_input() -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        read = repair_json(text or "{}")
-    except Unrepairable as error:
-        raise BuildError(f"--args is not valid JSON: {error}") from None
-    value: object = read.value
-    if read.truncated or not isinstance(value, dict):
-        what = "is cut off" if read.truncated else "must be a JSON object to be combined with NAME=VALUE"
-        raise BuildError(f"--args {what}: {clip(text, 0, 80)!r}")
+        value: object = repair_json(text or "{}").value
+    except Malformed as error:
+        raise BuildError(f"--args is not valid JSON ({error}): {clip(text, 0, 80)!r}") from None
+    if not isinstance(value, dict):
+        raise BuildError(
+            f"--args must be a JSON object to be combined with NAME=VALUE, got {clip(text, 0, 80)!r}"
+        )
     return cast("dict[str, Any]", value)
 
 
@@ -176,9 +177,7 @@ def call_line(outcome: Outcome) -> str:
     effects = (
         ", ".join(f"{e['kind']} {escape_invisible(e['target'])}" for e in outcome.effects) or "no effects"
     )
-    asked = outcome.decision == "ask"
-    by = f", approved by {escape_controls(outcome.approver)}" if asked and outcome.approver else ""
-    return f"▸ {effects}  [{outcome.decision}{by}]"
+    return f"▸ {effects}  [{decision_text(outcome.decision, outcome.approver)}]"
 
 
 def _show(outcome: Outcome) -> None:

@@ -22,15 +22,15 @@ from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, p
 from pegboard.cli.errors import INTERRUPTED
 from pegboard.cli.model_setup import accept_server
 from pegboard.cli.options import Options
-from pegboard.cli.run import event_printer, print_model, print_warnings, watch
+from pegboard.cli.run import event_printer, print_warnings, watch
 from pegboard.cli.show import escape_controls, note_of, paint, print_line, print_note
 from pegboard.cli.stdin import StdinLines
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import Event, RunFinished
 from pegboard.core.policy.approval import AllowOnce
 from pegboard.services.runtime import Interaction
-from pegboard.services.sessions import Conversation
+from pegboard.services.sessions import Conversation, model_line
 
 
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
@@ -142,7 +142,7 @@ class Chat:
 
     def _print_model(self, talk: Conversation) -> None:
         """Who answers, where the data goes, and what is known of before."""
-        print_model(talk)
+        print_note(model_line(talk.model))
         if events := talk.earlier():
             print_note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
 

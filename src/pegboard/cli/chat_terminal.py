@@ -20,7 +20,7 @@ from pegboard.cli.approve import parse_answer, show_request, wants_whole
 from pegboard.cli.people import chosen
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
 from pegboard.cli.stdin import StdinLines
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused, Waiting
 from pegboard.ports.people import Question
 
@@ -161,7 +161,7 @@ class ChatApprover:
                 try:
                     line = await self._desk.answer("allow? ")
                 except (EOFError, KeyboardInterrupt):
-                    return Refused("nobody answered")
+                    return Refused("no one answered")
                 answer = parse_answer(line)
                 if answer is not None:
                     return answer

@@ -131,7 +131,7 @@ def login(name: str, *, logout: bool, options: Options) -> int:
     servers = _servers(options)
     if logout:
         deleted = asyncio.run(servers.logout(name))
-        print_line(f"deleted the tokens of {name}" if deleted else f"there are no tokens of {name}")
+        print_line(f"deleted the tokens of {name}" if deleted else f"no saved tokens for {name}")
         return 0
     asyncio.run(servers.login(name, _show_address))
     print_line(f"logged in to {name}")
@@ -174,7 +174,7 @@ def config_for(host: str, patterns: Sequence[str], *, options: Options) -> int:
                 f"[mcp_servers.pegboard]\ncommand = {jsonlib.dumps(program)}\nargs = {jsonlib.dumps(words)}"
             )
         case _:
-            raise ConfigError(f"unknown host {host!r}; there are: {', '.join(HOSTS)}")
+            raise ConfigError(f"unknown host {host!r}; known: {', '.join(HOSTS)}")
     return 0
 
 

@@ -21,7 +21,7 @@ from pegboard.mcp.upstream import Upstream, could_name
 from pegboard.services.runtime import Interaction
 
 READ_ONLY = frozenset({"read", "connect"})
-"""Kinds of effect that a served tool may have by default (decisions 9)."""
+"""Kinds of effect that a served tool may have by default."""
 
 
 def served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
@@ -67,7 +67,7 @@ def serve(how: ServeOptions, *, options: Options) -> int:
     from pegboard.mcp.serve_stdio import claim_stdout
 
     if how.clients and not how.http:
-        raise ConfigError("--client is for --http: standard input and output has one client only")
+        raise ConfigError("--client is for --http: stdio has only one client")
     if how.http:
         _address(how.http)
     sink = -1 if how.http else claim_stdout()
@@ -138,19 +138,19 @@ async def _serve(
 
                 await serve_stdio(service, sink=sink)
                 return
-            from pegboard.mcp.serving import http_server
+            from pegboard.mcp.serve_http import serve_http
 
             host, port = _address(how.http)
             tokens = _tokens(how)
 
-            def started(port: int) -> None:
+            def on_start(port: int) -> None:
                 _note(f"serves http://{host}:{port}/mcp")
                 for client, given in tokens.items():
                     if given != how.token:
                         whose = f" of {client}" if client else ""
                         _note(f"token{whose} (send it as Authorization: Bearer): {given}")
 
-            await http_server(service, host=host, port=port, tokens=tokens, started=started)
+            await serve_http(service, host=host, port=port, tokens=tokens, on_start=on_start)
         except asyncio.CancelledError:
             _note("stopped")
 
@@ -160,7 +160,7 @@ def _tokens(how: ServeOptions) -> dict[str, str]:
     for client in how.clients:
         if not client.replace("-", "").replace("_", "").isalnum() or how.clients.count(client) > 1:
             raise ConfigError(
-                f"--client {client!r}: give each client a name of its own, of letters, digits, - and _"
+                f"--client {client!r}: give each client its own name, made of letters, digits, - and _"
             )
     if how.clients:
         return {client: secrets.token_urlsafe(32) for client in how.clients}

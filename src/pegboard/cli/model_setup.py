@@ -11,7 +11,7 @@ from pegboard.models.servers import LocalServer
 
 async def accept_server(server: LocalServer) -> bool:
     """Ask the person whether a model server of this machine may be used from now on."""
-    print_line(f"no model was named; {described(server)}")
+    print_line(f"no model is configured; {described(server)}")
     others = len(server.models) - 1
     more = f" (of {others} more, name one with --model openai:NAME@{server.base_url})" if others else ""
     print_line(f"its first model is {escape_controls(server.models[0])}{more}")
@@ -20,8 +20,8 @@ async def accept_server(server: LocalServer) -> bool:
 
 
 def described(server: LocalServer) -> str:
-    """What answers where, and whose process it is."""
-    owner = "nobody knows whose process" if server.owner is None else f"a process of {_user(server.owner)}"
+    """The server, its address and the owner of its process."""
+    owner = "owner of the process unknown" if server.owner is None else f"a process of {_user(server.owner)}"
     return f"{server.kind} answers at {server.base_url}, {owner}"
 
 

@@ -33,10 +33,10 @@ async def _models(app: App, *, action: str, name: str | None, options: Options) 
         case "accept" if name:
             server = await app.settings.accept_server(name)
             shown = asdict(server) | {"url": server.base_url}
-            text = f"{described(server)}; it is used from now on where no model is named"
+            text = f"{described(server)}; it is now the default when no model is configured"
         case "forget" if name:
             shown = await app.settings.forget_server(name)
-            text = f"forgotten: {', '.join(shown)}" if shown else f"no accepted server is {name!r}"
+            text = f"forgotten: {', '.join(shown)}" if shown else f"no accepted server matches {name!r}"
         case _:
             raise BuildError(
                 "use: pegboard models list, get smollm2, accept PORT, or forget PORT (a local server)"

@@ -12,7 +12,7 @@ from pegboard.cli.model_setup import accept_server
 from pegboard.cli.options import Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, note_of, paint, print_line
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import Waiting
 from pegboard.ports.people import Question
 from pegboard.services.runtime import Interaction

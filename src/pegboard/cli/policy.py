@@ -60,7 +60,12 @@ def _show(shown: dict[str, Any]) -> None:
             print_line(f"  reason: {escape_controls(row['reason'])}")
         silent: dict[str, int] = {}
         for tried in row["tried"]:
-            origin = tried["source"].partition(" ")[0]
+            origin = (
+                tried["source"]
+                .partition(" ")[0]
+                .replace("shipped", "built-in")
+                .replace("shipped", "built-in")
+            )
             if tried["matches"]:
                 says = "decides" if tried["rule"] == row["rule"] else "matches too"
                 says = "only observed" if tried.get("observe") else says

@@ -5,7 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from pegboard.cli.show import effects_line, escape_controls, is_terminal, paint, print_changes, print_line
+from pegboard.cli.show import (
+    decision_text,
+    effects_line,
+    escape_controls,
+    is_terminal,
+    paint,
+    print_changes,
+    print_line,
+)
 from pegboard.cli.status import LINE
 from pegboard.core.effects import Effect
 from pegboard.core.errors import SuspendedCall
@@ -67,10 +75,7 @@ class EventPrinter:
                 self._end_line()
                 LINE.set(escape_controls(event.tool))
                 verdict = {"allow": "green", "ask": "yellow", "deny": "red"}[event.decision]
-                decided: str = event.decision
-                if event.approver not in ("", "nobody"):
-                    verb = "refused" if event.decision == "deny" else "approved"
-                    decided = f"{event.decision}, {verb} by {event.approver}"
+                decided = decision_text(event.decision, event.approver)
                 self._head(event.tool, event.effects, paint(decided, verdict))
                 self._asked.pop(event.call_id, None)
                 if event.decision != "deny":

@@ -9,9 +9,9 @@ from pegboard.app.app import App
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
-from pegboard.ports.store import RunRow
 from pegboard.runtime.replay import Divergence
 from pegboard.services.runs import Comparison
+from pegboard.store.runs import RunRow
 
 
 def replay_run(
@@ -55,7 +55,7 @@ async def _exact(app: App, row: RunRow, options: Options) -> int:
              "untold": list(done.not_compared)}
         )  # fmt: skip
         return 0
-    ended = "as it went" if done.whole else "up to where its process ended"
+    ended = "to its end" if done.whole else "up to the point where its process stopped"
     print_line(
         f"run {row.id} replays exactly {ended}: {done.events} events, {done.planned or 0} calls planned again"
     )
@@ -81,7 +81,7 @@ async def _now(app: App, row: RunRow, options: Options) -> int:
         _print_not_compared(done.not_compared)
         if not done.diff:
             print_line(
-                f"run {row.id} would do the same now, in mode {done.mode}: {done.planned} calls planned again"
+                f"run {row.id} would behave the same now, in mode {done.mode}: {done.planned} calls planned again"
             )
     return 1 if done.diff else 0
 
@@ -100,7 +100,7 @@ def _print_comparison(done: Comparison, options: Options) -> int:
             {"run": done.run, "against": done.against, "same": not done.diff, "diff": list(done.diff)}
         )  # fmt: skip
     elif not done.diff:
-        print_line(f"{done.run} and {done.against} did the same")
+        print_line(f"{done.run} and {done.against} made the same calls with the same results")
     else:
         _print_diff(done.diff)
     return 1 if done.diff else 0

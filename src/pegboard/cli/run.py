@@ -1,4 +1,4 @@
-"""`pegboard run`: a task for an agent, shown as it goes."""
+"""`pegboard run`: run an agent on a task and show its progress."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pegboard.cli.people import interaction_for
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.show import escape_controls, paint, print_event, print_note
 from pegboard.cli.status import LINE
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.events import Event, RunFinished
-from pegboard.services.sessions import Conversation
+from pegboard.services.sessions import Conversation, model_line
 
 EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
 
@@ -49,7 +49,7 @@ async def _run(
     async with app.sessions.open(key, interaction, model=model, turns=turns) as talk:
         if not options.json:
             print_warnings(app, talk)
-            print_model(talk)
+            print_note(model_line(talk.model))
         with LINE.showing("waiting for the model"):
             finished = await watch(talk.send(task), event_printer(app, options))
     if not options.json:
@@ -63,12 +63,6 @@ def print_warnings(app: App, talk: Conversation) -> None:
         print_note(f"note: {line}")
     if talk.executor.wiring.banner:
         print_note(f"note: {talk.executor.wiring.banner}")
-
-
-def print_model(talk: Conversation) -> None:
-    """Who answers, and where the data goes."""
-    to = talk.model.destination
-    print_note(f"model: {talk.model.name}; your data goes {to if to == 'nowhere' else f'to {to}'}")
 
 
 def event_printer(

@@ -25,7 +25,7 @@ from pegboard.core.errors import BuildError
 from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiece, UserSaid, UserTold
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import UserMessage
-from pegboard.ports.store import RunRow
+from pegboard.store.runs import RunRow
 
 
 def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
@@ -42,9 +42,9 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
         case "import" if run:
             return options.run(partial(_import, path=Path(run), options=options))
         case "show" | "export":
-            raise BuildError(f"runs {action} needs a run's id; see: pegboard runs")
+            raise BuildError(f"runs {action} needs a run ID; see: pegboard runs")
         case "import":
-            raise BuildError("runs import needs a file, as pegboard runs export writes it")
+            raise BuildError("runs import needs a file written by pegboard runs export")
         case _:
             raise BuildError(f"runs {action!r}: use list, show, resume, export or import")
 
@@ -163,7 +163,7 @@ async def _export(app: App, *, run: str, pytest: bool, options: Options) -> int:
     if options.json:
         print_json({"run": row.id, "source": done.source, "includes": done.includes})
         return 0
-    print_note("it holds:")
+    print_note("it contains:")
     for line in done.includes:
         print_note(f"  {escape_controls(line)}")
     print_line(done.source)
@@ -182,12 +182,12 @@ async def _import(app: App, *, path: Path, options: Options) -> int:
         for number, why in done.bad:
             print_note(
                 paint(
-                    f"line {number} is damaged and was left out: {escape_controls(why)}",
+                    f"line {number} is damaged and was skipped: {escape_controls(why)}",
                     "red",
                     stream=sys.stderr,
                 )
             )
         if done.copy is not None:
-            print_note(f"the file as it was found: {escape_controls(str(done.copy))}")
-        print_line(f"{done.events} events of {', '.join(done.runs)} are in the session {done.session}")
+            print_note(f"the original file is kept as {escape_controls(str(done.copy))}")
+        print_line(f"{done.events} events of {', '.join(done.runs)} imported into session {done.session}")
     return 1 if done.bad else 0

@@ -116,6 +116,14 @@ def effects_line(effects: Iterable[Effect]) -> str:
     return ", ".join(escape_controls(escape_invisible(str(e))) for e in effects) or "no effects"
 
 
+def decision_text(decision: str, approver: str) -> str:
+    """`allow`, `deny`, or who answered: `approved by you`, `approved by --yes`, `denied by you`."""
+    if approver in ("", "nobody") or decision == "allow":
+        return decision
+    person = "you" if approver == "terminal" else escape_controls(approver)
+    return f"{'denied' if decision == 'deny' else 'approved'} by {person}"
+
+
 def print_changes(changes: Iterable[Change], *, most_lines: int | None = 200) -> bool:
     """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
     cut = False

@@ -53,7 +53,7 @@ def _named(toolkit: Toolkit, name: str) -> Tool:
     if found is None:
         near = difflib.get_close_matches(name, toolkit.names, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else "; see: pegboard tools"
-        raise ConfigError(f"there is no tool called {name!r}{meant}")
+        raise ConfigError(f"unknown tool {name!r}{meant}")
     return found
 
 

@@ -97,7 +97,7 @@ def _paths(entry: JournalEntry) -> str:
     paths += [f"rmdir {escape_invisible(path)}" for path, _ in entry.removed_dirs] if not paths else []
     paths += [f"mkdir {escape_invisible(path)}" for path in entry.made_dirs] if not paths else []
     if not paths and entry.missed:
-        return f"nothing that can be undone ({len(entry.missed)} not tracked)"
+        return f"nothing to undo ({len(entry.missed)} not tracked)"
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
@@ -118,9 +118,9 @@ def print_undone(report: UndoReport, *, preview: bool = False, redo: bool = Fals
     """Print what was taken back, kept, in conflict and missed."""
     print_changes(report.changes.changes)
     for path in report.made_dirs:
-        print_line(f"folder {escape_invisible(path)} {'would be' if preview else 'is'} there again")
+        print_line(f"folder {escape_invisible(path)} {'would be' if preview else 'is'} restored")
     for path in report.removed_dirs:
-        print_line(f"folder {escape_invisible(path)} goes, if it is empty")
+        print_line(f"folder {escape_invisible(path)} {'would be' if preview else 'is'} removed if empty")
     for path in report.kept:
         print_note(f"{escape_invisible(path)}: later edits are kept")
     for conflict in report.conflicts:
@@ -136,10 +136,10 @@ def print_undone(report: UndoReport, *, preview: bool = False, redo: bool = Fals
     verb = "redone" if redo else "undone"
     count = len(report.changes.changes)
     if _nothing_captured(report):
-        print_line(f"nothing in it can be {verb}")
+        print_line(f"none of these changes can be {verb}")
     elif preview:
         print_line(f"would be {verb}: {pluralise(count, 'file change')}")
     elif report.applied:
         print_line(f"{verb}: {pluralise(count, 'file change')}")
     else:
-        print_line(f"nothing to be {verb}")
+        print_line("nothing to redo" if redo else "nothing to undo")

@@ -1,5 +1,4 @@
-"""artifactflow: document 004's way: permission levels, parameter lists, kits for agents, calls in XML
-(ledger A-01..A-44, U-08..U-14)."""
+"""artifactflow: document 004's way: permission levels, parameter lists, kits for agents, calls in XML."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _STYLE: Final = adapters.AdapterOptions(at_least="allow")
 
 
 class ToolPermission(Enum):
-    """Whether a tool runs by itself (A-02, A-03)."""
+    """Whether a tool runs by itself."""
 
     AUTO = "auto"
     CONFIRM = "confirm"
@@ -29,7 +28,7 @@ class ToolPermission(Enum):
 
 @dataclass
 class ToolResult:
-    """What a tool gives (A-09)."""
+    """What a tool gives."""
 
     success: bool
     data: Any = None
@@ -37,7 +36,7 @@ class ToolResult:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_dict(self) -> dict[str, Any]:
-        """The four fields (A-10)."""
+        """The four fields."""
         return {
             "success": self.success,
             "data": self.data,
@@ -52,7 +51,7 @@ class ToolResult:
 
 
 class BaseTool(ABC):
-    """004's tool: a parameter list and `execute(**params) -> ToolResult` (A-11..A-17).
+    """004's tool: a parameter list and `execute(**params) -> ToolResult`.
 
     Calling an instance validates and runs it, with no runtime around it; a kit's `execute_tool`, an Executor
     and an Agent go through the policy.
@@ -75,7 +74,7 @@ class BaseTool(ABC):
         """Do it."""
 
     def validate_params(self, params: Mapping[str, Any]) -> str | None:
-        """What does not fit, None = nothing: missing, unknown and wrongly typed parameters (A-14)."""
+        """What does not fit, None = nothing: missing, unknown and wrongly typed parameters."""
         found = ForeignSchema(from_parameters(self.get_parameters()), name=self.name, closed=True)
         unknown = [k for k in params if k not in found.names]
         problems = [f"{p.path}: {p.message}" if p.path else p.message for p in found.errors(dict(params))]
@@ -83,7 +82,7 @@ class BaseTool(ABC):
         return "; ".join(problems) or None
 
     async def __call__(self, **params: Any) -> ToolResult:
-        """Fill the defaults, validate, execute (A-15, U-12)."""
+        """Fill the defaults, validate, execute."""
         schema = ForeignSchema(from_parameters(self.get_parameters()), fill_defaults=True)
         filled = schema.with_defaults(params)
         problem = self.validate_params(filled)
@@ -97,7 +96,7 @@ class BaseTool(ABC):
 
 
 class AgentToolkit:
-    """One agent's tools (A-22..A-27).
+    """One agent's tools.
 
     Args:
         agent_name: named in errors and in the calls' context.
@@ -128,7 +127,7 @@ class AgentToolkit:
         return list(self.tools.values())
 
     async def execute_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
-        """One call through the policy; a failure is a result too (A-27, X-25)."""
+        """One call through the policy; a failure is a result too."""
         if name not in self.tools:
             return ToolResult(
                 success=False, error=f"Tool '{name}' not available in {self.agent_name}'s toolkit"
@@ -152,10 +151,10 @@ class AgentToolkit:
 
 
 class ToolRegistry:
-    """All tools, and a kit for each agent (A-18..A-21).
+    """All tools, and a kit for each agent.
 
     Args:
-        strict: an unknown name in `create_agent_toolkit` is an error (X-61); False skips it, as the
+        strict: an unknown name in `create_agent_toolkit` is an error; False skips it, as the
             document does.
         options: given to every kit.
     """
@@ -195,7 +194,7 @@ class ToolRegistry:
 
 
 def create_artifact_tools(manager: Any = None) -> list[Tool]:
-    """The four artifact tools (A-28, A-49..A-52).
+    """The four artifact tools.
 
     Args:
         manager: an object that fills the Artifacts port, bound to the tools; None = the executor's own.
@@ -227,7 +226,7 @@ def _bound(tool: Tool, manager: Any) -> Tool:
 
 @dataclass
 class ToolCall:
-    """A call read from text (A-33)."""
+    """A call read from text."""
 
     name: str
     params: dict[str, Any]
@@ -235,7 +234,7 @@ class ToolCall:
 
 
 class XMLToolCallParser:
-    """Reads calls in XML (A-31..A-41)."""
+    """Reads calls in XML."""
 
     @staticmethod
     def parse_tool_calls(text: str, schemas: Any = None) -> list[ToolCall]:
@@ -262,7 +261,7 @@ def parse_tool_calls(text: str, schemas: Any = None) -> list[ToolCall]:
 
 
 class ToolPromptGenerator:
-    """The text that teaches a model its tools (A-42..A-44)."""
+    """The text that teaches a model its tools."""
 
     @staticmethod
     def generate_tool_instruction(tools: Iterable[Any]) -> str:
@@ -278,7 +277,7 @@ class ToolPromptGenerator:
 
 
 def format_tool_result(name: str, result: Any) -> str:
-    """A result as XML; no content can close the block or open another (A-43, U-14)."""
+    """A result as XML; no content can close the block or open another."""
     from pegboard.dialects.xml import format_tool_result as formatted
 
     if not isinstance(result, Mapping):
@@ -287,7 +286,7 @@ def format_tool_result(name: str, result: Any) -> str:
 
 
 def xml_section(tool: Any) -> str:
-    """One tool in the document's layout (A-44)."""
+    """One tool in the document's layout."""
     from pegboard.dialects.xml import tool_section
 
     return tool_section(as_tool(tool))
@@ -297,7 +296,7 @@ def xml_section(tool: Any) -> str:
 
 
 class CallSubagentTool(BaseTool):
-    """Validates a hand-over to a subagent; the engine does the routing afterwards (A-46, A-47, U-08).
+    """Validates a hand-over to a subagent; the engine does the routing afterwards.
 
     Args:
         agents: the names that may be called.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pegboard.core.call.call import Preview
-from pegboard.core.call.turns import TurnExecutor
+from pegboard.core.call.pipeline import TurnExecutor
 from pegboard.core.content import ToolCall
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Rule

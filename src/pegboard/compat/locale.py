@@ -1,4 +1,4 @@
-"""The Chinese catalogue: descriptions and texts as the documents write them (ledger X-60)."""
+"""The Chinese catalogue: descriptions and texts as the documents write them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ MESSAGES: Final[dict[str, dict[str, str]]] = {
     },
     "select_only": {"en": "Error: only SELECT queries are allowed", "zh": "Error: 只允许 SELECT 查询"},
 }
-"""The documents' texts (ledger D-35, D-46, D-55, D-56, D-57)."""
+"""The documents' texts."""
 
 
 def message(key: str, locale: str = "en", **values: Any) -> str:
@@ -80,7 +80,7 @@ def message(key: str, locale: str = "en", **values: Any) -> str:
 
 
 def render_zh(result: ToolResult, arguments: Mapping[str, Any]) -> ToolResult:
-    """A refusal in Chinese (ledger D-56); everything else stays."""
+    """A refusal in Chinese; everything else stays."""
     error = result.error
     if error is None or error.code != "permission_denied" or error.details.get("decision") != "ask":
         return result

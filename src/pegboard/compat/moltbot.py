@@ -1,4 +1,4 @@
-"""moltbot: document 003's way: factory tools with a four-argument execute, and its tool sets (ledger M-43..M-58)."""
+"""moltbot: document 003's way: factory tools with a four-argument execute, and its tool sets."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ readStringArrayParam = read_string_array_param
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
-    """A tool as a factory returns it: `{name, description, parameters, execute}` (M-43).
+    """A tool as a factory returns it: `{name, description, parameters, execute}`.
 
     Attributes:
         name, description: what the model reads.
         parameters: a JSON Schema, a map of properties, or a pydantic model class.
         execute: `(tool_call_id, params, signal, on_update)`, sync or async; trailing ones may be left
-            out. `signal` is an AbortSignal, `on_update(partial)` streams a partial result (M-44).
+            out. `signal` is an AbortSignal, `on_update(partial)` streams a partial result.
         effects: what it does; None = opaque, runs in mode `workspace`.
         permission: auto, confirm or deny.
     """
@@ -68,7 +68,7 @@ def agent_tool(thing: AnyAgentTool) -> Tool:
 
 
 def json_result(payload: Any) -> ToolResult:
-    """An object as a result: its JSON for the model, itself as `data` (M-48)."""
+    """An object as a result: its JSON for the model, itself as `data`."""
     return ToolResult(
         content=(Text(json.dumps(payload, ensure_ascii=False, indent=2, default=str)),), data=payload
     )
@@ -77,7 +77,7 @@ def json_result(payload: Any) -> ToolResult:
 async def image_result(
     *, label: str, path: str = "", base64: str = "", mime_type: str = "image/png", extra_text: str = ""
 ) -> ToolResult:
-    """A picture as a result (M-49).
+    """A picture as a result.
 
     Args:
         label: a short name.
@@ -101,7 +101,7 @@ async def image_result(
 
 
 def text_result(text: str) -> dict[str, Any]:
-    """`{content: [{type: text, text}]}` (M-50)."""
+    """`{content: [{type: text, text}]}`."""
     return {"content": [{"type": "text", "text": text}]}
 
 
@@ -112,10 +112,10 @@ NATIVE: Final = (
     "sessions_history", "sessions_send", "sessions_spawn", "session_status", "web_search", "web_fetch",
     "image", "tts",
 )  # fmt: skip
-"""The native set, in the document's order (M-51)."""
+"""The native set, in the document's order."""
 
 CODING: Final = ("read_file", "write_file", "edit_file")
-"""The coding set: read, write, edit (M-54)."""
+"""The coding set: read, write, edit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +124,12 @@ class MoltbotOptions:
 
     Attributes:
         agent_session_key, agent_channel: where the agent talks.
-        config: the document's `tools` config; `tools.message.enabled = false` takes message out (M-68).
+        config: the document's `tools` config; `tools.message.enabled = false` takes message out.
         factories: name → factory for tools that this installation lacks or that you replace. A factory
-            takes these options and may return None: its tool then is not offered (M-52).
+            takes these options and may return None: its tool then is not offered.
         plugin_tools, channel_tools: tools of plug-ins and channels, or functions of the options that
-            give them (M-57, M-58).
-        model: the model's name, for `tools.exec.applyPatch.allowModels` (M-67).
+            give them.
+        model: the model's name, for `tools.exec.applyPatch.allowModels`.
     """
 
     agent_session_key: str = ""
@@ -149,7 +149,7 @@ class MoltbotOptions:
 
 
 def create_moltbot_tools(options: MoltbotOptions | None = None) -> list[Tool]:
-    """The native set: what is there and configured, in the document's order (M-51, M-52)."""
+    """The native set: what is there and configured, in the document's order."""
     options = options or MoltbotOptions()
     wanted = [n for n in NATIVE if not (n == "message" and options.setting("message", "enabled") is False)]
     made = [_make(name, options) for name in (*wanted, *(n for n in options.factories if n not in NATIVE))]
@@ -157,22 +157,22 @@ def create_moltbot_tools(options: MoltbotOptions | None = None) -> list[Tool]:
 
 
 def coding_tools() -> list[Tool]:
-    """read, write, edit under their names here (M-54)."""
+    """read, write, edit under their names here."""
     return list(Toolkit(_builtin(n) for n in CODING).profile("moltbot"))
 
 
 def create_exec_tool() -> Tool | None:
-    """`exec`, with its timeout in milliseconds (M-06..M-09)."""
+    """`exec`, with its timeout in milliseconds."""
     return _shown("exec")
 
 
 def create_process_tool() -> Tool | None:
-    """`process` (M-11)."""
+    """`process`."""
     return _shown("process")
 
 
 def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | None:
-    """`apply_patch`, None where `allowModels` does not name the model (M-56, M-67)."""
+    """`apply_patch`, None where `allowModels` does not name the model."""
     allowed = options.setting("exec", "applyPatch", "allowModels") if options else None
     if options is not None and isinstance(allowed, list) and options.model not in allowed:
         return None
@@ -180,7 +180,7 @@ def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | Non
 
 
 def create_moltbot_coding_tools(options: MoltbotOptions | None = None) -> list[Tool]:
-    """The full set: coding, exec, process, apply_patch, native, plug-in and channel tools (M-55).
+    """The full set: coding, exec, process, apply_patch, native, plug-in and channel tools.
 
     A later tool of a name that is there already is left out: a plug-in cannot take the place of `exec`.
     """

@@ -1,4 +1,4 @@
-"""Rules from the documents' security settings (ledger 1.8, X-22..X-24).
+"""Rules from the documents' security settings.
 
 `compile_rules(document, settings)` gives rules for a Policy, the mode that the settings mean, the settings
 that are no rules under their canonical names, and warnings for people. Later pages of the documents' own
@@ -37,7 +37,7 @@ _INTERPRETERS: Final = frozenset(
         "xargs",
     )
 )
-"""Programs that run what their arguments say; as safe bins they are as good as no rule (ledger 1.8)."""
+"""Programs that run what their arguments say; as safe bins they are as good as no rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class PatternRule(Rule):
     Attributes:
         shown: what stands for the patterns in `policy explain`.
         patterns: searched in each segment's text, without regard to case.
-        full: the whole segment must match, not a part of it (ledger 1.6: `git status && curl …|sh`).
+        full: the whole segment must match, not a part of it (`git status && curl …|sh`).
         negated: the rule speaks of segments that match none.
         profile: rows of this profile count too, in their parsed meaning.
     """
@@ -119,7 +119,7 @@ def compile_rules(document: str, settings: Mapping[str, Any] | None = None) -> C
 
 
 def nanobot(settings: Mapping[str, Any]) -> CompiledRules:
-    """000's exec settings (N-44..N-61)."""
+    """000's exec settings."""
     given = _folded(settings)
     rules: list[Rule] = []
     denied = given.get("denypatterns")
@@ -148,7 +148,7 @@ def nanobot(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def nanobot_hook(settings: Mapping[str, Any]) -> CompiledRules:
-    """001's SafetyHook (D-55, D-57)."""
+    """001's SafetyHook."""
     given = _folded(settings)
     tools = _strings(given.get("dangeroustools", ("delete_file", "exec")), "dangerous_tools")
     patterns = _strings(
@@ -165,7 +165,7 @@ def nanobot_hook(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def nanobot_net(settings: Mapping[str, Any]) -> CompiledRules:
-    """002's denied texts (C-20..C-26); `additionalDeniedPatterns` are added to the defaults (C-22)."""
+    """002's denied texts; `additionalDeniedPatterns` are added to the defaults."""
     given = _folded(settings)
     rules: list[Rule] = [_rows("nanobot-net", "the default denied texts", "Command contains blocked pattern")]
     more = _strings(given.get("additionaldeniedpatterns") or (), "additionalDeniedPatterns")
@@ -175,7 +175,7 @@ def nanobot_net(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def moltbot(settings: Mapping[str, Any]) -> CompiledRules:
-    """003's `tools` section (M-59..M-68)."""
+    """003's `tools` section."""
     tools = _folded(settings)
     tools = _folded(tools.get("tools", tools))
     execution = _folded(tools.get("exec") or {})
@@ -213,7 +213,7 @@ def moltbot(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def artifactflow(settings: Mapping[str, Any]) -> CompiledRules:
-    """004's levels by tool name (A-02, A-03): `confirm` asks; `auto` is the tool's own default."""
+    """004's levels by tool name: `confirm` asks; `auto` is the tool's own default."""
     rules: list[Rule] = []
     for name, level in settings.items():
         word = str(getattr(level, "value", level)).lower()
@@ -236,7 +236,7 @@ _COMPILERS: Final[dict[str, Callable[[Mapping[str, Any]], CompiledRules]]] = {
 
 
 def _security(execution: Mapping[str, Any], safe: list[Rule], bins: list[str]) -> list[Rule]:
-    """`security` and `ask`, in the document's words and in its system's later ones (M-61, M-62)."""
+    """`security` and `ask`, in the document's words and in its system's later ones."""
     security = str(execution.get("security", "auto")).lower()
     ask = execution.get("ask")
     out: list[Rule] = []
@@ -263,7 +263,7 @@ def _security(execution: Mapping[str, Any], safe: list[Rule], bins: list[str]) -
 
 
 def _models(execution: Mapping[str, Any]) -> list[Rule]:
-    """`applyPatch.allowModels`: other models may not use the tool (M-67)."""
+    """`applyPatch.allowModels`: other models may not use the tool."""
     allowed = _folded(execution.get("applypatch") or {}).get("allowmodels")
     if not allowed:
         return []
@@ -272,7 +272,7 @@ def _models(execution: Mapping[str, Any]) -> list[Rule]:
 
 
 def _domains(fetch: Mapping[str, Any]) -> list[Rule]:
-    """Blocked hosts first, and they win; then nothing but the allowed ones (M-60)."""
+    """Blocked hosts first, and they win; then nothing but the allowed ones."""
     blocked = _strings(fetch.get("blockeddomains") or (), "blockedDomains")
     allowed = _strings(fetch.get("alloweddomains") or (), "allowedDomains")
     rules = [
@@ -326,7 +326,7 @@ def _regexes(patterns: Iterable[str], key: str) -> tuple[BoundedRegex, ...]:
 
 
 def _folded(section: Any) -> dict[str, Any]:
-    """Keys without regard to case, `_` and `-` (ledger X-56)."""
+    """Keys without regard to case, `_` and `-`."""
     if not isinstance(section, Mapping):
         raise ConfigError(f"a section of settings is a {type(section).__name__}; give a table")
     items = cast("Mapping[str, Any]", section).items()

@@ -16,7 +16,7 @@ Render = Callable[[ToolResult, Arguments], ToolResult]
 
 MAX_OUTPUT: Final = 10_000
 TRUNCATED: Final = "\n... (truncated)"
-"""What 002 puts behind a cut text (ledger C-28, C-33)."""
+"""What 002 puts behind a cut text."""
 
 _NUMBERED: Final = re.compile(r"^ *(\d+)→", re.MULTILINE)
 
@@ -63,7 +63,7 @@ def failure_text(result: ToolResult, text: str) -> ToolResult:
 
 
 def net_failure(result: ToolResult, arguments: Arguments) -> ToolResult:
-    """002's failures: one line `Error: …`, no standing hint (ledger C-11, C-14, C-18, C-23)."""
+    """002's failures: one line `Error: …`, no standing hint."""
     error = result.error
     if error is None:
         return result
@@ -87,22 +87,22 @@ def _is_blocked(arguments: Arguments) -> bool:
 
 
 def net_read(result: ToolResult, arguments: Arguments) -> str | None:
-    """`n→line` with the file's real line numbers (ledger C-10)."""
+    """`n→line` with the file's real line numbers."""
     return _NUMBERED.sub(r"\1→", result.text) if "text" in facts(result) else None
 
 
 def net_wrote(result: ToolResult, arguments: Arguments) -> str:
-    """Ledger C-12."""
+    """Success of `write_file`."""
     return f"Successfully wrote to {arguments['path']}"
 
 
 def net_edited(result: ToolResult, arguments: Arguments) -> str:
-    """Ledger C-15."""
+    """Success of `edit_file`."""
     return f"Successfully edited {arguments['path']}"
 
 
 def net_exec(result: ToolResult, arguments: Arguments) -> str | None:
-    """The output; `Error: …` where the exit code says so, never for mere stderr (ledger C-27, 1.6)."""
+    """The output; `Error: …` where the exit code says so, never for mere stderr."""
     data = facts(result)
     if "exit_code" not in data:
         return None
@@ -113,7 +113,7 @@ def net_exec(result: ToolResult, arguments: Arguments) -> str | None:
 
 
 def cut(text: str) -> str:
-    """002's cut: the first 10,000 characters and a mark (ledger C-28)."""
+    """002's cut: the first 10,000 characters and a mark."""
     return text if len(text) <= MAX_OUTPUT else clip(text, 0, MAX_OUTPUT) + TRUNCATED
 
 

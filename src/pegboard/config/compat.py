@@ -1,4 +1,4 @@
-"""`[compat.DOCUMENT]`: the security settings of another system, as rules of ours (ledger 1.8, X-22, X-56)."""
+"""`[compat.DOCUMENT]`: the security settings of another system, as rules of ours."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_documents(table: Mapping[str, Any], path: Path) -> CompiledRules:
         except ConfigError as error:
             raise ConfigError(f"{path}: compat.{name}: {error}") from None
         idle = [
-            f"compat.{name} sets {s}, for which there is no place here"
+            f"compat.{name} sets {s}, which Pegboard does not support"
             for s in meant.settings
             if s not in _USED
         ]

@@ -1,4 +1,4 @@
-"""The environment of this process: the one place that reads it (DESIGN 3)."""
+"""The environment of this process: the one place that reads it."""
 
 from __future__ import annotations
 

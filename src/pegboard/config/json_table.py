@@ -1,4 +1,4 @@
-"""KeptTable: a small table of texts in one private file."""
+"""JsonTable: a small table of texts in one private file."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class JsonTable:
         try:
             known: object = json.loads(self._file.read_text(encoding="utf-8"))
             if not isinstance(known, dict):
-                raise ValueError(f"it holds a {type(known).__name__}, no table")
+                raise ValueError(f"expected a table, got a {type(known).__name__}")
             return cast("dict[str, str]", known)
         except FileNotFoundError:
             return {}
         except ValueError as error:
             raise ConfigError(
-                f"the list of {self._what} {self._file} cannot be read ({error}); move it away to start with none"
+                f"cannot read the list of {self._what} {self._file} ({error}); move the file away to start afresh"
             ) from None
 
     def add(self, key: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""Config: what the settings files say, checked, with every key's source known (DESIGN 7)."""
+"""Config: what the settings files say, checked, with every key's source known."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Config:
         network: private places that are open to the network guard (`[network]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
-        allow_models: by tool name or pattern, the models that may have it (ledger M-67).
-        path_prepend: folders before PATH in commands (ledger M-66).
+        allow_models: by tool name or pattern, the models that may have it.
+        path_prepend: folders before PATH in commands.
         exec_timeout_s: seconds of a command that sets none.
         budgets: how much tools may be used (`[budgets.NAME]`).
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
@@ -140,7 +140,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
                 near = difflib.get_close_matches(str(key), ["rules", "compat"], n=1)
                 meant = f"; did you mean {near[0]!r}?" if near else ""
                 raise ConfigError(
-                    f"{place(path, str(key))}: {key!r} has no place in a policy file; known: rules, compat{meant}"
+                    f"{place(path, str(key))}: {key!r} is not allowed in a policy file; known: rules, compat{meant}"
                 )
         own = _rules(table.get("rules", []), path, "user")
         return own + read_documents(typed(dict, table.get("compat", {}), path, "compat"), path).rules
@@ -190,7 +190,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     for tool, models in given.items()
                 }
             case "tools" if isinstance(value, dict):
-                # Another system's section of that name, as its own file has it (ledger M-59..M-68, D-40, C-39).
+                # Another system's section of that name, as its own file has it.
                 section = without_servers(cast("dict[str, Any]", value))
                 changes.update(_documents(config, changes, {"moltbot": section} if section else {}, path))
             case "hosts":
@@ -228,7 +228,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
 
 
 def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: bool) -> Config:
-    """The project's file on top: whole where the user trusts it, else only what tightens (decisions 1)."""
+    """The project's file on top: whole where the user trusts it, else only what tightens."""
     # Variables are not filled for an untrusted file: it could send a secret into a place of its choice.
     table = read_file(path, env) if trusted else read_unfilled(path)
     if trusted:

@@ -1,4 +1,4 @@
-"""open_model: the model that a name, the settings or the environment means (decisions 11)."""
+"""open_model: the model that a name, the settings or the environment means."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ports = Mapping[str, int]
 
 
 class AcceptedServers:
-    """The local model servers that a person accepted once, by what listens, port and owner (decisions 11)."""
+    """The local model servers that a person accepted once, by what listens, port and owner."""
 
     def __init__(self, paths: Paths) -> None:
         self._known = JsonTable(paths.state / "model-servers.json", "accepted model servers")
@@ -141,11 +141,11 @@ def read_keys(table: Mapping[str, Any], path: Path) -> dict[str, str]:
     """
     for origin, source in table.items():
         if not str(origin).startswith(("http://", "https://")):
-            raise ConfigError(f'{path}: model_keys.{origin!r} is no address; write "https://HOST:PORT"')
+            raise ConfigError(f'{path}: model_keys.{origin!r} is not an address; write "https://HOST:PORT"')
         kind, _, rest = str(source).partition(":")
         if not isinstance(source, str) or kind not in ("env", "file", "keyring") or not rest:
             raise ConfigError(
-                f"{path}: model_keys.{origin!r} must say where the key lies: env:NAME, file:PATH or "
+                f"{path}: model_keys.{origin!r} must say where to find the key: env:NAME, file:PATH or "
                 f"keyring:SERVICE/USER, not the key itself"
             )
     return dict(table)

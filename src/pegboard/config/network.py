@@ -50,7 +50,7 @@ def read_network(value: Any, path: Path, *, before: NetworkSettings) -> NetworkS
             ip_network(cidr)
         except ValueError as error:
             raise ConfigError(
-                f"{path}: network.allow_cidrs has {cidr!r}, which is no network: {error}"
+                f"{path}: network.allow_cidrs has {cidr!r}, which is not a network: {error}"
             ) from None
     return replace(
         before, allow_hosts=(*before.allow_hosts, *hosts), allow_cidrs=(*before.allow_cidrs, *cidrs)

@@ -40,7 +40,9 @@ class Paths:
         env = this_environment() if environment is None else environment
         home = Path(env.get("HOME") or tempfile.gettempdir())
         if not home.is_absolute():
-            raise ConfigError(f"HOME is {str(home)!r}, which is no absolute path; set it to your home folder")
+            raise ConfigError(
+                f"HOME is {str(home)!r}, which is not an absolute path; set it to your home folder"
+            )
 
         def folder(variable: str, default: str) -> Path:
             named = env.get(variable, "")
@@ -66,11 +68,11 @@ class Paths:
         return ""
 
     def key(self) -> bytes:
-        """The audit chain's key, 32 random bytes made at first use, 0600 (decisions 18)."""
+        """The audit chain's key, 32 random bytes made at first use, 0600."""
         return self._random("audit.key")
 
     def signing_key(self) -> bytes:
-        """The private Ed25519 key that signs exports, made like the chain's (decisions 18)."""
+        """The private Ed25519 key that signs exports, made like the chain's."""
         return self._random("export.key")
 
     def _random(self, name: str) -> bytes:
@@ -122,7 +124,7 @@ def current_folder() -> Path:
 
 
 def check_implicit(folder: Path, paths: Paths) -> None:
-    """Refuse a folder that nobody named as workspace (decisions 7).
+    """Refuse a folder that nobody named as workspace.
 
     Raises:
         ConfigError: it is the home folder, a system folder or the like.
@@ -133,7 +135,7 @@ def check_implicit(folder: Path, paths: Paths) -> None:
 
 
 def refused_workspace(folder: Path, paths: Paths) -> str | None:
-    """Why a folder is refused as an implicit workspace (decisions 7), None where it is not."""
+    """Why a folder is refused as an implicit workspace, None where it is not."""
     real = folder.resolve()
     system = {p.resolve() for p in SYSTEM_FOLDERS}
     if real in system or any(real.is_relative_to(p) for p in SYSTEM_TREES):
@@ -142,5 +144,5 @@ def refused_workspace(folder: Path, paths: Paths) -> str | None:
         return f"{real} is your home folder"
     for own in (paths.config, paths.state, paths.data, paths.cache):
         if own.resolve().is_relative_to(real) or real.is_relative_to(own.resolve()):
-            return f"{real} holds Pegboard's own folders"
+            return f"{real} contains Pegboard's own folders"
     return None

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import ConfigError
-from pegboard.core.schema.repair import Unrepairable, repair_json
 
 KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
@@ -29,59 +28,89 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ConfigError: see load_config.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the config file {path}: {error}") from None
-    value = _parse(text, path)
+    value = parse_file(path)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: the file must hold a table of keys, not {type(value).__name__}")
-    return cast("dict[str, Any]", _fill(_folded(cast("dict[str, Any]", value)), path, "", environment))
+        raise ConfigError(f"{path}: expected a table of keys, got {type(value).__name__}")
+    try:
+        table = _folded(cast("dict[str, Any]", value))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return cast("dict[str, Any]", _fill(table, path, "", environment))
 
 
-def raw_file(path: Path) -> Any:
-    """A settings file's value as it is written, variables unfilled.
+def parse_file(path: Path, *, comments: bool = False) -> Any:
+    """A settings file's value as it is written, variables unfilled, by its suffix TOML, YAML, JSON or JSON5.
+
+    Args:
+        path: the file.
+        comments: `.json` is read as JSON5, since editors allow comments and trailing commas in theirs.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: it cannot be read or parsed, or a key stands twice in one table.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the config file {path}: {error}") from None
-    # Editors' .json files carry comments and trailing commas.
-    return _parse(text, path.with_suffix(".json5") if path.suffix == ".json" else path)
-
-
-def _parse(text: str, path: Path) -> Any:
     try:
         match path.suffix:
             case ".toml":
                 return tomllib.loads(text)
             case ".yaml" | ".yml":
-                import yaml
-
-                return yaml.safe_load(text) or {}
-            case ".json":
-                return json.loads(text)
+                return _parse_yaml(text) or {}
+            case ".json" if not comments:
+                return parse_json(text)
             case _:
-                # JSON5 is JSON with the slips that the repair knows: comments, single quotes, trailing commas.
-                read = repair_json(text)
-                if read.truncated:
-                    raise ConfigError(f"{path}: the file ends in the middle of a value")
-                return read.value
-    except (ValueError, Unrepairable) as error:
+                return _parse_json5(text)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    except Exception as error:  # PyYAML's errors share no class with ours, and it is loaded for YAML alone.
-        if type(error).__module__.startswith("yaml"):
-            raise ConfigError(f"{path}: {error}") from None
-        raise
+
+
+def parse_json(text: str) -> Any:
+    """JSON in which no key stands twice in one object.
+
+    Raises:
+        ValueError: it is no JSON, or a key stands twice.
+    """
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise ValueError(f"the key {key!r} stands twice in one table")
+        out[key] = value
+    return out
+
+
+def _parse_json5(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except json.JSONDecodeError:
+        import json5  # Imported here: it is slow to load, and most files are plain JSON or TOML.
+
+        return json5.loads(text, object_pairs_hook=_unique)
+
+
+def _parse_yaml(text: str) -> Any:
+    import yaml
+
+    class UniqueKeys(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            _unique([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, UniqueKeys)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
 
 
 def _folded(value: dict[str, Any]) -> dict[str, Any]:
     """Keys of the first level by their meaning: without regard to case, `_` and `-`."""
     known = {_fold(k): k for k in KEYS}
-    return {known.get(_fold(str(k)), str(k)): v for k, v in value.items()}
+    return _unique((known.get(_fold(str(k)), str(k)), v) for k, v in value.items())
 
 
 def _fold(key: str) -> str:

@@ -1,4 +1,4 @@
-"""ConfiguredSecrets: the secrets that a user has named, from the environment, a file or the keyring (G-11)."""
+"""ConfiguredSecrets: the secrets that a user has named, from the environment, a file or the keyring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers: which foreign MCP servers the settings name, and which of those are trusted (decisions 1; corpus mcp-085)."""
+"""Servers: which foreign MCP servers the settings name, and which of those are trusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import NAMES
 from pegboard.config.paths import Paths
-from pegboard.config.reading import raw_file
+from pegboard.config.reading import KeepVariables, parse_file, parse_json
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
@@ -45,9 +45,7 @@ class ConfiguredServers:
             if one.name == name:
                 return one
         known = ", ".join(s.name for s in self.servers) or "none"
-        raise ConfigError(
-            f"there is no MCP server named {name!r}; configured: {known}. See: pegboard mcp list"
-        )
+        raise ConfigError(f"no MCP server is named {name!r}; configured: {known}. See: pegboard mcp list")
 
 
 def load_servers(
@@ -111,7 +109,7 @@ def save_server(paths: Paths, name: str, row: Mapping[str, Any] | None) -> bool:
     table: dict[str, Any] = {}
     if path.is_file():
         try:
-            table = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+            table = cast("dict[str, Any]", parse_json(path.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
     rows = cast("dict[str, Any]", table.setdefault("mcpServers", {}))
@@ -141,15 +139,16 @@ def _project_files(workspace: Path | None) -> list[Path]:
 
 
 def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
-    value = raw_file(path)
-    if path.name in NAMES:
+    foreign = path.name not in NAMES
+    value = parse_file(path, comments=foreign)
+    if not foreign:
         folded = _folded(value)
-        # Two of the documents keep them in a section `tools` (ledger D-40, C-39).
+        # Two of the documents keep them in a section `tools`.
         value = folded.get("mcpservers", _folded(folded.get("tools")).get("mcpservers"))
         if value is None:
             return ()
     # One server that lacks a variable must not take the others with it; started, it says what it lacks.
-    return servers_of(value, environment=environment, source=path.name, keep=True)
+    return servers_of(value, environment=environment, source=path.name, keep=True, foreign=foreign)
 
 
 def _folded(value: Any) -> dict[str, Any]:
@@ -191,16 +190,9 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
         if not mark or not name.strip().isidentifier():
             # Not the line itself: such files hold secrets, and terminals are logged.
             raise ConfigError(
-                f"{path}, line {number}: expected NAME=VALUE, got {len(text)} characters that are none"
+                f"{path}, line {number}: expected NAME=VALUE, got {len(text)} characters without an ="
             )
         value = value.strip()
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         given[name.strip()] = value[1:-1] if quoted else value
     return replace(server, env={**given, **server.env})
-
-
-class KeepVariables(dict[str, str]):
-    """Gives every variable back as it was written."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return "${" + key + "}"

@@ -1,4 +1,4 @@
-"""`[http_tools]`, `[openapi.NAME]`, `[skills]` and `[plugins]`: further tools that the settings name (K-16..K-18)."""
+"""`[http_tools]`, `[openapi.NAME]`, `[skills]` and `[plugins]`: further tools that the settings name."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def trusted_only(
     """The files without those in the workspace that nobody trusts, and a sentence for each of these.
 
     A trusted settings file vouches for itself alone: what lies in the workspace can be written by whoever
-    may write there, the agent's own tools too (decisions 1).
+    may write there, the agent's own tools too.
     """
     ignored: list[str] = []
     inside: set[Path] = set()
@@ -116,7 +116,7 @@ def trusted_only(
             inside.add(real)
             return True
         ignored.append(
-            f"{what} {file} lies in the workspace and is ignored until you run: pegboard trust {file}"
+            f"{what} {file} is in the workspace and is ignored until you run: pegboard trust {file}"
         )
         return False
 
@@ -139,7 +139,7 @@ def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
         raise ConfigError(f"{path}: {key}.file must name the document")
     file = _there(row["file"], f"{key}.file", path)
     if not file.is_file():
-        raise ConfigError(f"{path}: {key}.file: {file} is no file")
+        raise ConfigError(f"{path}: {key}.file: {file} is not a file")
     for text in ("base_url", "prefix"):
         if not isinstance(row.get(text, ""), str):
             raise ConfigError(f"{path}: {key}.{text} must be text, not {row[text]!r:.60}")
@@ -161,7 +161,7 @@ def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
 def _skills(text: str, path: Path) -> list[Path]:
     folder = _there(text, "skills.folders", path)
     if not folder.is_dir():
-        raise ConfigError(f"{path}: skills.folders: {folder} is no folder")
+        raise ConfigError(f"{path}: skills.folders: {folder} is not a folder")
     if (folder / _SKILL).is_file():
         return [folder]
     return sorted(p for p in folder.iterdir() if (p / _SKILL).is_file())

@@ -1,4 +1,4 @@
-"""Trust: which project files the user has looked at and trusts, by SHA-256 (decisions 1)."""
+"""Trust: which project files the user has looked at and trusts, by SHA-256."""
 
 from __future__ import annotations
 

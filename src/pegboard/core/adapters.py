@@ -143,7 +143,7 @@ def adapt(thing: Any, style: AdapterOptions = OPAQUE) -> Tool:
     function = _function(thing)
     name = _get(thing, "name")
     if function is None or not isinstance(name, str):
-        raise BuildError(f"{thing!r} has no name with an execute or run method, so it is no tool")
+        raise BuildError(f"{thing!r} has no name with an execute or run method, so it is not a tool")
     description = str(_get(thing, "description") or inspect.getdoc(function) or "")
     four = takes_call(function)
     schema = schema_of(thing, name)

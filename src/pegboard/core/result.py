@@ -72,7 +72,7 @@ class ToolResult:
     content: tuple[Block, ...] = ()
     data: Any = None
     error: ToolError | None = None
-    notes: Notes = NO_NOTES
+    notes: Notes = field(default_factory=Notes)
     call_id: str = ""
     tool: str = ""
     artifacts: tuple[NewArtifact, ...] = ()

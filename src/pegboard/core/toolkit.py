@@ -116,7 +116,6 @@ TOOL_ALIASES: Final[dict[str, str]] = {
     "edit": "edit_file",
     "bash": "exec",
     "find_files": "glob",
-    "apply-patch": "apply_patch",
     "schedule_task": "cron",
 }
 """The spellings of the documents alone (ledger X-34, X-55, X-62): what is merely like a name, or a name of other

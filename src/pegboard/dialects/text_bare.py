@@ -1,4 +1,4 @@
-"""Calls that no mark announces: the whole answer, the fenced block that it ends in, or its last words."""
+"""Calls that no mark announces: the whole answer, or the fenced block that it ends in."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import re
 from pegboard.core.secrets.clip import clip
 from pegboard.dialects.literals import LiteralError, read_literal, skip_space
 from pegboard.dialects.text_calls import KnownTools, RawCall, calls_of, read_python
-from pegboard.dialects.text_rare import is_example, read_rare
 from pegboard.dialects.text_turns import ParsedCall, ParsedText, ThinkingPart
 
 _FENCE_LINE = re.compile(r"```(?:json|tool(?:_(?:calls?|code|use))?|function_calls?|python)?[ \t]*\n")
 _CALL_AHEAD = re.compile(r"""\{\s*["'](?:name|tool|tool_name|function)["']\s*:\s*["']([\w.-]{1,100})["']""")
-_NOTHING_MORE = re.compile(r"[\s`*;.]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
+_NAMED = re.compile(
+    r"""(?:^|\n)[ \t*`]*(?:<(?:\w+\s+(?:name|tool)\s*=\s*["']|\w+>\s*)?|(?:Tool|Function|Action)[\w ]{0,9}\**:[\s*]*[`"']?)"""
+    r"""([\w.:/-]{1,128}?)(?:\s+\w+\s*=|["']?\s*/?>\s*[<{]|</\w+>\s*<|[`"'*]*\s*\n[^\n{]{0,40}(?:\n\s*(?:```\w*\s*)?)?\{|[(\[])""",
+    re.IGNORECASE,
+)
+"""A tool's name with arguments behind it, as its tag, in a tag, or as a step: `Action: search[…]`."""
+_NOTHING_MORE = re.compile(r"[\s`*;.\]]*(?:</?[\w:-]+>[\s`]*){0,4}|[\s`]*\[/?\w+\]\s*")
 _RESPONSE = re.compile(r"\s*<response>(.*?)(?:</response>\s*)?$", re.DOTALL)
 
 
@@ -28,12 +33,7 @@ def read_bare(reading: ParsedText, tools: KnownTools) -> None:
     if calls:
         _answer(reading, stripped[:begin], [(c, stripped[begin:]) for c in calls])
         return
-    start, rare = read_rare(stripped, tools)
-    if rare and is_example(stripped[:start]):
-        reading.unread.append(" ".join(stripped[start : start + 60].split()))
-    elif rare:
-        _answer(reading, stripped[:start], rare)
-    elif shown := _ends_in_call(stripped, tools):
+    if shown := _ends_in_call(stripped, tools):
         reading.unread.append(shown)
     elif stripped.startswith("all\n") and tools.knows("all") is False and tools.schemas:
         # Functionary names the recipient on the first line; `all` is the person.
@@ -41,7 +41,7 @@ def read_bare(reading: ParsedText, tools: KnownTools) -> None:
 
 
 def _ends_in_call(text: str, tools: KnownTools) -> str:
-    """The beginning of the object of a call that a text ends in, empty where it ends in none.
+    """The beginning of a call that a text ends in, empty if it ends in none.
 
     It may be an example that a person asked for, so it is not run; said it must be, since a model that
     writes its calls so waits for a result.
@@ -55,8 +55,16 @@ def _ends_in_call(text: str, tools: KnownTools) -> str:
         except LiteralError:
             continue
         if calls and _NOTHING_MORE.fullmatch(text, end):
-            return " ".join(clip(text, found.start(), found.start() + 60).split())
+            return _shown(text, found.start())
+    if text.endswith((">", "}", "]", ")", "`")):
+        for found in _NAMED.finditer(text):
+            if tools.knows(found[1]):
+                return _shown(text, found.start())
     return ""
+
+
+def _shown(text: str, start: int) -> str:
+    return " ".join(clip(text, start, start + 60).split())
 
 
 def _fenced(text: str) -> tuple[int, str]:

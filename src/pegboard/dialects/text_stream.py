@@ -18,13 +18,12 @@ from pegboard.dialects.text_markers import (
     THINKING_ENDS,
     before_orphans,
 )
-from pegboard.dialects.text_rare import ahead
 from pegboard.dialects.text_turns import MINIMAX, ParsedCall, ParsedText, ThinkingPart
 from pegboard.dialects.wire import arguments_text
 from pegboard.dialects.xml_elements import OPEN
 
 _TURNS: Final = ("<|channel|>", "<|start|>", "<|message|>", "<|open|>", "<|close|>", MINIMAX)
-_WORDS: Final = ("functools[", "Action:", "Tool", "Function", ">>>")
+_WORDS: Final = ("functools[", "Action:", ">>>")
 _STARTS: Final = frozenset(
     word[:n] for word in (*FIXED, *CLOSERS, *_TURNS, *_WORDS, "```") for n in range(1, len(word) + 1)
 )
@@ -37,6 +36,8 @@ _DECLARATION: Final = 1_000
 
 _UNFINISHED = re.compile(r"<[^<>]{0,400}\Z")
 _FENCE = r"```\w*[ \t]*\n?\s*[{\[]"
+_CODE = re.compile(r"```\w*[ \t]*\n\s*(?:print\(\s*)?(?:default_api\.|functions\.)?([\w.]{1,128}?)\(")
+_CODE_BEGUN = re.compile(r"```\w*[ \t]*\n?\s*[\w.(]{0,160}\Z")
 _ANY = re.compile(f"{MARK.pattern}|(?P<turn>{'|'.join(map(re.escape, _TURNS))}|{_FENCE})")
 _BARE = re.compile(r"\s*(?:[{\[]|to=|assistant\b|all\n|[\w.-]{1,80}(?:\n\s*\{|\())")
 _MAY_BE_BARE = re.compile(r"[\w.=-]{1,80}(?:\n\s*)?\Z")
@@ -135,12 +136,15 @@ class TextStream:
             if tag[1] in self._tags:
                 self._start_holding(tag.start(), tag.end(), out, (f"</{tag[1]}>",))
                 return self._held is None
-        begin, surely = ahead(self._buffer, self._names, mark.start() if mark else len(self._buffer))
-        if surely:
-            # What is no mark is a call only at the end of the answer, so that it can be known only there.
-            self._start_holding(begin, begin, out, ())
+        end = mark.start() if mark else len(self._buffer)
+        code = _CODE.search(self._buffer, 0, end)
+        if code is not None and code[1] in self._names:
+            # A block of code is a call only at the end of the answer, so that it can be known only there.
+            self._start_holding(code.start(), code.start(), out, ())
             return False
-        if mark is None or begin < mark.start():
+        begun = _CODE_BEGUN.search(self._buffer)
+        begin = begun.start() if begun and begun.start() < end else end
+        if mark is None or begin < end:
             safe = min(begin, self._safe())
             # Up to where a tag may be beginning: behind a document type it may be that of a call.
             unfinished = _UNFINISHED.search(self._buffer)

@@ -32,13 +32,15 @@ def check_archive(data: bytes) -> None:
             raise DocumentRefused("unsupported", "the document is encrypted", "Remove its password first.")
         raise DocumentRefused(
             "unsupported",
-            "the file is an Office document of the old binary form under a new name",
+            "the file is an old binary Office document with a new extension",
             "Convert it with the program that made it, or with LibreOffice.",
         )
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-        raise DocumentRefused("unsupported", f"the file is damaged or no Office document: {error}") from None
+        raise DocumentRefused(
+            "unsupported", f"the file is damaged or is not an Office document: {error}"
+        ) from None
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise DocumentRefused(
@@ -52,7 +54,8 @@ def check_archive(data: bytes) -> None:
         )
     if total > _FREE_BYTES and total > packed * MAX_RATIO:
         raise DocumentRefused(
-            "unsupported", f"the archive unpacks {packed} bytes to {total}: that is a bomb, not a document"
+            "unsupported",
+            f"the archive unpacks {packed} bytes to {total}: this is an archive bomb, not a document",
         )
     for entry in entries:
         if entry.flag_bits & 1:
@@ -75,5 +78,5 @@ def _check_xml(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
     # Office never writes a document type; entities are how a few bytes become gigabytes.
     if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
         raise DocumentRefused(
-            "unsupported", f"the part {entry.filename} declares XML entities, which no Office program writes"
+            "unsupported", f"the part {entry.filename} declares XML entities, which Office programs never do"
         )

@@ -90,7 +90,7 @@ class DocumentReader:
                 status = await child.wait()
         except TimeoutError:
             raise TimedOut(
-                f"reading the {kind} took longer than {limits.wall_s:g} s and was ended",
+                f"reading the {kind} took longer than {limits.wall_s:g} s and was stopped",
                 hint="Ask for fewer pages, or convert it with a command.",
                 retryable=False,
             ) from None
@@ -123,7 +123,7 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
     while block := await stream.read(1 << 18):
         parts += block
         if len(parts) > _ANSWER_BYTES:
-            raise TooLarge(f"the reader gave more than {_ANSWER_BYTES} bytes")
+            raise TooLarge(f"the reader returned more than {_ANSWER_BYTES} bytes")
     return bytes(parts)
 
 
@@ -135,8 +135,8 @@ def document_of(kind: DocumentKind, answer: bytes, status: int) -> Document:
         if status == -signal.SIGXCPU:
             raise TimedOut(f"reading the {kind} took too much processor time", retryable=False) from None
         raise Unsupported(
-            f"the {kind} reader broke down over this file (exit status {status})",
-            hint="It is damaged, or made to break readers; convert it with another program.",
+            f"the {kind} reader crashed on this file (exit status {status})",
+            hint="It may be damaged or malicious; convert it with another program.",
         ) from None
     error = found.get("error")
     if error is not None:

@@ -26,7 +26,7 @@ def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
         document: Any = docx.Document(io.BytesIO(data))
     except (KeyError, ValueError):
         # The package's own words name an object in memory.
-        raise DocumentRefused("unsupported", "the file is an archive, but no Word document") from None
+        raise DocumentRefused("unsupported", "the file is an archive, but not a Word document") from None
     texts = Texts(document.part)
     parts: list[str] = []
     for kind, block in blocks_of(document.element.body):
@@ -42,7 +42,7 @@ def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
     running = texts.running(MAX_RUNNING)
     if running:
         parts.append("## Headers and footers\n\n" + "\n".join(running))
-    note = "" if pages is None else "pages has no meaning in a Word document; all of it is shown."
+    note = "" if pages is None else "pages does not apply to Word documents; the whole document is shown."
     return {"text": _joined(parts), "pages": None, "note": note}
 
 

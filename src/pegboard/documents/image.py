@@ -38,7 +38,7 @@ def read_image(data: bytes, pages: str | None) -> dict[str, Any]:
     except (OSError, ValueError, SyntaxError) as error:
         # Pillow's own words name an object in memory.
         raise DocumentRefused(
-            "unsupported", f"the picture is damaged or of an unknown form ({type(error).__name__})"
+            "unsupported", f"the picture is damaged or in an unknown format ({type(error).__name__})"
         ) from None
     out = io.BytesIO()
     lossy = form in ("JPEG", "MPO", "WEBP", "AVIF") and not alpha

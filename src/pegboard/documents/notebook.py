@@ -20,9 +20,11 @@ def read_notebook(data: bytes, pages: str | None) -> dict[str, Any]:
     try:
         book = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DocumentRefused("unsupported", f"the notebook is no valid JSON: {error}") from None
+        raise DocumentRefused("unsupported", f"the notebook is not valid JSON: {error}") from None
     if not isinstance(book, dict) or not isinstance(cast("Table", book).get("cells"), list):
-        raise DocumentRefused("unsupported", "the notebook has no list of cells (is it of version 4?)")
+        raise DocumentRefused(
+            "unsupported", "the notebook has no list of cells (only version 4 is supported)"
+        )
     table = cast("Table", book)
     language = str(_table(_table(table.get("metadata")).get("language_info")).get("name") or "python")
     parts = [_cell(number, _table(cell), language) for number, cell in enumerate(table["cells"], 1)]

@@ -35,7 +35,9 @@ def _parse(spec: str, total: int, noun: str) -> list[int]:
         match = re.fullmatch(r"(\d{1,9})(?:(-)(\d{1,9})?)?", part)
         if match is None:
             raise DocumentRefused(
-                "invalid_arguments", f"pages={spec!r} is no page range", "Write it as '1-5', '3' or '2,7-9'."
+                "invalid_arguments",
+                f"pages={spec!r} is not a page range",
+                "Write it as '1-5', '3' or '2,7-9'.",
             )
         first = int(match[1])
         last = int(match[3]) if match[3] else (total if match[2] else first)
@@ -43,7 +45,7 @@ def _parse(spec: str, total: int, noun: str) -> list[int]:
     if not found:
         raise DocumentRefused(
             "invalid_arguments",
-            f"pages={spec!r} names none of the {total} {noun}{'' if total == 1 else 's'}",
+            f"pages={spec!r} selects none of the {total} {noun}{'' if total == 1 else 's'}",
             f"Ask for pages between 1 and {total}.",
         )
     return sorted(found)

@@ -1,4 +1,4 @@
-"""PDF to Markdown: the text of each page, by PDFium, else by pypdf (DESIGN 6)."""
+"""PDF to Markdown: the text of each page, by PDFium, else by pypdf."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_pdf(data: bytes, pages: str | None) -> dict[str, Any]:
     """
     (total, text_of), notes = _opened(data)
     if not total:
-        raise DocumentRefused("unsupported", "the PDF is damaged: it has no page that can be found")
+        raise DocumentRefused("unsupported", "the PDF is damaged: no page was found")
     numbers, cut = chosen(pages, total, most=MAX_PAGES)
     parts: list[str] = []
     empty: list[int] = []
@@ -127,7 +127,7 @@ def _encrypted() -> DocumentRefused:
 def _empty(numbers: Sequence[int], shown: int) -> str:
     if numbers and len(numbers) == shown:
         which = "No page has text" if shown > 1 else f"Page {numbers[0]} has no text"
-        return f"{which}: it is probably a scan, and only its pictures hold the words."
+        return f"{which}: it is probably a scan whose text exists only as images."
     return _named(numbers, "without text: probably scanned or a picture")
 
 

@@ -24,7 +24,7 @@ def read_pptx(data: bytes, pages: str | None) -> dict[str, Any]:
     try:
         deck: Any = pptx.Presentation(io.BytesIO(data))
     except (KeyError, ValueError) as error:
-        raise DocumentRefused("unsupported", f"the file is no PowerPoint presentation: {error}") from None
+        raise DocumentRefused("unsupported", f"the file is not a PowerPoint presentation: {error}") from None
     slides = list(deck.slides)
     numbers, note = chosen(pages, len(slides), most=MAX_SLIDES, noun="slide")
     authors = authors_of(deck)

@@ -27,7 +27,7 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
         reader = _reader(data, data_only=False)
         formulas, values = reader.wb, _reader(data, data_only=True).wb
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
-        raise DocumentRefused("unsupported", f"the file is no Excel workbook: {error}") from None
+        raise DocumentRefused("unsupported", f"the file is not an Excel workbook: {error}") from None
     names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
     numbers, note = chosen(pages, len(names), most=MAX_SHEETS, noun="sheet")
     parts: list[str] = []

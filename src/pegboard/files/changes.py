@@ -1,24 +1,234 @@
-"""Propose: from what is wanted to the exact ChangeSet, changing nothing (decisions 12)."""
+"""From what is wanted to the exact ChangeSet, changing nothing."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Final, assert_never
 
-from pegboard.core.effects import Change, ChangeSet
-from pegboard.core.errors import Conflict, InvalidArguments, Unsupported
-from pegboard.files.access_rules import check_new, check_replaceable, hard_link_warning
-from pegboard.files.blobs import HASH_APART_BYTES, sha256
-from pegboard.files.diffs import unified
-from pegboard.files.dirfd_paths import PlannedPath
-from pegboard.files.inspect import CachedContent, FileContent, read_entry
-from pegboard.files.jail import Jail
-from pegboard.files.names import shown
+from pegboard.core.context import current_context
+from pegboard.core.effects import Change, ChangeSet, Effect
+from pegboard.core.errors import Conflict, InvalidArguments, PermissionDenied, TooLarge, Unsupported
+from pegboard.files.jail import Jail, PlannedPath
+from pegboard.files.journal import HASH_APART_BYTES, sha256
+from pegboard.files.names import from_os_error, no_regular_file, shown
+from pegboard.files.openat import READ_FLAGS
+from pegboard.files.roots import check_new, check_replaceable, hard_link_warning
 from pegboard.ports.files import Delete, Move, Wanted, Write
+from pegboard.textedit import diff
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file or link: its content (a link's is its target), its stat, and the content's SHA-256 where known."""
+
+    data: bytes
+    stat: os.stat_result
+    sha256: str | None = None
+
+    @property
+    def mode(self) -> int:
+        """st_mode with its type."""
+        return self.stat.st_mode
+
+
+@dataclass(frozen=True, slots=True)
+class CachedContent:
+    """A large content that was read a moment ago, so that it is not in memory twice.
+
+    Whether it is still right is known in the end by `holds`, which compares every byte.
+    """
+
+    data: bytes
+    stat: os.stat_result
+    sha256: str | None = None
+
+    def of(self, st: os.stat_result) -> bytes | None:
+        """The content, where the file looks unchanged."""
+        then = self.stat
+        same = (then.st_dev, then.st_ino, then.st_size, then.st_mtime_ns, then.st_ctime_ns) == (
+            st.st_dev,
+            st.st_ino,
+            st.st_size,
+            st.st_mtime_ns,
+            st.st_ctime_ns,
+        )
+        return self.data if same else None
+
+
+def read_entry(
+    dir_fd: int, name: str, path: str, *, limit: int | None = None, recent: CachedContent | None = None
+) -> FileContent | None:
+    """Read what is there; None where nothing is.
+
+    Args:
+        folder, name: the place.
+        path: as messages name it.
+        limit: bytes of the largest file that is read.
+        recent: used instead of reading where it is this very file.
+
+    Raises:
+        Unsupported: a folder, device, FIFO or socket.
+        TooLarge: over `limit` bytes.
+    """
+    try:
+        there = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        if stat.S_ISLNK(there.st_mode):
+            return FileContent(os.fsencode(os.readlink(name, dir_fd=dir_fd)), there)
+        if not stat.S_ISREG(there.st_mode):
+            raise no_regular_file(there.st_mode, path)
+        descriptor = os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise from_os_error(error, path) from None
+    try:
+        there = os.fstat(descriptor)
+        if not stat.S_ISREG(there.st_mode):
+            raise no_regular_file(there.st_mode, path)
+        if limit is not None and there.st_size > limit:
+            raise TooLarge(
+                f"{shown(path)} is {there.st_size} bytes; the limit is {limit}.", hint="Use a smaller file."
+            )
+        known = None if recent is None else recent.of(there)
+        if known is not None:
+            return FileContent(known, there, None if recent is None else recent.sha256)
+        parts: list[bytes] = []
+        # One read asks for one byte more than the size and so needs no second one to see the end.
+        while part := os.read(descriptor, max(there.st_size + 1 - sum(map(len, parts)), 1)):
+            parts.append(part)
+            if len(part) == there.st_size:
+                break
+        return FileContent(parts[0] if len(parts) == 1 else b"".join(parts), there)
+    except OSError as error:
+        raise from_os_error(error, path) from None
+    finally:
+        os.close(descriptor)
+
+
+def content_equals(dir_fd: int, name: str, expected: bytes | None) -> os.stat_result | bool | None:
+    """Whether exactly `expected` is there, read in pieces so that no second copy is in memory.
+
+    Returns:
+        False where something else is there; else the file's stat, or None where nothing is there
+        and nothing was expected.
+    """
+    try:
+        there = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None if expected is None else False
+    if expected is None:
+        return False
+    try:
+        if stat.S_ISLNK(there.st_mode):
+            return there if os.fsencode(os.readlink(name, dir_fd=dir_fd)) == expected else False
+        if not stat.S_ISREG(there.st_mode) or there.st_size != len(expected):
+            return False
+        descriptor = os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=dir_fd)
+    except OSError:
+        return False
+    try:
+        there = os.fstat(descriptor)
+        at = 0
+        while part := os.read(descriptor, _CHUNK):
+            if part != expected[at : at + len(part)]:
+                return False
+            at += len(part)
+        return there if at == len(expected) else False
+    finally:
+        os.close(descriptor)
+
+
+def digest_at(dir_fd: int, name: str) -> tuple[str | None, int | None]:
+    """SHA-256 and mode of what is there; `(None, None)` for nothing, `("", mode)` for what has no content."""
+    try:
+        there = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+    if not (stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode)):
+        return "", there.st_mode
+    seen = read_entry(dir_fd, name, name)
+    return (None, None) if seen is None else (sha256(seen.data), seen.mode)
+
+
+MAX_CHARS: Final = 200_000
+"""A longer diff of one file is cut; the change itself is never cut."""
+
+
+def unified(
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    *,
+    moved_to: str | None = None,
+    mode: int | None = None,
+) -> str:
+    """The diff of one file; one line for binary content, links and new modes.
+
+    Args:
+        path: as shown in the header.
+        before, after: whole contents, None where the file is not there.
+        moved_to: the new path of a move.
+        mode: the new mode; a link's content is its target.
+    """
+    if before != after and mode is not None and stat.S_ISLNK(mode):
+        return f"Symbolic link {shown(path)}: {_link(before)} -> {_link(after)}\n"
+    if before == after and moved_to is None:
+        return f"mode {shown(path)} => {stat.S_IMODE(mode or 0):o}\n"
+    return diff.unified(
+        shown(path),
+        before,
+        after,
+        moved_to=None if moved_to is None else shown(moved_to),
+        max_chars=MAX_CHARS,
+        visible_returns=True,
+    )
+
+
+def _link(target: bytes | None) -> str:
+    return "none" if target is None else shown(target.decode("utf-8", "backslashreplace"))
+
+
+_CHANGING: Final = frozenset({"write", "delete"})
+_ANYTHING: Final = frozenset({"exec", "call", "control", "spawn"})
+"""Effects of which nobody can say beforehand which files they touch; they were judged as that."""
+
+
+def refuse_undeclared(changes: ChangeSet) -> None:
+    """Let pass what the call that runs here was authorised to change; outside a call, everything.
+
+    Raises:
+        PermissionDenied: a file of `changes` lies under no declared write or delete.
+    """
+    try:
+        context = current_context()
+    except LookupError:
+        return
+    effects = context.effects
+    if effects is None or any(e.kind in _ANYTHING and not e.read_only for e in effects):
+        return
+    for change in changes.changes:
+        for path in (change.path, change.moved_to):
+            if path is not None and not any(_covers(e, path) for e in effects):
+                declared = ", ".join(map(str, effects)) or "none"
+                raise PermissionDenied(
+                    f"{context.tool} tried to change {path}, which is none of its declared effects ({declared})",
+                    hint="Nothing was changed. This tool is not made for that; use one that writes.",
+                    details={"rule": "declared effects", "decision": "deny"},
+                )
+
+
+def _covers(effect: Effect, path: str) -> bool:
+    if effect.kind not in _CHANGING:
+        return False
+    target = effect.target.rstrip("/")
+    return target == path or path.startswith(f"{target}/") or (target == "." and not path.startswith("/"))
 
 
 @dataclass(slots=True)

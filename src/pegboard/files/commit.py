@@ -1,27 +1,23 @@
-"""Commit: carry out a ChangeSet, all files or none, whatever ends the process (issue 4, 3).
-
-The way: verify every file, keep old and new contents, write the intent, stage the new contents
-beside their places, rename, remove, and turn the intent into an entry by one rename. Whoever
-next holds the journal's lock finds an intent that was left and completes or takes it back.
-"""
+"""Commit: carry out a ChangeSet, all files or none, whatever ends the process; and recovery."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.core.effects import Change, ChangeSet
-from pegboard.core.errors import ToolError
-from pegboard.files.blobs import HASH_APART_BYTES, LINK_FROM_BYTES, Blobs, sha256
-from pegboard.files.folder_cache import FolderCache
-from pegboard.files.folders import Folders
-from pegboard.files.fsync import SyncBatch, side_by_side, sync_folder
-from pegboard.files.jail import Jail
+from pegboard.core.errors import Conflict, NotFound, ToolError
+from pegboard.files.changes import content_equals, digest_at
+from pegboard.files.jail import DirfdPath, Jail, PlannedPath, exact
 from pegboard.files.journal import (
+    HASH_APART_BYTES,
+    LINK_FROM_BYTES,
+    Blobs,
     ChangeOrigin,
     Checkpoint,
     EntryType,
@@ -29,11 +25,343 @@ from pegboard.files.journal import (
     Journal,
     JournalEntry,
     no_checkpoint,
+    sha256,
 )
-from pegboard.files.os_errors import from_os_error
-from pegboard.files.preconditions import FreedPaths, conflict_error, verify, verify_goal
-from pegboard.files.recovery import forget_links, recover, roll_back
-from pegboard.files.staging import StagedFile, place, stage, temporary_name
+from pegboard.files.names import from_os_error, shown
+from pegboard.files.openat import FOLDER_FLAGS
+from pegboard.files.roots import Access
+from pegboard.files.staging import (
+    StagedFile,
+    SyncBatch,
+    discard,
+    place,
+    side_by_side,
+    stage,
+    sync_folder,
+    temporary_name,
+)
+
+_MOST_FOLDERS: Final = 64
+
+
+class FolderCache:
+    """Places by target, as Jail.aim and Jail.spot give them, with the last folders kept open.
+
+    Every place is authorised as ever, once for each access; its answer and the way to its folder are
+    remembered. For one commit: a folder that is replaced meanwhile is still the one that was checked.
+    """
+
+    def __init__(self, jail: Jail) -> None:
+        self._jail = jail
+        self._folders: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._allowed: set[tuple[str, Access]] = set()
+
+    @contextmanager
+    def find_parent(self, target: str, access: Access) -> Generator[PlannedPath]:
+        """See Jail.aim; links are not followed."""
+        held = self._held(target)
+        if held is not None:
+            yield self._at(held, target, access)
+            return
+        with self._jail.find_parent(exact(target), access, follow=False) as aim:
+            if not aim.missing:
+                self._hold(target, aim.folder, aim.path)
+            yield aim
+
+    @contextmanager
+    def open_parent(self, target: str, access: Access, *, make_parents: bool = False) -> Generator[DirfdPath]:
+        """See Jail.spot; links are not followed."""
+        held = self._held(target)
+        if held is not None:
+            aim = self._at(held, target, access)
+            yield DirfdPath(aim.folder, aim.name, aim.target, aim.path)
+            return
+        with self._jail.open_parent(exact(target), access, make_parents=make_parents, follow=False) as spot:
+            self._hold(target, spot.folder, spot.path)
+            yield spot
+
+    def close(self) -> None:
+        """Close what is open; it may be used again."""
+        while self._folders:
+            os.close(self._folders.popitem()[1][0])
+        self._allowed.clear()
+
+    def _held(self, target: str) -> tuple[int, str] | None:
+        return self._folders.get(target.rpartition("/")[0])
+
+    def _at(self, held: tuple[int, str], target: str, access: Access) -> PlannedPath:
+        name = target.rpartition("/")[2]
+        path = f"{held[1].rstrip('/')}/{name}"
+        if (path, access) not in self._allowed:
+            self._jail.authorise(access, path, target)
+            self._allowed.add((path, access))
+        return PlannedPath(held[0], name, target, path)
+
+    def _hold(self, target: str, dir_fd: int, path: str) -> None:
+        while len(self._folders) >= _MOST_FOLDERS:
+            os.close(self._folders.popitem(last=False)[1][0])
+        self._folders[target.rpartition("/")[0]] = os.dup(dir_fd), os.path.dirname(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """What a commit does to folders.
+
+    Attributes:
+        gone: removed where they are empty.
+        made: made where they are missing, parents first, with their modes.
+    """
+
+    gone: tuple[str, ...] = ()
+    made: tuple[tuple[str, int], ...] = ()
+
+    def missing(self, jail: Jail) -> list[str]:
+        """Those of `made` that are not there, or where a file is that has to go first."""
+        return [path for path, _ in self.made if not stat.S_ISDIR(mode_of(jail, path) or 0)]
+
+    def present(self, jail: Jail) -> tuple[tuple[str, int], ...]:
+        """Those of `gone` that are there, with their modes, parents first."""
+        found = [(path, mode_of(jail, path)) for path in self.gone]
+        return tuple(
+            sorted(
+                ((path, mode) for path, mode in found if mode is not None and stat.S_ISDIR(mode)),
+                key=lambda pair: pair[0].count("/"),
+            )
+        )
+
+    def remove(self, jail: Jail) -> None:
+        """See remove_empty."""
+        remove_empty(jail, self.gone)
+
+    def make(self, jail: Jail, ours: Collection[str]) -> None:
+        """Make those that are missing; a mode is set on those among `ours`, which the commit made."""
+        make_folders(jail, [pair for pair in self.made if pair[0] in ours])
+
+
+def mode_of(jail: Jail, path: str) -> int | None:
+    """st_mode of what lies at a target, None where nothing does."""
+    with suppress(Conflict), jail.find_parent(exact(path), "write", follow=False) as aim:
+        if not aim.missing:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return os.stat(aim.name, dir_fd=aim.folder, follow_symlinks=False).st_mode
+    return None
+
+
+def make_folders(jail: Jail, folders: Sequence[tuple[str, int]]) -> None:
+    """Make folders with their modes, parents first.
+
+    Raises:
+        Conflict: something else is in a folder's place.
+    """
+    for path, _ in folders:
+        with jail.open_parent(exact(path), "write", make_parents=True, follow=False) as spot:
+            try:
+                os.mkdir(spot.name, 0o700, dir_fd=spot.folder)
+            except FileExistsError:
+                there = spot.lstat()
+                if there is None or not stat.S_ISDIR(there.st_mode):
+                    raise Conflict(
+                        f"{shown(path)} was a folder and is none now.", hint="Move it away, then undo."
+                    ) from None
+    # The modes come last and from below: one may close a folder to ourselves.
+    for path, mode in reversed(folders):
+        with jail.open_parent(exact(path), "write", follow=False) as spot:
+            descriptor = os.open(spot.name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=spot.folder)
+            try:
+                os.fchmod(descriptor, stat.S_IMODE(mode))
+            finally:
+                os.close(descriptor)
+
+
+def remove_empty(jail: Jail, folders: Sequence[str]) -> None:
+    """Remove those folders that are empty, the deepest first."""
+    for folder in sorted(folders, key=lambda path: -path.count("/")):
+        with suppress(ToolError, OSError), jail.open_parent(exact(folder), "delete", follow=False) as spot:
+            os.rmdir(spot.name, dir_fd=spot.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class FreedPaths:
+    """Paths that a change set frees: files that go, and the folders that may go with them or by themselves."""
+
+    gone: frozenset[str]
+    above: frozenset[str]
+
+    @classmethod
+    def of(cls, changes: ChangeSet, folders: Iterable[str] = ()) -> FreedPaths:
+        gone = frozenset(c.path for c in changes.changes if c.kind in ("delete", "move"))
+        return cls(gone, frozenset(parent for path in gone for parent in _parents(path)).union(folders))
+
+    def below_a_gone_file(self, path: str) -> str | None:
+        """The file that makes room for a folder above `path`."""
+        return next((parent for parent in _parents(path) if parent in self.gone), None)
+
+
+def _parents(path: str) -> list[str]:
+    out: list[str] = []
+    while path := path.rpartition("/")[0]:
+        out.append(path)
+    return out
+
+
+def verify(folder_cache: FolderCache, change: Change, freed: FreedPaths) -> os.stat_result | None:
+    if change.before is None and freed.below_a_gone_file(change.path):
+        return None
+    access = "write" if change.kind in ("create", "modify") else "delete"
+    with folder_cache.find_parent(change.path, access) as aim:
+        if change.before is None and aim.target in freed.above:
+            return None
+        found = None if aim.missing else content_equals(aim.folder, aim.name, change.before)
+        if aim.missing and change.before is not None:
+            found = False
+    if found is False or found is True:
+        raise conflict_error(change)
+    return found
+
+
+def conflict_error(change: Change) -> Conflict:
+    was = "did not exist" if change.before is None else f"held {len(change.before)} bytes"
+    return Conflict(
+        f"{shown(change.path)} changed before the edit was written (it {was}); nothing was changed.",
+        hint="Read it again, then redo the edit.",
+        details={"path": change.path},
+    )
+
+
+def verify_goal(folder_cache: FolderCache, change: Change, freed: FreedPaths) -> list[str]:
+    """Folders that will be made for a change's goal, parents first."""
+    goal = change.moved_to or change.path
+    file = freed.below_a_gone_file(goal)
+    if file is not None:
+        return [
+            parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
+        ]
+    with folder_cache.find_parent(goal, "write") as aim:
+        if (
+            change.moved_to is not None
+            and not aim.missing
+            and content_equals(aim.folder, aim.name, None) is not None
+        ):
+            raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
+        return _missing_dirs(aim)
+
+
+def _missing_dirs(aim: PlannedPath) -> list[str]:
+    parts = aim.target.rsplit("/", len(aim.missing) + 1)
+    stem = parts[0] if len(parts) == len(aim.missing) + 2 else None
+    out: list[str] = []
+    for name in aim.missing:
+        stem = name if stem is None else f"{stem}/{name}"
+        out.append(stem)
+    return out
+
+
+def recover(jail: Jail, journal: Journal) -> list[str]:
+    """Complete or take back what a process that ended in the middle left behind; call it under the lock.
+
+    Returns:
+        One sentence for each file that could not be brought back because it was changed since.
+    """
+    left: list[str] = []
+    for entry in journal.intents():
+        if entry.workspace != str(jail.root):
+            continue
+        try:
+            left += _recover_one(jail, journal, entry)
+        except ToolError as error:
+            # The intent stays: the next one to take the lock tries again.
+            left.append(
+                f"An interrupted change of {shown(entry.files[0].path)} is not taken back yet: {error.message}"
+            )
+    return left
+
+
+def _recover_one(jail: Jail, journal: Journal, entry: JournalEntry) -> list[str]:
+    # Whether folders have their modes yet is not known from here, so an undo of folders is taken back.
+    with_folders = entry.type in ("undo", "redo") and (entry.made_dirs or entry.removed_dirs)
+    if not with_folders and all(_is_done(jail, file) for file in entry.files):
+        _remove_temporaries(jail, entry)
+        journal.finish(entry)
+        return []
+    left = roll_back(jail, entry, journal.blobs.get)
+    forget_links(journal.blobs, entry)
+    journal.abandon(entry)
+    return left
+
+
+def _is_done(jail: Jail, file: FileRecord) -> bool:
+    if file.after is None:
+        return _state(jail, file.path)[0] is None
+    goal, mode = _state(jail, file.moved_to or file.path)
+    if goal != file.after or (
+        file.after_mode is not None and mode != file.after_mode and file.before == file.after
+    ):
+        return False
+    return file.moved_to is None or _state(jail, file.path)[0] is None
+
+
+def _state(jail: Jail, path: str) -> tuple[str | None, int | None]:
+    with suppress(Conflict), jail.find_parent(exact(path), "delete", follow=False) as aim:
+        return (None, None) if aim.missing else digest_at(aim.folder, aim.name)
+    return None, None  # a file lies where a folder would be
+
+
+def roll_back(jail: Jail, entry: JournalEntry, content: Callable[[str], bytes]) -> list[str]:
+    """Bring back what an entry's files were; what was changed since by others is left and named."""
+    left: list[str] = []
+    _remove_temporaries(jail, entry)
+    for file in reversed(entry.files):
+        goal = file.moved_to or (file.path if file.before is None else None)
+        if goal is not None and file.after is not None:
+            left += _take_away(jail, goal, file.after)
+    remove_empty(jail, entry.made_dirs)
+    for file in reversed(entry.files):
+        if file.before is not None:
+            left += _bring_back(jail, file, content)
+    with suppress(ToolError, OSError):
+        make_folders(jail, entry.removed_dirs)
+    return left
+
+
+def _remove_temporaries(jail: Jail, entry: JournalEntry) -> None:
+    for file in entry.files:
+        if file.temporary:
+            with (
+                suppress(NotFound, Conflict),
+                jail.open_parent(exact(file.moved_to or file.path), "delete", follow=False) as spot,
+            ):
+                discard(StagedFile(spot.folder, file.temporary))
+
+
+def _take_away(jail: Jail, path: str, digest: str) -> list[str]:
+    with suppress(NotFound, Conflict), jail.open_parent(exact(path), "delete", follow=False) as spot:
+        now, _ = digest_at(spot.folder, spot.name)
+        if now == digest:
+            os.unlink(spot.name, dir_fd=spot.folder)
+        elif now:  # a folder that was to make room is none of the entry's files
+            return [f"{shown(path)} was changed since and is left as it is."]
+    return []
+
+
+def _bring_back(jail: Jail, file: FileRecord, content: Callable[[str], bytes]) -> list[str]:
+    assert file.before is not None
+    with jail.open_parent(exact(file.path), "write", make_parents=True, follow=False) as spot:
+        now, mode = digest_at(spot.folder, spot.name)
+        if now == file.before and mode == file.before_mode:
+            return []
+        if now not in (None, file.after, file.before):
+            return [f"{shown(file.path)} was changed since and is left as it is."]
+        staged = stage(spot.folder, content(file.before), like=spot.lstat(), mode=file.before_mode)
+        place(staged, spot.folder, spot.name)
+    return []
+
+
+def forget_links(blobs: Blobs, entry: JournalEntry) -> None:
+    """A blob that still is a second name of a live file would change with it."""
+    for file in entry.files:
+        if file.before is not None:
+            blobs.unlink_shared(file.before)
+
 
 _SYNC_ALONE: Final = 4  # up to so many files are synced one after the other
 

@@ -1,21 +1,303 @@
-"""glob: the files that match a pattern, newest first (ledger D-25..D-27)."""
+"""Finding files by name: globs, file types, and what a folder holds."""
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import os
 import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
-from pegboard.files.filters import leaving_out
-from pegboard.files.patterns import glob_regex
+from pegboard.core.policy.patterns import NEVER, wildmatch
+from pegboard.core.secrets.clip import clip
 from pegboard.files.walk import MAX_DEPTH, Skipped, TreeWalk, open_folder, scope_below
-from pegboard.ports.files import DirectoryEntry, DirectoryListing
+from pegboard.ports.files import DirectoryEntry, DirectoryListing, EntryKind
+
+MAX_WAYS: Final = 1_000
+"""Globs without braces that one with braces may stand for."""
+
+
+def _choices(pattern: str) -> list[str]:
+    """The globs without braces that a glob stands for: `{a,b{c,d}}` are `a`, `bc` and `bd`.
+
+    Raises:
+        InvalidArguments: an open brace, or more than MAX_WAYS of them.
+    """
+    done: list[str] = []
+    pending = [pattern]
+    while pending:
+        glob = pending.pop()
+        parts = _first_braces(glob)
+        if parts is None:
+            done.append(glob)
+        else:
+            head, choices, tail = parts
+            pending += [head + choice + tail for choice in reversed(choices)]
+        if len(done) + len(pending) > MAX_WAYS:
+            shown = pattern if len(pattern) <= 80 else f"{clip(pattern, 0, 80)}…"
+            raise InvalidArguments(
+                f"the braces of the glob {shown!r} stand for more than {MAX_WAYS:,} patterns",
+                hint="Use fewer alternatives, or a wildcard in place of some.",
+            )
+    return done
+
+
+_PART: Final = re.compile(r"\\.|\[[!^]?\]?[^\]]*\]|[{},]", re.DOTALL)
+
+
+def _first_braces(glob: str) -> tuple[str, list[str], str] | None:
+    """What stands before the first braces, their alternatives, and what follows; None without any."""
+    opened, depth, cuts = -1, 0, list[int]()
+    for part in _PART.finditer(glob):
+        match part[0]:
+            case "{":
+                depth += 1
+                if depth == 1:
+                    opened, cuts = part.start(), [part.start()]
+            case "," if depth == 1:
+                cuts.append(part.start())
+            case "}" if depth == 0:
+                raise _malformed(glob, f"has a `}}` at position {part.end()} that nothing opened")
+            case "}":
+                depth -= 1
+                if depth == 0:
+                    cuts.append(part.start())
+                    choices = [glob[a + 1 : b] for a, b in pairwise(cuts)]
+                    return glob[:opened], choices, glob[part.end() :]
+            case _:
+                pass
+    if depth:
+        raise _malformed(glob, f"has a `{{` at position {opened + 1} that is never closed")
+    return None
+
+
+def _malformed(pattern: str, what: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"the glob {pattern!r} {what}", hint="Close it, or put a backslash before a literal [ { } or \\."
+    )
+
+
+@lru_cache(maxsize=512)
+def glob_regex(pattern: str, *, ignore_case: bool = False) -> re.Pattern[str]:
+    """Compile a glob over a whole relative path; use with `fullmatch`.
+
+    `*` and `?` stop at `/`, `**` as a whole component spans folders and may be empty in front (`**/x`
+    matches `x`), `[a-z]` and `[!a-z]` are classes, `{a,b{c,d}}` alternatives, a backslash makes the next
+    character literal.
+
+    Raises:
+        InvalidArguments: an open bracket or brace, or a trailing backslash.
+    """
+    sources = [wildmatch(glob, pathname=True) for glob in _choices(pattern)]
+    if NEVER in sources:
+        at_end = pattern.endswith("\\")
+        raise _malformed(pattern, "ends in a backslash" if at_end else "has a `[` that is never closed")
+    return re.compile("|".join(sources), re.IGNORECASE if ignore_case else 0)
+
+
+FILE_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "c": ("*.c", "*.h"),
+    "config": ("*.cfg", "*.conf", "*.config", "*.ini"),
+    "cpp": ("*.cc", "*.cpp", "*.cxx", "*.h", "*.hh", "*.hpp", "*.hxx", "*.inl"),
+    "cs": ("*.cs",),
+    "css": ("*.css", "*.scss", "*.sass", "*.less"),
+    "csv": ("*.csv", "*.tsv"),
+    "dart": ("*.dart",),
+    "docker": ("*Dockerfile*", "*.dockerfile"),
+    "elixir": ("*.ex", "*.eex", "*.exs", "*.heex"),
+    "go": ("*.go",),
+    "graphql": ("*.graphql", "*.graphqls"),
+    "haskell": ("*.hs", "*.lhs"),
+    "html": ("*.htm", "*.html", "*.ejs"),
+    "java": ("*.java", "*.jsp", "*.properties"),
+    "js": ("*.js", "*.jsx", "*.cjs", "*.mjs", "*.vue"),
+    "json": ("*.json", "*.json5", "*.jsonl", "*.jsonc"),
+    "kotlin": ("*.kt", "*.kts"),
+    "lua": ("*.lua",),
+    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk", "*.mak"),
+    "md": ("*.md", "*.markdown", "*.mdown", "*.mdx"),
+    "perl": ("*.pl", "*.pm", "*.t"),
+    "php": ("*.php",),
+    "protobuf": ("*.proto",),
+    "py": ("*.py", "*.pyi"),
+    "r": ("*.r", "*.R", "*.Rmd"),
+    "rst": ("*.rst",),
+    "ruby": ("*.rb", "*.gemspec", "*.rake", "Gemfile", "Rakefile"),
+    "rust": ("*.rs",),
+    "scala": ("*.scala", "*.sbt"),
+    "sh": ("*.sh", "*.bash", "*.zsh", "*.ksh", "*.fish", ".bashrc", ".zshrc", ".profile"),
+    "sql": ("*.sql",),
+    "svelte": ("*.svelte",),
+    "swift": ("*.swift",),
+    "tf": ("*.tf", "*.tfvars", "*.hcl"),
+    "toml": ("*.toml", "Cargo.lock"),
+    "ts": ("*.ts", "*.tsx", "*.cts", "*.mts"),
+    "txt": ("*.txt",),
+    "vue": ("*.vue",),
+    "xml": ("*.xml", "*.xsd", "*.xsl", "*.xslt", "*.svg"),
+    "yaml": ("*.yaml", "*.yml"),
+    "zig": ("*.zig",),
+}
+
+_TYPE_ALIASES: Final = {
+    "bash": "sh", "c++": "cpp", "csharp": "cs", "golang": "go", "javascript": "js", "jsx": "js", "kt": "kotlin",
+    "markdown": "md", "python": "py", "rb": "ruby", "rs": "rust", "shell": "sh", "terraform": "tf", "tsx": "ts",
+    "typescript": "ts", "yml": "yaml",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """Which files count, by name.
+
+    Attributes:
+        glob: `*.py` at any depth, `src/**/*.py` from the searched folder, `!*.min.js` leaves out,
+            several divided by commas.
+        type: a name of FILE_TYPES or a common alias of one.
+    """
+
+    glob: str | None = None
+    type: str | None = None
+
+    def accept(self) -> Callable[[str], bool] | None:
+        """A test of a path below the searched folder, None where everything counts.
+
+        Raises:
+            InvalidArguments: a malformed glob or an unknown type.
+        """
+        kinds = [_matcher(glob) for glob in self._type_globs()]
+        wanted = [_matcher(glob) for glob in self._globs() if not glob.startswith("!")]
+        unwanted = [_matcher(glob[1:]) for glob in self._globs() if glob.startswith("!")]
+        if not (kinds or wanted or unwanted):
+            return None
+
+        def accepts(path: str) -> bool:
+            if kinds and not any(fits(path) for fits in kinds):
+                return False
+            if wanted and not any(fits(path) for fits in wanted):
+                return False
+            return not any(fits(part) for fits in unwanted for part in _with_ancestors(path))
+
+        return accepts
+
+    def by_name(self) -> tuple[str, ...]:
+        """Globs of file names alone that restrict what is looked at; `accept` decides in the end."""
+        wanted = tuple(g for g in self._globs() if not g.startswith("!")) or self._type_globs()
+        return () if any("/" in glob for glob in wanted) else wanted
+
+    def _globs(self) -> list[str]:
+        return [g for g in divided(self.glob or "") if g != "!"]
+
+    def _type_globs(self) -> tuple[str, ...]:
+        if not self.type:
+            return ()
+        name = self.type.lower().lstrip("*.")
+        name = _TYPE_ALIASES.get(name, name)
+        if name not in FILE_TYPES:
+            near = difflib.get_close_matches(name, [*FILE_TYPES, *_TYPE_ALIASES], 1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            raise InvalidArguments(
+                f"there is no file type {self.type!r}.{guess}",
+                hint=f"Types: {', '.join(FILE_TYPES)}. For anything else use glob, for example glob='*.{name}'.",
+            )
+        return FILE_TYPES[name]
+
+
+def divided(globs: str) -> list[str]:
+    """The globs of a list divided by commas; one within braces divides nothing."""
+    parts = [glob.strip() for glob in re.split(r",(?![^{]*\})", globs)]
+    return [glob for glob in parts if glob]
+
+
+def leaving_out(globs: str) -> NameFilter:
+    """The filter that leaves out what some globs, divided by commas, name; a `!` before one adds nothing."""
+    return NameFilter(",".join(f"!{glob.lstrip('!')}" for glob in divided(globs)))
+
+
+def _matcher(glob: str) -> Callable[[str], bool]:
+    anchored = "/" in glob.rstrip("/")
+    fits = glob_regex(glob.strip("/").removeprefix("./")).fullmatch
+    if anchored:
+        return lambda path: fits(path) is not None
+    return lambda path: fits(path.rpartition("/")[2]) is not None
+
+
+def _with_ancestors(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
+
+
+def list_dir(
+    root: Path,
+    rel: str,
+    *,
+    depth: int = 1,
+    limit: int = 1000,
+    denied: Callable[[str], bool] | None = None,
+) -> DirectoryListing:
+    """Entries below `rel` of `root`, hidden ones too, each folder before what is in it.
+
+    Within a folder: folders first, then the rest, each by name. Links are shown as links and not
+    entered. `.git` is shown and not entered.
+
+    Args:
+        depth: levels; 1 = the folder itself.
+        limit: entries at most; `truncated` says whether there were more.
+        denied: told paths below `root`; True leaves one out.
+
+    Raises:
+        NotFound, Unsupported (no folder), Unavailable, OutsideWorkspace: about `rel`.
+    """
+    prefix = "" if rel in ("", ".") else rel.rstrip("/") + "/"
+    top = open_folder(root, rel)
+    walk = TreeWalk(
+        top=top,
+        scope=None,
+        hidden=True,
+        git=True,
+        depth=max(1, depth),
+        folders=True,
+        folders_first=True,
+        closed=frozenset((".git",)),
+        denied=None if denied is None else lambda path: denied(prefix + path),
+    )
+    entries: list[DirectoryEntry] = []
+    truncated = False
+    try:
+        for fd, folder, entry in walk:
+            if len(entries) >= limit:
+                truncated = True
+                break
+            entries.append(_entry(fd, folder, entry.name))
+    finally:
+        os.close(top)
+    return DirectoryListing(entries=tuple(entries), truncated=truncated, skipped=walk.skipped.sentences())
+
+
+def _entry(fd: int, folder: str, name: str) -> DirectoryEntry:
+    try:
+        facts = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return DirectoryEntry(path=folder + name, kind="other")
+    return DirectoryEntry(
+        path=folder + name, kind=_kind(facts.st_mode), size=facts.st_size, mtime_ns=facts.st_mtime_ns
+    )
+
+
+def _kind(mode: int) -> EntryKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "dir"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
 
 _META = frozenset("*?[{\\")
 
@@ -115,7 +397,7 @@ def _find(root: Path, rel: str, options: _Options, pattern: str) -> DirectoryLis
         top=top,
         scope=None if options.no_ignore else scope_below(root, where),
         hidden=options.hidden or dotted,
-        git=".git" in base.split("/") or any(".git" in _choices(part) for part in parts),
+        git=".git" in base.split("/") or any(".git" in _pieces(part) for part in parts),
         depth=MAX_DEPTH if "**" in rest or "{" in rest else len(parts),
         denied=options.leaves_out(where, base),
     )
@@ -202,9 +484,9 @@ def _join(rel: str, base: str) -> str:
     return "/".join(parts) or "."
 
 
-def _choices(part: str) -> list[str]:
+def _pieces(part: str) -> list[str]:
     return re.split(r"[{,}]", part)
 
 
 def _starts_dotted(part: str) -> bool:
-    return any(choice.startswith(".") for choice in _choices(part)) if "{" in part else part.startswith(".")
+    return any(choice.startswith(".") for choice in _pieces(part)) if "{" in part else part.startswith(".")

@@ -1,8 +1,9 @@
-"""grep's pattern language: what ripgrep and Python read alike, and what only Python can run."""
+"""grep's pattern language: one pattern for Python's `re`, and the same for ripgrep where that reads it alike."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,16 +12,26 @@ from pegboard.core.policy.patterns import POSIX_CLASSES
 
 #: The classes without CR, which only `$` may stand for.
 _CLASSES: Final = {**POSIX_CLASSES, "space": " \\t\\n\\f\\v", "cntrl": "\\x00-\\x0c\\x0e-\\x1f\\x7f"}
-_WITHOUT_CR: Final = {"s": "[^\\S\\r]", "W": "[^\\w\\r]", "D": "[^\\d\\r]"}
-_NO_WORD: Final = "[^0-9A-Za-z_]"
-_MANY_COPIES: Final = 1000
-"""How often a counted repeat may put its part into the program of an engine that unfolds it."""
+_WITHOUT_CR: Final = {"\\s": "[^\\S\\r]", "\\W": "[^\\w\\r]", "\\D": "[^\\d\\r]", ".": "[^\\r\\n]"}
 _META: Final = frozenset("\\.+*?()|[]{}^$")
-_QUANTIFIER: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
-_MANY_WAYS: Final = 64
-"""Ways to match at one place, counted roughly, from which on a backtracking engine may take too long."""
-_GLOBAL_FLAGS: Final = re.compile(r"\(\?[a-zA-Z]+\)")
-_GROUP_PYTHON: Final = ("?=", "?!", "?<=", "?<!", "?>", "?(", "?P=", "?P>")
+
+_TOKEN: Final = re.compile(
+    r"""
+      \\[xuU]\{(?P<code>[0-9A-Fa-f]{1,8})\}
+    | \\(?P<escape>k[<{'](?P<backref>\w+)[>}'] | .)
+    | (?P<set>\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])
+    | (?P<verbose>\(\?[a-wyz]*x[a-z]*[-:)])
+    | (?P<named>\(\?<(?![=!]))
+    | (?P<group>\(\?(?:P?[<>=!(]|<[=!]|\#[^)]*\)|[a-zA-Z-]*[:)])|\()
+    | (?P<repeat>(?:[*+?]|\{\d+(?:,\d*)?\}|\{,\d+\})(?P<possessive>\+)?\??)
+    | (?P<sign>[.^$|{}\]])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_POSIX: Final = re.compile(r"\[:(\^?)(\w+):\]")
+_INNER: Final = re.compile(
+    r"\\[xuU]\{([0-9A-Fa-f]{1,8})\}|(\[:\^?\w+:\])|(\\.)|(\[)|(&&|--|~~|\|\|)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,69 +40,53 @@ class Expression:
 
     Attributes:
         source: the pattern for Python, over text whose CRLF ends were made LF.
-        rust: the pattern for ripgrep, over the text as it stands: `$` may stand before a CR, and
-            like `source` nothing else in it matches a CR, so that both mean the same lines.
-        literal: the text that it stands for where it has no wildcard, else None.
-        python_only: uses look-around, back references and the like, repeats by the thousand, or spans lines.
-        repeats: has so many ways to match that a backtracking engine may take for ever.
+        rust: the pattern for ripgrep, over the text as it stands; None for one that ripgrep reads otherwise.
+        text: what it stands for where it is plain text, else None.
+        repeats: may have so many ways to match that a backtracking engine takes for ever.
+        words: only where no character of a word stands beside the match; `rust` finds more than that.
         ignore_case, multiline: as asked for.
-        narrows: `rust` matches in more lines than `source`, so that it only tells which files may hold a match.
-        ascii_only: whatever it finds is ASCII, wherever it stands. Every encoding that is read keeps ASCII as it is, so
-            bytes that were not decoded hold all that their text does (and by chance more).
     """
 
     source: str
-    rust: str
-    literal: str | None
-    python_only: bool
-    repeats: bool
-    ignore_case: bool
-    multiline: bool
-    ascii_only: bool
-    narrows: bool = False
+    rust: str | None
+    text: str | None = None
+    repeats: bool = False
+    words: bool = False
+    ignore_case: bool = False
+    multiline: bool = False
 
-    def flags(self) -> re.RegexFlag:
-        """Python's flags: `^` and `$` at each line; `.` matches a line end in multiline mode only."""
-        flags = re.MULTILINE
-        if self.ignore_case:
-            flags |= re.IGNORECASE
-        if self.multiline:
-            flags |= re.DOTALL
-        return flags
+    def compile(self) -> re.Pattern[str]:
+        """For Python: `^` and `$` at each line; `.` matches a line end in multiline mode only."""
+        flags = (
+            re.MULTILINE | (re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.multiline else 0)
+        )
+        return re.compile(self.source, flags)
+
+    @property
+    def ascii_text(self) -> bool:
+        """Whether it is ASCII text, which every encoding that is read holds as the same bytes."""
+        return self.text is not None and self.text.isascii() and not self.ignore_case and not self.words
 
 
 def literal_expression(text: str, *, ignore_case: bool) -> Expression:
     """The expression that finds exactly this text."""
     source = "".join("\\" + c if c in _META else c for c in text)
+    lines = "\n" in text or "\r" in text
     return Expression(
         source=source,
-        rust=source,
-        literal=text,
-        python_only="\n" in text or "\r" in text,
-        repeats=False,
+        rust=None if lines else source,
+        text=text,
         ignore_case=ignore_case,
         multiline="\n" in text,
-        ascii_only=text.isascii() and "\r" not in text,
     )
 
 
 def whole_words(expression: Expression) -> Expression:
-    """The same where no character of a word stands before or behind it, as `grep -w` has it.
-
-    ripgrep's own `-w` and its half boundaries differ from version to version, and its words from Python's beyond
-    ASCII: it tells the files with a line in which no ASCII character of a word stands there, Python the lines.
-    """
-    flags = _GLOBAL_FLAGS.match(expression.source)
+    """The same where no character of a word stands before or behind it, as `grep -w` has it."""
+    flags = re.match(r"\(\?[a-zA-Z]+\)", expression.source)
     opening = flags[0] if flags else ""
-    return replace(
-        expression,
-        source=f"{opening}(?<!\\w)(?:{expression.source[len(opening) :]})(?!\\w)",
-        rust=f"(?:^|{_NO_WORD})(?:{expression.rust})(?:$|{_NO_WORD})",
-        literal=None,
-        narrows=True,
-        # What stands beside it may be any character.
-        ascii_only=False,
-    )
+    body = expression.source[len(opening) :]
+    return replace(expression, source=f"{opening}(?<!\\w)(?:{body})(?!\\w)", words=True)
 
 
 def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool = False) -> Expression:
@@ -99,7 +94,7 @@ def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool
 
     Read alike everywhere: literals, `. ^ $ | ( ) [ ]`, `* + ? {n,m}` greedy and lazy, `\\d \\w \\s \\b`,
     POSIX classes in brackets, named groups in both spellings, `(?i)` in front. A brace that is no
-    quantifier is literal. Look-around, back references, atomic groups: Python's engine only.
+    quantifier is literal. What only Python has (look-around, back references) runs there.
 
     Raises:
         InvalidArguments: empty, or malformed; `details["position"]` is 1-based.
@@ -109,28 +104,22 @@ def parse_expression(pattern: str, *, ignore_case: bool = False, multiline: bool
             "the search pattern is empty", hint="Give the text or regular expression to look for."
         )
     translation = _Translation(pattern, multiline)
-    translation.run()
-    source = "".join(translation.out)
+    source = translation.run()
     try:
-        re.compile(source, re.MULTILINE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(source, re.MULTILINE)
     except re.error as error:
-        at = (
-            translation.origin[error.pos]
-            if error.pos is not None and error.pos in range(len(translation.origin))
-            else error.pos
-        )
-        raise _invalid(pattern, error.msg, at) from None
+        raise _invalid(pattern, error.msg, translation.origin(error.pos)) from None
     except (OverflowError, RecursionError) as error:
         raise _invalid(pattern, str(error), None) from None
     return Expression(
         source=source,
-        rust="".join(translation.rust),
-        literal=None if translation.literal is None or ignore_case else "".join(translation.literal),
-        python_only=translation.python_only or multiline,
-        repeats=translation.ways > _MANY_WAYS,
+        rust=None if translation.python_only or multiline else "".join(translation.rust),
+        text=None if translation.special else "".join(translation.text),
+        repeats=translation.repeats,
         ignore_case=ignore_case,
         multiline=multiline,
-        ascii_only=translation.ascii_only,
     )
 
 
@@ -144,257 +133,138 @@ def _invalid(pattern: str, what: str, at: int | None) -> InvalidArguments:
 
 
 class _Translation:
-    """One pass over a pattern; `origin` maps each character of the output to its source."""
+    """One pass over a pattern, token by token."""
 
     def __init__(self, pattern: str, multiline: bool) -> None:
         self.pattern = pattern
         self.multiline = multiline
-        self.out: list[str] = []
+        self.python: list[str] = []
         self.rust: list[str] = []
-        self.origin: list[int] = []
-        self.literal: list[str] | None = []
+        self.text: list[str] = []
+        self.starts: list[int] = []
+        self.special = False
+        self.repeats = False
         self.python_only = False
-        self.ascii_only = True
-        self.ways = 1
-        self.copies = 1
-        self.open = 0
-        self.at = 0
 
-    def emit(self, text: str, *, literal: str | None = None, rust: str | None = None) -> None:
-        self.out.append(text)
-        self.rust.append(text if rust is None else rust)
-        self.origin.extend([self.at] * len(text))
-        if literal is None:
-            self.literal = None
-        elif self.literal is not None:
-            self.literal.append(literal)
+    def run(self) -> str:
+        at = 0
+        for token in _TOKEN.finditer(self.pattern):
+            self.plain(self.pattern[at : token.start()], at)
+            self.starts.append(token.start())
+            self.token(token)
+            at = token.end()
+        self.plain(self.pattern[at:], at)
+        return "".join(self.python)
 
-    def run(self) -> None:
-        pattern, n = self.pattern, len(self.pattern)
-        while self.at < n:
-            char = pattern[self.at]
-            if char == "\\":
-                self.at += self.escape()
-            elif char == "[":
-                self.at += self.bracket()
-            elif char == "(":
-                self.at += self.group()
-            elif char in "*+?{":
-                self.at += self.quantifier(char)
-            elif char in "]}":
-                self.emit("\\" + char, literal=char)
-                self.at += 1
-            elif char in ".^$|)":
-                self.sign(char)
-                self.at += 1
-            else:
-                self.plain(char)
-                self.at += 1
+    def origin(self, position: int | None) -> int | None:
+        """Where in the pattern the token stands that a position of the translation lies in."""
+        for piece, start in zip(self.python, self.starts, strict=True):
+            if position is None or position < len(piece):
+                return None if position is None else start
+            position -= len(piece)
+        return position if position is None else len(self.pattern) - 1
 
-    def sign(self, char: str) -> None:
-        """A wildcard or anchor. Within lines nothing but `$` looks at a CR: it belongs to the line's end."""
-        self.ascii_only &= char in "|)"
-        if char == "." and not self.multiline:
-            self.emit("[^\\r\\n]")
-        elif char == "$":
-            self.emit("$", rust="(?:\\r?$)")
+    def plain(self, text: str, at: int) -> None:
+        """Characters that stand for themselves."""
+        for offset, char in enumerate(text):
+            self.starts.append(at + offset)
+            self.emit(char, text=char)
+            self.python_only |= char in "\r\n"
+
+    def emit(self, python: str, *, rust: str | None = None, text: str | None = None) -> None:
+        self.python.append(python)
+        self.rust.append(python if rust is None else rust)
+        self.text.append(text or "")
+        self.special |= text is None
+
+    def token(self, token: re.Match[str]) -> None:
+        whole = token[0]
+        if token["code"]:
+            self.code_point(token)
+        elif token["backref"]:
+            self.python_only = True
+            self.emit(f"(?P={token['backref']})")
+        elif token["escape"]:
+            self.escape(whole, token.start())
+        elif token["set"]:
+            self.bracket(whole, token.start())
+        elif token["verbose"]:
+            raise _invalid(self.pattern, "verbose mode (?x) is not supported", token.start())
+        elif token["named"]:
+            self.emit("(?P<")
+        elif token["group"]:
+            # What only Python has, ripgrep refuses, and then our own engine runs it.
+            self.emit("" if whole.startswith("(?#") else whole)
+        elif token["repeat"]:
+            self.repeats = True
+            self.python_only |= token["possessive"] is not None
+            self.emit("{0" + whole[1:] if whole.startswith("{,") else whole)
         else:
-            self.open -= char == ")"
-            if char == "|" and self.open > 0:
-                self.more_ways(2)
-            self.emit(char)
+            self.sign(whole)
 
-    def more_ways(self, factor: int) -> None:
-        """What a quantifier or an alternative inside a group does: `(a{9}){9}` has 81, `a?a?a?` has 8."""
-        self.ways = min(self.ways * max(1, factor), _MANY_WAYS + 1)
-
-    def plain(self, char: str) -> None:
-        self.ascii_only &= char.isascii() and char not in "\r\n"
-        if char in "\r\n":
-            self.python_only = True
-        self.emit("\\" + char if char in _META else char, literal=char)
-
-    def escape(self) -> int:
-        """An escape outside brackets; its length."""
-        rest = self.pattern[self.at + 1 :]
-        if not rest:
-            raise _invalid(self.pattern, "a backslash at the end", self.at)
-        char = rest[0]
-        if char in "AzZ":
-            self.python_only, self.ascii_only = True, False
-            self.emit("\\A" if char == "A" else "\\Z")
-            return 2
-        if char in "<>":
-            self.ascii_only = False
-            self.emit("\\b")
-            return 2
-        if char == "k" and (named := re.match(r"k[<{'](\w+)[>}']", rest)):
-            self.python_only = True
-            self.emit(f"(?P={named[1]})")
-            return 1 + named.end()
-        if char.isdigit() and char != "0":
-            self.python_only = True
-            self.emit("\\" + char)
-            return 2
-        code = self.code_point(rest)
-        if code is not None:
-            self.plain(code[0])
-            return 1 + code[1]
-        self.ascii_only &= not (char.isascii() and char.isalpha())
-        if char in "DWs" and not self.multiline:
-            self.emit(_WITHOUT_CR[char])
-        elif char in "dDwWsSbB":
-            self.emit("\\" + char)
-        elif char.isascii() and char.isalpha():
-            self.refuse_property(char)
-            self.emit("\\" + char)
-            self.python_only = True
-        else:
-            self.plain(char)
-        return 2
-
-    def code_point(self, rest: str) -> tuple[str, int] | None:
-        """A character that an escape names by code or letter, and the length after the backslash."""
-        simple = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
-        if rest[0] in simple:
-            return simple[rest[0]], 1
-        found = re.match(
-            r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]{1,8})\}", rest
-        )
-        if found is None:
-            return None
-        number = int(next(g for g in found.groups() if g), 16)
+    def code_point(self, token: re.Match[str]) -> None:
+        number = int(token["code"], 16)
         if number > 0x10FFFF:
-            raise _invalid(self.pattern, "a code point beyond U+10FFFF", self.at)
-        return chr(number), found.end()
+            raise _invalid(self.pattern, "a code point beyond U+10FFFF", token.start())
+        self.emit(re.escape(chr(number)), rust=token[0], text=chr(number))
 
-    def refuse_property(self, char: str) -> None:
+    def escape(self, whole: str, at: int) -> None:
+        char = whole[1]
         if char in "pP":
             raise InvalidArguments(
-                f"the pattern {self.pattern!r} uses a Unicode property at position {self.at + 1}, "
+                f"the pattern {self.pattern!r} uses a Unicode property at position {at + 1}, "
                 "which this search does not have",
                 hint="Use \\w, \\d, a range such as [À-ÿ] or a POSIX class such as [[:upper:]]; "
                 "set fixed_strings=true where the backslash is meant literally.",
-                details={"position": self.at + 1},
+                details={"position": at + 1},
             )
+        if char in "<>":
+            self.emit("\\b")
+        elif char in "zZA":
+            self.python_only = True
+            self.emit("\\A" if char == "A" else "\\Z")
+        elif char.isalnum() or char == "_":
+            self.emit(whole if self.multiline else _WITHOUT_CR.get(whole, whole))
+        else:
+            self.emit(re.escape(char), rust="\\" + char if char in _META else char, text=char)
 
-    def bracket(self) -> int:
-        """A bracket expression; its length. One that never closes is left for the compiler to refuse."""
-        pattern, start = self.pattern, self.at
-        i = start + 1
-        negated = pattern.startswith("^", i)
-        i += negated
-        items: list[str] = []
-        first = i
-        while i < len(pattern) and (pattern[i] != "]" or i == first):
-            if (posix := re.compile(r"\[:(\^?)(\w+):\]").match(pattern, i)) and posix[2] in POSIX_CLASSES:
-                if posix[1]:
-                    raise _invalid(pattern, "a negated POSIX class", i)
-                items.append(_CLASSES[posix[2]])
-                i = posix.end()
-                continue
-            low, i = self.member(i)
-            if pattern.startswith("-", i) and i + 1 < len(pattern) and pattern[i + 1] != "]":
-                high, i = self.member(i + 1)
-                items.append(f"{low}-{high}")
-            else:
-                items.append(low)
-        if i >= len(pattern):
-            raise _invalid(pattern, "a bracket [ that is never closed", start)
-        body = "".join(items)
-        self.ascii_only &= not negated and body.isascii() and not re.search(r"\\[dDwWsS]", body)
+    def sign(self, char: str) -> None:
+        """A wildcard or anchor. Within lines nothing but `$` looks at a CR: it belongs to the line's end."""
+        if char in "{}]":
+            self.emit("\\" + char, text=char)
+        elif char == ".":
+            self.emit(char if self.multiline else _WITHOUT_CR[char])
+        else:
+            self.repeats |= char == "|"
+            self.emit(char, rust="(?:\\r?$)" if char == "$" else char)
+
+    def bracket(self, whole: str, at: int) -> None:
+        negated = whole.startswith("[^")
+        body = _INNER.sub(lambda part: self.inner(part, at), whole[1 + negated : -1])
+        if body.startswith("]"):
+            body = "\\" + body
         if self.multiline:
             self.emit(f"[{'^' if negated else ''}{body}]")
         elif negated:
             self.emit(f"[^{body}\\r]")
-        elif any(item in ("\\D", "\\W", "\\s") or _spans_cr(item) for item in items):
+        elif re.search(r"\\[DWs]|[^ -~]-|\\x0", body):
             self.emit(f"(?:(?!\\r)[{body}])", rust=f"[{body}&&[^\\r]]")
         else:
             self.emit(f"[{body}]")
-        return i + 1 - start
 
-    def member(self, i: int) -> tuple[str, int]:
-        """One member of a bracket expression, escaped for both engines, and the index behind it."""
-        char = self.pattern[i]
-        if char != "\\" or i + 1 >= len(self.pattern):
-            return _class_member(char), i + 1
-        rest = self.pattern[i + 1 :]
-        if rest[0] in "dDwWsS":
-            return "\\" + rest[0], i + 2
-        self.refuse_property(rest[0])
-        if rest[0] == "b":
-            return "\\x08", i + 2
-        code = self.code_point(rest)
-        if code is not None:
-            return _class_member(code[0]), i + 1 + code[1]
-        if rest[0].isascii() and rest[0].isalnum():
-            raise _invalid(self.pattern, f"bad escape \\{rest[0]}", i)
-        return _class_member(rest[0]), i + 2
-
-    def group(self) -> int:
-        """The opening of a group; its length."""
-        rest = self.pattern[self.at + 1 :]
-        self.open += 1
-        if comment := re.match(r"\?#[^)]*\)", rest):
-            self.open -= 1
-            return 1 + comment.end()
-        if named := re.match(r"\?<(?![=!])", rest):
-            self.emit("(?P<")
-            return 1 + named.end()
-        if rest.startswith(_GROUP_PYTHON):
-            self.python_only, self.ascii_only = True, False
-        elif flags := re.match(r"\?([a-zA-Z]*)-?[a-zA-Z]*[:)]", rest):
-            if "x" in flags[1]:
-                raise _invalid(self.pattern, "verbose mode (?x) is not supported", self.at)
-            if set(flags[0]) - set("?ims-:)"):
-                self.python_only = True
-            if not self.multiline and "m" in flags[0].split("-")[-1] and "-" in flags[0]:
-                self.python_only = True
-            self.emit("(" + flags[0])
-            return 1 + flags.end()
-        self.emit("(")
-        if rest.startswith("?P<"):
-            self.emit("?P<")
-            return 4
-        if rest.startswith("?"):
-            # What follows belongs to the group's opening and must not be read as a quantifier.
-            opening = next((o for o in _GROUP_PYTHON if rest.startswith(o)), "?")
-            self.emit(opening)
-            return 1 + len(opening)
-        return 1
-
-    def quantifier(self, char: str) -> int:
-        """A quantifier or a literal brace; its length."""
-        length = 1
-        text = char
-        if char == "{":
-            found = _QUANTIFIER.match(self.pattern, self.at)
-            if found is None or not (found[1] or found[3]):
-                self.emit("\\{", literal="{")
-                return 1
-            low, comma, high = found[1] or "0", found[2], found[3]
-            text = f"{{{low}{comma}{high}}}"
-            length = found.end() - found.start()
-            times = int(high or low)
-            self.more_ways(_MANY_WAYS + 1 if comma and not high else times)
-            self.copies = min(self.copies * max(1, times), _MANY_COPIES + 1)
-            # ripgrep would take steps by the thousand for each character, and nothing ends it within a file.
-            self.python_only |= self.copies > _MANY_COPIES
-        else:
-            self.more_ways(2 if char == "?" else _MANY_WAYS + 1)
-        self.emit(text)
-        if self.pattern.startswith("+", self.at + length):
-            self.python_only = True
-        return length
-
-
-def _spans_cr(item: str) -> bool:
-    """Whether a member of a class is a range with CR in it."""
-    low, dash, high = item.partition("-")
-    return bool(dash) and bool(high) and len(low) == 1 and low < "\r" < high[-1]
-
-
-def _class_member(char: str) -> str:
-    if char == "\n":
-        return "\\n"
-    return "\\" + char if char in "\\]^-[&~" else char
+    def inner(self, part: re.Match[str], at: int) -> str:
+        """A part of a bracket expression, as both engines read it alike."""
+        code, posix, escape, opening, operator = part.groups()
+        if code:
+            return re.escape(chr(min(int(code, 16), 0x10FFFF)))
+        if posix:
+            name = _POSIX.fullmatch(posix)
+            if name is None or name[1] or name[2] not in _CLASSES:
+                raise _invalid(self.pattern, f"no class {posix} that can stand in brackets", at)
+            return _CLASSES[name[2]]
+        if escape:
+            if escape[1] in "pP":
+                self.escape(escape, at)
+            return escape
+        # A bracket within a set, and `&&`, mean themselves; other engines calculate with sets.
+        return "\\[" if opening else "".join("\\" + char for char in operator or "")

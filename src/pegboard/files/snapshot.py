@@ -1,29 +1,180 @@
-"""Snapshot: what a command changed in the workspace, with the old contents (decisions 19).
-
-Independent of how the command runs: take one before, ask `diff_after` afterwards.
-"""
+"""Snapshot: what a command changed in the workspace, with the old contents."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import stat
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import NotFound
-from pegboard.files.blobs import sha256
-from pegboard.files.diffs import unified
-from pegboard.files.journal import ChangeOrigin, FileRecord, Journal, JournalEntry
+from pegboard.files.changes import unified
+from pegboard.files.journal import ChangeOrigin, FileRecord, Journal, JournalEntry, sha256
 from pegboard.files.names import shown
 from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
-from pegboard.files.snapshot_index import IndexEntry, index_path, load, save
-from pegboard.files.survey import TreeScan, folders_told, survey, unwatched_told
+
+
+@dataclass(slots=True)
+class TreeScan:
+    """What is there.
+
+    Attributes:
+        files: files and links by path.
+        dirs: folders and their modes.
+        special: devices, FIFOs and sockets, which are not watched, and their modes.
+        left_out: ignored folders that are there and were not entered.
+        too_many: the rest was not looked at.
+    """
+
+    files: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
+    dirs: dict[str, int] = field(default_factory=dict[str, int])
+    special: dict[str, int] = field(default_factory=dict[str, int])
+    left_out: list[str] = field(default_factory=list[str])
+    too_many: bool = False
+
+
+def survey(root: Path, ignored: tuple[str, ...], most: int) -> TreeScan:
+    """Look by descriptor, no link followed."""
+    tree = TreeScan()
+    names = frozenset(entry for entry in ignored if "/" not in entry)
+    pairs = frozenset(entry for entry in ignored if "/" in entry)
+    pending = [(os.open(root, FOLDER_FLAGS), "")]
+    try:
+        while pending:
+            descriptor, prefix = pending.pop()
+            try:
+                for child, mode in _scan(descriptor, prefix, tree, most):
+                    path = prefix + child
+                    tail = "/".join(path.rsplit("/", 2)[-2:])
+                    if child in names or tail in pairs:
+                        tree.left_out.append(path)
+                        continue
+                    tree.dirs[path] = mode
+                    with suppress(OSError):  # unreadable, or replaced by a link meanwhile
+                        deeper = os.open(child, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+                        pending.append((deeper, path + "/"))
+            finally:
+                os.close(descriptor)
+            if tree.too_many:
+                break
+    finally:
+        for descriptor, _ in pending:
+            os.close(descriptor)
+    return tree
+
+
+def _scan(fd: int, prefix: str, tree: TreeScan, most: int) -> Iterator[tuple[str, int]]:
+    folders: list[tuple[str, int]] = []
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                there = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(there.st_mode):
+                    folders.append((entry.name, there.st_mode))
+                    continue
+                if len(tree.files) >= most:
+                    tree.too_many = True
+                    break
+                if stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode):
+                    tree.files[prefix + entry.name] = there
+                else:
+                    tree.special[prefix + entry.name] = stat.S_IFMT(there.st_mode)
+    yield from folders
+
+
+def folders_told(before: TreeScan, now: TreeScan) -> list[str]:
+    """Folders whose permissions changed, which no undo brings back: one sentence each."""
+    return [
+        f"The mode of the folder {shown(path)} was changed from {stat.S_IMODE(mode):o} to "
+        f"{stat.S_IMODE(now.dirs[path]):o} and is not undoable."
+        for path, mode in before.dirs.items()
+        if path in now.dirs and now.dirs[path] != mode
+    ]
+
+
+def unwatched_told(before: TreeScan, now: TreeScan) -> list[str]:
+    """Ignored folders and special files that came or went: one sentence each."""
+    was = {path: "folder" for path in before.left_out} | {
+        p: _NOUNS.get(m, "device") for p, m in before.special.items()
+    }
+    here = {path: "folder" for path in now.left_out} | {
+        p: _NOUNS.get(m, "device") for p, m in now.special.items()
+    }
+    gone = [
+        f"The {noun} {shown(path)} was removed; undo cannot restore it (not tracked)."
+        for path, noun in was.items()
+        if path not in here
+    ]
+    come = [
+        f"The {noun} {shown(path)} was created; undo will not remove it (not tracked)."
+        for path, noun in here.items()
+        if path not in was
+    ]
+    return gone + come
+
+
+_NOUNS = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+
+
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One file or link as it was: `sha256` is empty where its content was not kept."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int
+    sha256: str
+    racy: bool
+
+    def same_stat(self, st: os.stat_result) -> bool:
+        # The change time cannot be set back by a program, the modification time can.
+        return (self.inode, self.size, self.mtime_ns, self.ctime_ns, self.mode) == (
+            st.st_ino,
+            st.st_size,
+            st.st_mtime_ns,
+            st.st_ctime_ns,
+            st.st_mode,
+        )
+
+
+def index_path(journal: Journal, root: Path) -> Path:
+    return journal.snapshots / f"{sha256(os.fsencode(root))[:32]}.json"
+
+
+def load(path: Path) -> dict[str, IndexEntry]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_bytes())
+        if document["version"] != _VERSION:
+            return {}
+        return {name: IndexEntry(*row) for name, row in document["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def save(path: Path, marks: dict[str, IndexEntry]) -> None:
+    rows = {
+        name: (m.inode, m.size, m.mtime_ns, m.ctime_ns, m.mode, m.sha256, m.racy) for name, m in marks.items()
+    }
+    document = {"version": _VERSION, "digests": sorted({m.sha256 for m in marks.values()}), "files": rows}
+    spare = path.with_suffix(".new")
+    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        json.dump(document, file, separators=(",", ":"))
+    spare.replace(path)
+
 
 IGNORED: Final[tuple[str, ...]] = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__", ".mypy_cache", ".pytest_cache",

@@ -1,4 +1,4 @@
-"""Reads some lines of a text file in bounded memory, and remembers where lines are."""
+"""Text files as lines: slices in bounded memory, and where lines begin in large files."""
 
 from __future__ import annotations
 
@@ -6,29 +6,234 @@ import codecs
 import hashlib
 import os
 import stat
+import threading
+from array import array
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments, Unsupported
 from pegboard.core.secrets.clip import clip
-from pegboard.files.access_rules import hard_link_note
-from pegboard.files.lineindex import LineIndex, LineOffsets
-from pegboard.files.media import sniff_type
-from pegboard.files.slices import (
-    BLOCK,
-    HEAD_BYTES,
-    SLICE_BYTES,
-    WHOLE_BYTES,
-    Chunks,
-    SliceRequest,
-    fill,
-    line_end,
-)
-from pegboard.files.widetext import wide_slice
+from pegboard.files.roots import hard_link_note
+from pegboard.ports.documents import OFFICE
 from pegboard.ports.files import Slice
-from pegboard.textedit.encoding import bom_encoding, is_utf8, name_of
-from pegboard.textedit.invalid_bytes import bad_bytes, marked, shown_utf8
+from pegboard.textedit.encoding import (
+    bad_bytes,
+    bom_encoding,
+    bom_length,
+    is_utf8,
+    marked,
+    name_of,
+    shown_utf8,
+)
+
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"PK\x05\x06", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"BZh", "application/x-bzip2"),
+    (b"\xfd7zXZ\x00", "application/x-xz"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"\x7fELF", "application/x-elf"),
+    (b"\xcf\xfa\xed\xfe", "application/x-mach-binary"),
+    (b"\xca\xfe\xba\xbe", "application/java-vm"),
+    (b"MZ\x90\x00", "application/vnd.microsoft.portable-executable"),
+    (b"SQLite format 3\x00", "application/vnd.sqlite3"),
+    (b"\x00asm", "application/wasm"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"ID3", "audio/mpeg"),
+    (b"wOFF", "font/woff"),
+    (b"wOF2", "font/woff2"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+)
+
+_OFFICE_PARTS: Final = (b"[Content_Types].xml", b"_rels/.rels")
+"""What stands first in an Office file (ECMA-376 part 2), whichever program wrote it."""
+
+_BRANDS: Final = {
+    b"avif": "image/avif", b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heif",
+    b"M4A ": "audio/mp4", b"qt  ": "video/quicktime",
+}  # fmt: skip
+
+
+def sniff_type(head: bytes) -> str | None:
+    """The media type that the first bytes give away, None where they say nothing."""
+    if head.startswith(b"RIFF") and len(head) >= 12:
+        return {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}.get(head[8:12])
+    if head.startswith(b"PK\x03\x04") and head[30:50].startswith(_OFFICE_PARTS):
+        return OFFICE
+    if head[4:8] == b"ftyp":
+        return _BRANDS.get(head[8:12], "video/mp4")
+    if head.startswith(b"BM") and len(head) >= 14 and head[6:10] == b"\0\0\0\0":
+        return "image/bmp"
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+
+
+BLOCK: Final = 1 << 18
+
+SLICE_BYTES: Final = 4 << 20
+"""Bytes of one slice; a slice that would be larger ends earlier."""
+
+
+WHOLE_BYTES: Final = 4 << 20
+
+HEAD_BYTES: Final = 64 << 10
+"""How much of a file tells whether it is text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRequest:
+    offset: int
+    limit: int
+    max_line: int
+    check_binary: bool
+
+
+@dataclass(slots=True)
+class Chunks:
+    """The file from `at` in blocks, up to the size it had when it was opened."""
+
+    fd: int
+    at: int
+    size: int
+
+    def __iter__(self) -> Chunks:
+        return self
+
+    def __next__(self) -> bytes:
+        data = os.pread(self.fd, min(BLOCK, max(0, self.size - self.at)), self.at)
+        if not data:
+            raise StopIteration
+        self.at += len(data)
+        return data
+
+
+def line_end(fd: int, head: bytes) -> bytes:
+    """What ends the lines of a file: LF, or CR where its head and the next MiB have no LF."""
+    if b"\n" in head or b"\r" not in head:
+        return b"\n"
+    further = len(head) == HEAD_BYTES and b"\n" in os.pread(fd, 1 << 20, len(head))
+    return b"\n" if further else b"\r"
+
+
+def fill(fd: int, buffer: bytearray, at: int) -> int:
+    """Fill the buffer from `at` as far as the file goes; bytes read."""
+    view = memoryview(buffer)
+    got = 0
+    while got < len(buffer):
+        more = os.preadv(fd, [view[got:]], at + got)
+        if more == 0:
+            break
+        got += more
+    return got
+
+
+@dataclass(slots=True)
+class LineOffsets:
+    """Where lines end in one file: `ends[i]` separators in the first `i + 1` blocks."""
+
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+    complete: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class LineIndex:
+    """Remembers line positions of files that were scanned: 8 bytes for each 256 KiB of file.
+
+    Keyed by device, inode, size and both times, so a changed file is a new one. Thread-safe;
+    holds at most `files` files.
+    """
+
+    def __init__(self, files: int = 64) -> None:
+        self._limit = files
+        self._known: OrderedDict[tuple[int | bytes, ...], LineOffsets] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def lines_of(self, facts: os.stat_result, separator: bytes) -> LineOffsets:
+        """The positions known of a file, empty ones where it is new."""
+        key = (
+            facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, separator,
+        )  # fmt: skip
+        with self._lock:
+            found = self._known.setdefault(key, LineOffsets())
+            self._known.move_to_end(key)
+            while len(self._known) > self._limit:
+                self._known.popitem(last=False)
+            return found
+
+
+def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceRequest) -> Slice:
+    """A slice of UTF-16 or UTF-32: decoded from the start, since its line ends are no single bytes."""
+    if wanted.offset < 0:
+        total = wide_slice(fd, facts, encoding, SliceRequest(1 << 62, 1, 1, False)).total or 0
+        wanted = replace(wanted, offset=max(1, total + wanted.offset + 1))
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    unit = bom_length(os.pread(fd, 4, 0))
+    digest = hashlib.sha256()
+    lines: list[str] = []
+    cut: list[int] = []
+    number, held, length, budget = 1, "", 0, SLICE_BYTES
+    crlf = lf = 0
+    chunks = Chunks(fd, 0, facts.st_size)
+    skip = unit
+    for chunk in chunks:
+        digest.update(chunk)
+        text = decoder.decode(chunk[skip:])
+        skip = 0
+        pieces = text.split("\n")
+        for i, piece in enumerate(pieces):
+            inside = wanted.offset <= number and len(lines) < wanted.limit and budget > 0
+            if inside:
+                held += piece[: max(0, wanted.max_line + 1 - len(held))]
+                length += len(piece)
+            if i == len(pieces) - 1:
+                break
+            ends_cr = piece.endswith("\r")
+            crlf, lf = crlf + ends_cr, lf + (not ends_cr)
+            if inside:
+                if length - ends_cr > wanted.max_line:
+                    cut.append(number)
+                lines.append(held.removesuffix("\r")[: wanted.max_line] + "\n")
+                budget -= len(held)
+                held, length = "", 0
+            number += 1
+    if held:
+        if length > wanted.max_line:
+            cut.append(number)
+        lines.append(held[: wanted.max_line])
+    total = number if _unended(fd, facts.st_size, encoding) else number - 1
+    newline = "mixed" if crlf and lf else "\r\n" if crlf else "\n"
+    return Slice(
+        text="".join(lines),
+        first=wanted.offset if lines else 0,
+        last=wanted.offset + len(lines) - 1 if lines else 0,
+        total=total,
+        encoding=encoding,
+        newline=newline,
+        sha256=digest.hexdigest() if facts.st_size <= WHOLE_BYTES else "",
+        size=facts.st_size,
+        cut=tuple(cut),
+        notes=hard_link_note(facts.st_nlink),
+    )
+
+
+def _unended(fd: int, size: int, encoding: str) -> bool:
+    """Whether the last line lacks its line end (and is not empty)."""
+    end = "\n".encode(encoding)
+    mark = bom_length(os.pread(fd, 4, 0))
+    return size > mark and os.pread(fd, len(end), size - len(end)) != end
+
 
 DEFAULT_LIMIT: Final = 2000
 """Lines of one slice where the caller names no limit."""
@@ -83,12 +288,6 @@ def read_slice(
     separator = line_end(fd, head)
     lines = (index or LineIndex()).lines_of(facts, separator)
     return _Reader(fd, facts, head, separator, lines).read(wanted)
-
-
-def line_start(fd: int, number: int, index: LineIndex) -> int | None:
-    """Offset of the first byte of a line that ends in LF, None where there is no such line."""
-    facts = os.fstat(fd)
-    return _Reader(fd, facts, b"", b"\n", index.lines_of(facts, b"\n")).start_of(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,3 +502,63 @@ def _newline(sample: bytes, raw: list[bytes]) -> str:
         # A lone CR inside an LF file (a progress bar in a log) is no line end there.
         return "mixed" if crlf and lf else ("\r\n" if crlf else "\n")
     return kinds[0] if kinds else "\n"
+
+
+_PIECE: Final = 16 << 20
+_DECODED_WHOLE: Final = 64 << 20
+BINARY_BYTES: Final = 32 << 20
+"""How much of a binary file is searched: a disk image is not read to its end for its name."""
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the first bytes of a file say that it is no text."""
+    return b"\0" in head and not (bom_encoding(head) or "").startswith(("utf-16", "utf-32"))
+
+
+def reads_as_it_stands(fd: int, head: bytes) -> bool:
+    """Whether a file's bytes are UTF-8 with lines that end in LF, as far as its head tells."""
+    marked = bom_encoding(head)
+    if marked is not None and marked != "utf-8-sig":
+        return marked.startswith("utf-16")
+    return line_end(fd, head) == b"\n" and is_utf8(head, whole=len(head) < HEAD_BYTES)
+
+
+def text_pieces(fd: int) -> Iterator[str]:
+    """The file's text as `read_slice` shows it, every line end `\n`, in pieces that end with a line.
+
+    A file up to 64 MiB is one piece. Of a larger one the first 16 MiB decide on the encoding, and a line that is
+    longer than that is divided. Of a binary file only the first 32 MiB are given.
+    """
+    size = os.fstat(fd).st_size
+    head = os.pread(fd, HEAD_BYTES, 0)
+    binary = is_binary(head)
+    if binary:
+        size = min(size, BINARY_BYTES)
+    end = line_end(fd, head)
+    at = bom_length(head)
+    first = _pread(fd, size if size <= _DECODED_WHOLE else _PIECE, 0)
+    encoding = "utf-8" if binary else name_of(first, whole=len(first) == size)
+    decoder = codecs.getincrementaldecoder("utf-8" if encoding.startswith("utf-8") else encoding)(
+        "surrogateescape" if encoding.startswith("utf-8") else "replace"
+    )
+    held, block, at = "", first[at:], len(first)
+    while block:
+        following = _pread(fd, min(_PIECE, size - at), at) if at < size else b""
+        at += len(following)
+        text = held + decoder.decode(block, final=not following)
+        if end == b"\r":
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        cut = len(text) if not following else text.rfind("\n") + 1 or len(text)
+        held = text[cut:]
+        if cut:
+            piece = text[:cut].replace("\r\n", "\n")
+            yield piece if binary else marked(piece)
+        block = following
+
+
+def _pread(fd: int, size: int, at: int) -> bytes:
+    """So many bytes, fewer only at the file's end."""
+    data = os.pread(fd, size, at)
+    while data and len(data) < size and (more := os.pread(fd, size - len(data), at + len(data))):
+        data += more
+    return data

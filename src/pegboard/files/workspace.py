@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pegboard.core.context import current_context
 from pegboard.core.effects import ChangeSet
-from pegboard.core.errors import ToolError
-from pegboard.files.access_rules import Access, hard_link_note
-from pegboard.files.blobs import sha256
-from pegboard.files.changes import propose
-from pegboard.files.commit import commit
-from pegboard.files.declared_effects import refuse_undeclared
-from pegboard.files.inspect import CachedContent, read_descriptor
-from pegboard.files.jail import READ_LIMIT_BYTES, Jail
-from pegboard.files.journal import ChangeOrigin, Checkpoint, Journal, JournalEntry, no_checkpoint
-from pegboard.files.names import PROTECTED, as_text
+from pegboard.core.errors import Conflict, ToolError
+from pegboard.files.changes import CachedContent, propose, refuse_undeclared, unified
+from pegboard.files.commit import commit, recover
+from pegboard.files.jail import READ_LIMIT_BYTES, Jail, read_descriptor
+from pegboard.files.journal import ChangeOrigin, Checkpoint, Journal, JournalEntry, no_checkpoint, sha256
+from pegboard.files.names import PROTECTED, as_text, shown
 from pegboard.files.openat import Opener
-from pegboard.files.readstate import KEEP_BYTES, ReadState
-from pegboard.files.recovery import recover
-from pegboard.files.selection import UndoTarget
-from pegboard.files.undo import UndoReport, undo
+from pegboard.files.roots import Access, hard_link_note
+from pegboard.files.undo import UndoReport, UndoTarget, undo
 from pegboard.ports.files import (
     DirectoryListing,
     EntryKind,
@@ -39,6 +34,110 @@ from pegboard.ports.files import (
 
 if TYPE_CHECKING:
     from pegboard.files.text import LineIndex
+
+_MOST_FILES: Final = 4096
+KEEP_BYTES: Final = 64 * 1024  # contents up to this size are kept, to show what changed
+_KEEP_TOTAL_BYTES: Final = 16 * 1024 * 1024
+_SHOWN_LINES: Final = 30
+
+
+@dataclass(slots=True)
+class ReadFile:
+    """One file as a session last saw it.
+
+    Attributes:
+        sha256: of the whole file; empty where it was too large to be read whole.
+        size, mtime_ns: as they were then.
+        shown: the line ranges that were shown, first and last.
+        content: the bytes where the file is small.
+    """
+
+    sha256: str
+    size: int
+    mtime_ns: int
+    shown: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    content: bytes | None = None
+
+
+class ReadState:
+    """Files that were read, by session and target; bounded, the longest unused go first."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[tuple[str, str], ReadFile] = OrderedDict()
+        self._kept_bytes = 0
+
+    def get(self, session: str, target: str) -> ReadFile | None:
+        """What the session saw last, None where it saw nothing."""
+        return self._files.get((session, target))
+
+    def note(
+        self,
+        session: str,
+        target: str,
+        *,
+        digest: str,
+        size: int,
+        mtime_ns: int,
+        lines: tuple[int, int] | None = None,
+        content: bytes | None = None,
+    ) -> None:
+        """Remember a read or a change of the session's own."""
+        key = session, target
+        old = self._files.pop(key, None)
+        self._release(old)
+        shown_before = (
+            old.shown if old is not None and old.sha256 == digest and digest else set[tuple[int, int]]()
+        )
+        if lines is not None:
+            shown_before.add(lines)
+        kept = content if content is not None and len(content) <= KEEP_BYTES else None
+        if kept is not None and self._kept_bytes + len(kept) > _KEEP_TOTAL_BYTES:
+            kept = None
+        self._kept_bytes += len(kept or b"")
+        self._files[key] = ReadFile(digest, size, mtime_ns, shown_before, kept)
+        while len(self._files) > _MOST_FILES:
+            self._release(self._files.popitem(last=False)[1])
+
+    def forget(self, session: str, target: str) -> None:
+        """The file is gone."""
+        self._release(self._files.pop((session, target), None))
+
+    def check(self, session: str, target: str, now: bytes) -> None:
+        """Refuse a change to a file that differs from what the session saw.
+
+        Raises:
+            Conflict: naming what changed.
+        """
+        seen = self._files.get((session, target))
+        if seen is None:
+            return
+        if seen.sha256:
+            # The digest decides: a file that was only touched holds what was seen.
+            if len(now) == seen.size and sha256(now) == seen.sha256:
+                return
+        elif len(now) == seen.size:
+            return
+        raise Conflict(
+            f"{shown(target)} changed since you read it ({seen.size} bytes then, {len(now)} now)."
+            + _what_changed(target, seen, now),
+            hint="Read it again, then redo the edit.",
+            details={"path": target, "size_then": seen.size, "size_now": len(now)},
+        )
+
+    def _release(self, file: ReadFile | None) -> None:
+        if file is not None and file.content is not None:
+            self._kept_bytes -= len(file.content)
+
+
+def _what_changed(target: str, seen: ReadFile, now: bytes) -> str:
+    if seen.content is None:
+        return ""
+    lines = unified(target, seen.content, now).split("\n")
+    # The two header lines only repeat the name.
+    body = lines[2:] if lines[0].startswith("--- ") else lines
+    more = "\n…" if len(body) > _SHOWN_LINES else ""
+    return " What changed:\n" + "\n".join(body[:_SHOWN_LINES]) + more
+
 
 T = TypeVar("T")
 
@@ -200,52 +299,48 @@ class Workspace:
             self._lines = LineIndex()
         return self._lines
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
-        """See Files."""
-        from pegboard.files.listing import list_dir
-
-        root, relative, denied = self._place(path)
-        return _as_text(
-            await _in_thread(lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied))
-        )
-
-    async def glob(
+    async def list(
         self,
-        pattern: str,
         path: str = ".",
         *,
-        limit: int = 100,
+        pattern: str | None = None,
+        depth: int = 1,
+        limit: int = 1000,
         hidden: bool = False,
         no_ignore: bool = False,
         ignore_case: bool = False,
         exclude: str | None = None,
     ) -> DirectoryListing:
         """See Files."""
-        from pegboard.files.globs import glob_files
+        from pegboard.files.globs import glob_files, list_dir
 
         root, relative, denied = self._place(path)
-        found = await _in_thread(
-            lambda: glob_files(
-                root,
-                relative,
-                pattern,
-                limit=limit,
-                hidden=hidden,
-                no_ignore=no_ignore,
-                denied=denied,
-                ignore_case=ignore_case,
-                exclude=exclude,
+        if pattern is None:
+            found = await _in_thread(
+                lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied)
             )
-        )
+        else:
+            found = await _in_thread(
+                lambda: glob_files(
+                    root,
+                    relative,
+                    pattern,
+                    limit=limit,
+                    hidden=hidden,
+                    no_ignore=no_ignore,
+                    denied=denied,
+                    ignore_case=ignore_case,
+                    exclude=exclude,
+                )
+            )
         return _as_text(found)
 
     async def search(self, query: SearchQuery) -> GrepResult:
         """See Files."""
-        from pegboard.files.grep import search
-        from pegboard.files.textsearch import search_text
+        from pegboard.files.search import search
 
         if query.text is not None:
-            return await _in_thread(lambda: search_text(query))
+            return await _in_thread(lambda: search(self.root, query))
         root, relative, denied = self._place(query.path, folder=False)
         there = replace(query, path=relative)
         found = await _in_thread(lambda: search(root, there, denied=denied))

@@ -176,7 +176,7 @@ def effects_of(url: str) -> tuple[Effect, ...]:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BuildError(f"{url!r} is no http or https URL")
+        raise BuildError(f"{url!r} is not an http or https URL")
     return (Effect("connect", parts.netloc.rpartition("@")[2].lower()),)
 
 
@@ -195,7 +195,7 @@ def fill_path(template: str, values: Mapping[str, Any], *, ready: bool = False) 
         name = match[1]
         text = scalar(values.get(name, ""))
         if text in ("", ".", ".."):
-            raise InvalidArguments(f".{name}: {text!r} cannot stand in a path", hint="Give another value.")
+            raise InvalidArguments(f".{name}: {text!r} is not allowed in a path", hint="Give another value.")
         return text if ready else quote(text, safe="")
 
     filled = re.sub(r"\{([^{}/]+)\}", value, template)
@@ -228,7 +228,7 @@ def safe_headers(headers: Mapping[str, str]) -> dict[str, str]:
         if name.lower() in _FORBIDDEN or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
             raise InvalidArguments(f"the header {name!r} cannot be set")
         if re.search(r"[\r\n\0]", value):
-            raise InvalidArguments(f"the header {name} may not hold a line break")
+            raise InvalidArguments(f"the header {name} must not contain a line break")
     return dict(headers)
 
 

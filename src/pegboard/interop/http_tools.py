@@ -1,4 +1,4 @@
-"""Declarative HTTP tools: a file in TOML, YAML or Markdown, no code (ledger K-17).
+"""Declarative HTTP tools: a file in TOML, YAML or Markdown, no code.
 
 One tool::
 
@@ -198,7 +198,7 @@ def _check_slots(definition: Mapping[str, Any], schema: Mapping[str, Any], label
     for key in ("url", "query", "headers", "body", "form"):
         look(definition.get(key))
     if used - known:
-        raise BuildError(f"{label}: {{{sorted(used - known)[0]}}} stands for no parameter")
+        raise BuildError(f"{label}: {{{sorted(used - known)[0]}}} is not a parameter")
 
 
 def _without_optional(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _parsed(suffix: str, text: str, source: str) -> Mapping[str, Any]:
     except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
         raise BuildError(f"{source} cannot be parsed: {error}") from error
     if not isinstance(found, Mapping):
-        raise BuildError(f"{source} holds no table")
+        raise BuildError(f"{source} contains no table")
     made = dict(cast("Mapping[str, Any]", found))
     if body.partition("\n")[2].strip():
         made.setdefault("description", body.partition("\n")[2].strip())

@@ -29,8 +29,8 @@ _FILE: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
         "filename": {"type": "string"},
-        "text": {"type": "string", "description": "The content, where it is text."},
-        "base64": {"type": "string", "description": "The content in base64, where it is not."},
+        "text": {"type": "string", "description": "The content, if it is text."},
+        "base64": {"type": "string", "description": "The content in base64, if it is not text."},
     },
     "additionalProperties": False,
 }

@@ -35,7 +35,7 @@ def parsed(document: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
             except yaml.YAMLError as error:
                 raise BuildError(f"the OpenAPI document is neither JSON nor YAML: {error}") from error
     if not isinstance(found, Mapping):
-        raise BuildError("the OpenAPI document is no object")
+        raise BuildError("the OpenAPI document is not an object")
     spec = cast("Mapping[str, Any]", found)
     version = str(spec.get("openapi", ""))
     if not version.startswith("3."):

@@ -132,7 +132,7 @@ def _path(place: ParameterLocation, value: Any) -> str:
     """simple `a,b`, label `.a.b` and matrix `;name=a;name=b`, each value one quoted piece."""
     if value in ("", ".", "..", [], {}):
         raise InvalidArguments(
-            f".{place.argument}: {value!r} cannot stand in a path", hint="Give another value."
+            f".{place.argument}: {value!r} is not allowed in a path", hint="Give another value."
         )
     match place.style:
         case "label":

@@ -1,4 +1,4 @@
-"""Plug-ins: tools of installed packages, loaded by name and only where the config allows them (ledger K-16, M-57)."""
+"""Plug-ins: tools of installed packages, loaded by name and only where the config allows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agent Skills: folders with a SKILL.md, told by name first and read only when needed (ledger K-18)."""
+"""Agent Skills: folders with a SKILL.md, told by name first and read only when needed."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def _inside(folder: Path, path: str, name: str) -> Path:
     target = (root / path).resolve()
     if target != root and root not in target.parents:
         raise OutsideWorkspace(
-            f"{path} lies outside the skill {name}", hint="Name a file that read_skill listed."
+            f"{path} is outside the skill {name}", hint="Name a file that read_skill listed."
         )
     return target
 

@@ -1,1 +1,1 @@
-"""mcp."""
+"""Model Context Protocol: servers whose tools are tools here, and our tools served to clients."""

@@ -1,4 +1,4 @@
-"""Authorisation of the client: OAuth 2.1 by package `mcp`, with our storage, listener and browser (ledger K-79).
+"""OAuth 2.1 for the client, by package `mcp`, with our storage, listener and browser.
 
 Discovery, state, issuer and audience checks are the package's; its redirects stay within an origin. Here: a server
 without PKCE by S256 is refused, tokens lie in a file of mode 0600 that belongs to one address, a listener on loopback
@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -27,11 +27,11 @@ from mcp.shared.auth import (
     OAuthClientMetadata,
     OAuthMetadata,
     OAuthToken,
+    ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from pegboard.core.errors import Unavailable
-from pegboard.mcp.discovery import Discovery, kind_of
 from pegboard.mcp.pins import write_private
 from pegboard.mcp.text_warnings import plain_address, sanitise
 
@@ -61,7 +61,7 @@ class FileTokens:
         """See TokenStorage.
 
         Raises:
-            Unavailable: a header cannot carry the token (RFC 6750 §2.1; corpus mcp-079).
+            Unavailable: a header cannot carry the token (RFC 6750 §2.1).
         """
         if not _TOKEN.fullmatch(tokens.access_token):
             # Whatever is told of it later must not hold it.
@@ -216,7 +216,7 @@ async def interactive_auth(
         url: the server's address; tokens are asked for it alone (RFC 8707).
         tokens: a TokenStorage.
         show: takes the address that the person has to open. It has been checked: http or https, no control
-            characters; whoever opens it must not give it to a shell (corpus mcp-075).
+            characters; whoever opens it must not give it to a shell.
         scope, client_id, metadata_url: where the settings name them.
     """
     listener = Listener(port)
@@ -350,7 +350,7 @@ def openable(address: str) -> str:
     """
     try:
         parts = urlsplit(plain_address(address))
-        # A user before the host is there to be taken for the host (corpus mcp-069).
+        # A user before the host is there to be taken for the host.
         if parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc:
             return address
     except ValueError:
@@ -365,3 +365,80 @@ def _metadata(back: str, scope: str | None) -> OAuthClientMetadata:
         redirect_uris=[AnyUrl(back)], client_name="Pegboard", grant_types=["authorization_code", "refresh_token"],
         response_types=["code"], scope=scope,
     )  # fmt: skip
+
+
+Kind = Literal["resource", "issuer"]
+
+_WHAT: Final[dict[Kind, tuple[str, type[BaseModel]]]] = {
+    "resource": ("the description of who protects the server", ProtectedResourceMetadata),
+    "issuer": ("the description of the authorisation server", OAuthMetadata),
+}
+_TOO_MANY: Final = 429
+_PAGE: Final = ("authorization_endpoint",)
+
+
+def kind_of(request: httpx2.Request) -> Kind | None:
+    """Which document a request of a login asks for; None = none."""
+    if request.method != "GET":
+        return None
+    path = request.url.path
+    known = "/.well-known/oauth-authorization-server" in path or "/.well-known/openid-configuration" in path
+    return "issuer" if known else "resource"
+
+
+class Discovery:
+    """One login's documents: where several places are tried, one that can be read makes up for the others.
+
+    Args:
+        page: a person has to be sent to the issuer's page. An issuer that serves programs alone has none (RFC 8414 §2).
+
+    Attributes:
+        pageless: the description of such an issuer, which the package does not take.
+    """
+
+    def __init__(self, *, page: bool = True) -> None:
+        self._page = page
+        self.pageless: OAuthMetadata | None = None
+        self._faults: dict[Kind, str] = {}
+        self._found: set[Kind] = set()
+
+    async def look(self, kind: Kind, response: httpx2.Response) -> None:
+        """Take in an answer."""
+        what, shape = _WHAT[kind]
+        parts = urlsplit(str(response.request.url))
+        where = sanitise(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")[:200]
+        if response.status_code == _TOO_MANY or response.status_code >= 500:
+            self._faults.setdefault(
+                kind, f"{what} cannot be had: {where} answers HTTP {response.status_code}"
+            )
+        if response.status_code != 200:
+            return
+        body = await response.aread()
+        try:
+            shape.model_validate_json(body)
+        except ValidationError as error:
+            if kind == "issuer" and not self._page and [e["loc"] for e in error.errors()] == [_PAGE]:
+                row = json.loads(body)
+                self.pageless = OAuthMetadata.model_validate({**row, _PAGE[0]: row["token_endpoint"]})
+                self._found.add(kind)
+                return
+            faults = [
+                ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors()[:3]
+            ]
+            self._faults.setdefault(
+                kind, f"{what} at {where} is malformed: {sanitise('; '.join(faults))[:300]}"
+            )
+        else:
+            self._found.add(kind)
+
+    def check(self, kind: Kind) -> None:
+        """Refuse to go on by default where there is a document, only a broken one.
+
+        Raises:
+            Unavailable: so it is.
+        """
+        if kind in self._faults and kind not in self._found:
+            raise Unavailable(
+                f"the login is not tried: {self._faults[kind]}",
+                hint="Whoever runs that server has to mend it; a token of your own can stand under headers.",
+            )

@@ -1,4 +1,4 @@
-"""MCPServer: a foreign server whose tools, resources and prompts are tools here (ledger D-36, C-37, N-111..N-118)."""
+"""MCPServer: a foreign server whose tools, resources and prompts are tools here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MCPServer:
         timeout_s: wall seconds of one call.
         config: everything at once, in place of the above.
         pins: approved definitions; None = they hold for this process.
-        style: how tool names are made (ledger X-39); None = as the config says.
+        style: how tool names are made; None = as the config says.
         environment: our own variables, of which a program gets a short allow-list.
         auth: an `httpx2.Auth` for HTTP; see `pegboard.mcp.auth`.
 

@@ -1,11 +1,11 @@
-"""Approving for clients: by their users where the owner trusts the clients, else by the owner (decisions 9)."""
+"""Approval of calls that clients make: by their users if the owner trusts the clients, else by the owner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import ToolError
 from pegboard.core.policy.approval import Answer, ApprovalRequest, Approved, Refused, Waiting
 from pegboard.mcp.request_context import InputRequired, Json, RequestContext, current_request
@@ -27,7 +27,7 @@ class Waits(Protocol):
 
 
 class ClientApprover:
-    """Asks the user of a client that the owner trusts; other calls wait for the owner (decisions 9).
+    """Asks the user of a client that the owner trusts; other calls wait for the owner.
 
     Args:
         trusted: the owner vouches that its clients show questions to a person and do not answer themselves.

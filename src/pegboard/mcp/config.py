@@ -35,16 +35,16 @@ class ServerConfig:
         transport: stdio, streamable_http, sse (legacy), or http_sse: streamable first, then sse.
         command, args, env, cwd: stdio: the program; `env` is added to a short allow-list of ours.
         url, headers: HTTP.
-        timeout_s: wall seconds of one call (ledger N-114: 30).
+        timeout_s: wall seconds of one call.
         tool_timeouts: the same for single tools, by the server's own tool name.
         progress_extends: progress restarts `timeout_s`; `max_s` still bounds the call.
         max_s: wall seconds of one call whatever progress says.
         start_s: wall seconds for starting and listing.
         allow, deny: shell patterns over tool, resource and prompt names; None = all are offered.
         resources, prompts: whether those become tools.
-        naming: how its tools are called here: mcp, double_underscore or raw (ledger X-39).
+        naming: how its tools are called here: mcp, double_underscore or raw.
         protocol: auto, or the revision to speak.
-        parallel: calls of one turn may run side by side (decisions 13).
+        parallel: calls of one turn may run side by side.
         oauth: what authorisation needs beyond discovery, by the names of OAUTH; empty = a person logs in.
         disabled: it is listed and not started.
         env_file: a file of further `NAME=VALUE` lines, read by whoever reads the settings; `env` wins.

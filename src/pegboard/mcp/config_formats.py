@@ -1,4 +1,4 @@
-"""Forms: MCP servers as settings files of any known form name them (ledger X-40, X-41, X-57)."""
+"""MCP servers as settings files of any known form name them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def servers_of(
     inputs: Mapping[str, str] | None = None,
     source: str = "config",
     keep: bool = False,
+    foreign: bool = False,
 ) -> tuple[ServerConfig, ...]:
     """The servers of a settings value.
 
-    Takes a list of tables with `name` (ledger D-40), a map by name (N-118, C-39), and whole files of
+    Takes a list of tables with `name`, a map by name (N-118, C-39), and whole files of
     desktop clients (`mcpServers`), VS Code (`servers` with `inputs`) and `.mcp.json`. Keys match without
     regard to case, `_` or `-`.
 
@@ -42,9 +43,12 @@ def servers_of(
             or the default under the file's own `inputs`; a missing one is an error that names the variable.
         source: for messages.
         keep: a server whose variable has no value is kept, with that as its `fault`: it must not cost the others.
+        foreign: another program owns the file: what is wrong with a server becomes its `fault`, a key that means
+            nothing here one of its `notes`.
 
     Raises:
-        ConfigError: a wrong key or value, or, unless `keep`, a variable without a value; the message names both.
+        ConfigError: a wrong key or value, unless `foreign`; a variable without a value, unless `keep`; the message
+            names both.
     """
     table = _inner(value)
     answers = _answers(value, environment, inputs or {})
@@ -57,18 +61,33 @@ def servers_of(
         raise ConfigError(f"{source}: MCP servers must be a list or a map, not {type(table).__name__}")
     out: list[ServerConfig] = []
     for name, row in rows:
-        if not isinstance(row, Mapping):
-            raise ConfigError(f"{source}: MCP server {name!r} must be a table, not {type(row).__name__}")
-        fill = _Filler(source, name, environment, answers)
-        filled = cast("Mapping[str, Any]", fill.fill(row, ""))
-        if fill.fault and not keep:
-            raise ConfigError(fill.fault)
-        out.append(_server(name, filled, source, fill.fault))
-    names = [one.name for one in out]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{source}: two MCP servers are called {name!r}")
+        try:
+            if name in {one.name for one in out}:
+                raise ConfigError(f"{source}: two MCP servers are called {name!r}")
+            if not isinstance(row, Mapping):
+                raise ConfigError(f"{source}: MCP server {name!r} must be a table, not {type(row).__name__}")
+            fill = _Filler(source, name, environment, answers)
+            filled = cast("Mapping[str, Any]", fill.fill(row, ""))
+            if fill.fault and not keep:
+                raise ConfigError(fill.fault)
+            out.append(_server(name, filled, source, fill.fault, foreign=foreign))
+        except ConfigError as error:
+            if not foreign:
+                raise
+            out.append(_unusable(name, str(error), source, taken={one.name for one in out}))
     return tuple(out)
+
+
+def _unusable(name: str, fault: str, source: str, *, taken: set[str]) -> ServerConfig:
+    """A server that is listed with what is wrong with it, and cannot be started."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip("_.-")[:40] or "server"
+    numbered = (plain, *(f"{plain}-{number}" for number in range(2, len(taken) + 3)))
+    return ServerConfig(
+        name=next(one for one in numbered if one not in taken),
+        transport="streamable_http",
+        source=source,
+        fault=fault,
+    )
 
 
 def input_variable(id: str) -> str:
@@ -131,7 +150,7 @@ _GRANTS: Final = frozenset({"alwaysallow", "autoapprove", "trust", "trusted"})
 """Keys by which other programs let calls run unasked. A server's own table never grants anything here."""
 
 
-def _server(name: str, row: Mapping[str, Any], source: str, fault: str) -> ServerConfig:
+def _server(name: str, row: Mapping[str, Any], source: str, fault: str, *, foreign: bool) -> ServerConfig:
     found: dict[str, Any] = {}
     notes: list[str] = []
     for key, value in row.items():
@@ -148,7 +167,11 @@ def _server(name: str, row: Mapping[str, Any], source: str, fault: str) -> Serve
 
             near = difflib.get_close_matches(_fold(key), list(_KEYS), n=1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"{source}: MCP server {name!r} has the unknown key {key!r}{meant}")
+            unknown = f"{source}: MCP server {name!r} has the unknown key {key!r}{meant}"
+            if not foreign:
+                raise ConfigError(unknown)
+            notes.append(unknown)
+            continue
         if field_name:
             found[field_name] = value
     try:

@@ -1,4 +1,4 @@
-"""Connection: one session with one server, owned by one task from opening to closing."""
+"""One session with one server, owned by one task from opening to closing, and what is said when it fails."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError
 from pegboard.mcp.catalogue import ServerCatalogue
 from pegboard.mcp.config import Transport
 from pegboard.mcp.elicitation import ElicitationHandler
-from pegboard.mcp.errors import connection_lost, error_text, first, not_started, stray_output, too_slow
 from pegboard.mcp.inbound import ConnectionClosed
 from pegboard.mcp.listing import list_catalogue
 from pegboard.mcp.process import ServerProcess
-from pegboard.mcp.progress import ProgressReporter
 from pegboard.mcp.session import ProtocolSession
 from pegboard.mcp.stdio import stdio_dispatcher
 from pegboard.mcp.streamable_http import SessionGone
@@ -33,6 +31,14 @@ from pegboard.ports.people import People
 if TYPE_CHECKING:
     from pegboard.mcp.client import MCPServer
 
+
+from pegboard.mcp.config import ServerConfig
+
+_END_S: Final = 2.0
+FREE: Final = 100
+"""Notices of one call that all pass."""
+EVERY_S: Final = 0.5
+"""Seconds between two of the later ones: each is a record that is kept, and a server may send any number."""
 _CLOSE_S: Final = 10.0
 _RELIST_S: Final = 0.25
 
@@ -261,7 +267,7 @@ class Connection:
 
                 async def progress(done: float, total: float | None, message: str | None) -> None:
                     if self.config.progress_extends and not deadline.expired():
-                        # The call's own bound holds whatever a server says (corpus mcp-041).
+                        # The call's own bound holds whatever a server says.
                         deadline.reschedule(min(loop.time() + limit, last))
                     if told is not None:
                         told.said(done, total, message)
@@ -346,3 +352,128 @@ def _version() -> str:
     from pegboard import __version__
 
     return __version__
+
+
+class ProgressReporter:
+    """Passes on what one call's server says.
+
+    Args:
+        emit: gets each notice that passes.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, emit: Callable[[Any], None], clock: Callable[[], float]) -> None:
+        self._emit = emit
+        self._clock = clock
+        self._passed = 0
+        self._last = 0.0
+
+    def said(self, done: float, total: float | None, message: str | None) -> None:
+        """One notice."""
+        now = self._clock()
+        if self._passed >= FREE and now - self._last < EVERY_S:
+            return
+        self._passed += 1
+        self._last = now
+        self._emit({"progress": done, "total": total, "message": sanitise(message or "")[:500]})
+
+
+def first(error: BaseException) -> BaseException:
+    """The innermost first exception of a group, or the exception itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def error_text(error: BaseException) -> str:
+    """An error in its own words, as far as they can be shown."""
+    error = first(error)
+    if isinstance(error, MCPError):
+        return sanitise(error.message)[:500]
+    return f"{type(error).__name__}: {sanitise(str(error))[:500]}" if str(error) else type(error).__name__
+
+
+def stderr_tail(process: ServerProcess | None) -> str:
+    """The end of what a program wrote to standard error, and what its output held that was no message; may be empty."""
+    if process is None:
+        return ""
+    said = sanitise(process.stderr_text).strip()
+    return (f"; it said: {said[-500:]}" if said else "") + stray_output(process)
+
+
+def stray_output(process: ServerProcess | None) -> str:
+    """What a program's output held that was no answer to anything; may be empty."""
+    line = "" if process is None else sanitise(process.unread).strip()
+    return f"; its output held what answers nothing: {line[:200]}" if line else ""
+
+
+def not_started(
+    error: BaseException, config: ServerConfig, process: ServerProcess | None, status: int
+) -> PegboardError:
+    """Why a server could not be started or agreed with.
+
+    Args:
+        error: how that ended.
+        config: of the server.
+        process: its program, None where it has none.
+        status: of its last HTTP answer, 0 = none.
+    """
+    error = first(error)
+    if isinstance(error, PegboardError):
+        text = error.message if isinstance(error, ToolError) else str(error)
+        if f"MCP server {config.name!r}" in text:
+            return error
+        hint = error.hint.replace("NAME", config.name) if isinstance(error, ToolError) and error.hint else ""
+        return Unavailable(f"MCP server {config.name!r}: {text}", hint=hint)
+    if status == 401 and isinstance(error, MCPError | httpx2.HTTPStatusError):
+        return Unavailable(
+            f"MCP server {config.name!r} requires a login (HTTP 401)",
+            hint=f"Log in: pegboard mcp login {config.name}; or give its token under headers.",
+        )
+    how = f" (HTTP {status})" if status >= 400 else ""
+    if process is not None and process.fault:
+        # It was ended for this, so that its exit status says nothing.
+        how = f": {process.fault}"
+    elif process is not None and process.exit_code is not None:
+        how = f" (exit status {process.exit_code})"
+    return Unavailable(
+        f"MCP server {config.name!r} could not be started: {error_text(error)}{how}{stderr_tail(process)}",
+        hint=f"It runs: {config.redacted_command}",
+    )
+
+
+def too_slow(config: ServerConfig, process: ServerProcess | None) -> TimedOut:
+    """It did not start in time."""
+    return TimedOut(
+        f"MCP server {config.name!r} did not start within {config.start_s:g} s{stderr_tail(process)}",
+        hint="Check its command or address, or set start_s higher.",
+    )
+
+
+async def connection_lost(
+    what: str, why: str, config: ServerConfig, process: ServerProcess | None
+) -> Interrupted:
+    """That a connection was lost during a call; a program's end is waited for, so that it can be told.
+
+    Args:
+        what: the call.
+        why: in words, where the connection itself says it.
+        config: of the server.
+        process: its program, None where it has none.
+    """
+    how = f": {why}" if process is None and why else ""
+    if process is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await process.ended.wait()
+        if process.exit_code is not None:
+            code = process.exit_code
+            how = f": it ended with {'signal' if code < 0 else 'exit status'} {abs(code)}"
+        if process.fault:
+            how += f" ({process.fault})"
+    return Interrupted(
+        f"MCP server {config.name!r} was lost during {what}{how}; it is unknown whether it took effect"
+        f"{stderr_tail(process)}",
+        hint="Find out what happened before you call it again; the server is started again at the next call.",
+        details={"server": config.name},
+    )

@@ -1,4 +1,4 @@
-"""Definitions: which foreign tool definitions are taken, within what limits (security.md)."""
+"""Definitions: which foreign tool definitions are taken, within what limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking: what a server asks in the middle of a call reaches the person, named and bounded (corpus mcp-065..069)."""
+"""What a server asks in the middle of a call reaches the person, named and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines: a server's output as messages, within limits; what cannot be read answers the request it belongs to."""
+"""A server's output as messages, within limits; what cannot be read answers the request it belongs to."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def parse(line: bytes) -> Json | MessageBatch | None:
     try:
         value: Any = _DECODER.decode(line.removeprefix(_BOM).decode("utf-8", "replace"))
         if b"\\ud" in line or b"\\uD" in line:
-            # Lone surrogates are legal JSON escapes and no legal text; they are replaced (corpus mcp-051).
+            # Lone surrogates are legal JSON escapes and no legal text; they are replaced.
             value = _without_surrogates(value)
     except (ValueError, RecursionError) as error:
         return _error_for(line, f"the server's message cannot be read ({type(error).__name__})")

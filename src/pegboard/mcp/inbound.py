@@ -18,7 +18,7 @@ from pegboard.mcp.framing import Json
 from pegboard.mcp.wire import BATCHING
 
 MAX_INBOUND: Final = 32
-"""Requests of the server that are answered at once; more are refused (corpus mcp-066)."""
+"""Requests of the server that are answered at once; more are refused."""
 
 MAX_NOTICES: Final = 256
 """Notifications that wait to be looked at; more are dropped, since a server may send any number."""
@@ -159,7 +159,7 @@ class MessageReceiver:
             # Where every number is a float, 3 comes back as 3.0.
             id = int(id)
         if not isinstance(method, str):
-            # An answer to nothing that we asked is ignored (corpus mcp-047, mcp-049).
+            # An answer to nothing that we asked is ignored.
             waiting = self.waiting.get(id) if is_id(id) else None
             if waiting is None and isinstance(id, str) and id.isdecimal() and len(id) < 10:
                 # Some servers echo a number as text.

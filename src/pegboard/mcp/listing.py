@@ -1,4 +1,4 @@
-"""Lists: what a server lists, page by page and within bounds, as a catalogue (cases mcp-18, mcp-19)."""
+"""Lists: what a server lists, page by page and within bounds, as a catalogue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def list_catalogue(session: ProtocolSession, config: ServerConfig, style: 
 
     Raises:
         Unavailable: the list of tools cannot be had.
-        Closed: the connection did.
+        ConnectionClosed: the connection did.
     """
     pages = _Pages(session, config.name)
     has = session.server_capabilities or types.ServerCapabilities()

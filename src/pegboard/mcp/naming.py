@@ -1,4 +1,4 @@
-"""Names: what a server's tools are called here, within every model's alphabet (ledger X-39, N-111)."""
+"""What a server's tools are called here, within every model's alphabet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pins: the definition of each foreign tool as it was first approved (ledger G-12, security.md)."""
+"""The definition of each foreign tool as it was first approved."""
 
 from __future__ import annotations
 

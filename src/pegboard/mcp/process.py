@@ -21,7 +21,7 @@ from pegboard.process.spawner import Spawn, spawn
 _GRACE_S: Final = 2.0
 CHUNK: Final = 1 << 16
 _MARK: Final = f"mcp{secrets.token_hex(6)}"
-_guardians: list[Reaper] = []
+_reapers: list[Reaper] = []
 
 
 class ServerProcess:
@@ -61,10 +61,10 @@ class ServerProcess:
         Raises:
             Unavailable: it could not be started; the message names the command.
         """
-        if not _guardians:
-            guardian = await asyncio.to_thread(Reaper, _MARK)
-            _guardians.append(guardian)
-            atexit.register(guardian.close)
+        if not _reapers:
+            reaper = await asyncio.to_thread(Reaper, _MARK)
+            _reapers.append(reaper)
+            atexit.register(reaper.close)
         config = self._config
         env = {k: v for k in PASSED if (v := self._environment.get(k)) and not v.startswith("()")}
         env.update(config.env)

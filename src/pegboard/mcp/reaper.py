@@ -1,4 +1,4 @@
-"""Guardian: a tiny process that outlives ours by a moment and ends what we started (case mcp-10).
+"""A tiny process that outlives ours by a moment and ends what we started.
 
 It runs as a program of its own, with the mark as its argument, imports nothing of ours, and waits on a
 pipe that only our process holds open. When that closes, whatever carries the mark in its environment is
@@ -43,7 +43,7 @@ def kill_marked(mark: str) -> None:
 
 
 class Reaper:
-    """The running guardian of one mark; `close` lets it go."""
+    """The process that watches one mark; `close` ends it."""
 
     def __init__(self, mark: str) -> None:
         # In its own session: a signal to our whole group must not take it with us.

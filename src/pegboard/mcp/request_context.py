@@ -1,4 +1,4 @@
-"""Exchange: one request of a client, and what may be said to that client while it runs."""
+"""A client, and one request of its while it runs: progress, log messages and questions."""
 
 from __future__ import annotations
 
@@ -6,17 +6,56 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.schema.foreign import ForeignSchema
-from pegboard.mcp.state_signer import StateSigner
 from pegboard.mcp.wire import (
     INVALID_PARAMS,
     LOG_LEVELS,
     MISSING_CAPABILITY,
     RpcError,
 )
+
+if TYPE_CHECKING:
+    from pegboard.net.asgi.sse import EventStream
+import base64
+import hashlib
+import hmac
+import json
+
+
+class StateSigner:
+    """Seals what a stateless client carries for us between rounds, so that it cannot be made up or changed."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, value: Json) -> str:
+        """The value as opaque text."""
+        body = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+        return base64.urlsafe_b64encode(self._mac(body) + body).decode("ascii")
+
+    def unsign(self, text: str) -> Json:
+        """The value.
+
+        Raises:
+            RpcError: the text is not ours.
+        """
+        try:
+            raw = base64.urlsafe_b64decode(text.encode("ascii"))
+        except ValueError:
+            raw = b""
+        if base64.urlsafe_b64encode(raw).decode("ascii") != text:
+            # The decoder forgives what stands behind the padding; a seal must not.
+            raw = b""
+        if not hmac.compare_digest(raw[:32], self._mac(raw[32:])):
+            raise RpcError(INVALID_PARAMS, "requestState is not what this server gave out")
+        return cast("Json", json.loads(raw[32:]))
+
+    def _mac(self, body: bytes) -> bytes:
+        return hmac.new(self._key, body, hashlib.sha256).digest()
+
 
 Json: TypeAlias = dict[str, Any]
 Send: TypeAlias = "Callable[[Json, RequestContext | None], None]"
@@ -86,9 +125,9 @@ class Peer:
         finally:
             self.pending.pop(key, None)
         if "error" in reply:
-            said: Any = reply["error"]
+            refusal: Any = reply["error"]
             raise ToolError(
-                f"the client refused {method}: {str(cast('Json', said).get('message', said))[:300]}"
+                f"the client refused {method}: {str(cast('Json', refusal).get('message', refusal))[:300]}"
             )
         result: Any = reply.get("result")
         return cast("Json", result) if isinstance(result, dict) else {}
@@ -117,7 +156,7 @@ class RequestContext:
     Attributes:
         id: the request's id.
         wanted: questions that this round could not answer, by key.
-        sink: where a transport collects messages of this request; its own business.
+        stream: the response over HTTP, None on standard output.
         task: the task that the call has become, None while it has not.
     """
 
@@ -131,12 +170,13 @@ class RequestContext:
         seal: StateSigner,
         binding: str,
         capabilities: Mapping[str, Any],
+        stream: EventStream | None = None,
     ) -> None:
         self.peer = peer
         self.id = id
         self.modern = modern
         self.wanted: dict[str, Json] = {}
-        self.sink: Any = None
+        self.stream = stream
         self.task: Any = None
         self.capabilities = capabilities
         self._seal = seal
@@ -158,9 +198,9 @@ class RequestContext:
             if opened.get("for") != self._binding:
                 raise RpcError(INVALID_PARAMS, "requestState belongs to another request")
             self._answers.update(opened.get("answers") or {})
-        given: Any = params.get("inputResponses")
-        if isinstance(given, Mapping):
-            self._answers.update(cast("Mapping[str, Any]", given))
+        answers: Any = params.get("inputResponses")
+        if isinstance(answers, Mapping):
+            self._answers.update(cast("Mapping[str, Any]", answers))
 
     # -- one way ------------------------------------------------------------------------------
 
@@ -210,7 +250,7 @@ class RequestContext:
 
         Raises:
             Unavailable: the client cannot.
-            InputWanted: the client has to call again with the answer.
+            InputRequired: the client has to call again with the answer.
         """
         params: Json = {"message": message, "requestedSchema": schema}
         if self.modern or self.peer.version >= "2025-11-25":
@@ -232,8 +272,8 @@ class RequestContext:
 
     async def roots(self, *, key: str | None = None) -> list[Json]:
         """The client's folders. Raises as `elicit`."""
-        found: Any = (await self.ask("roots", "roots/list", {}, key)).get("roots")
-        return cast("list[Json]", found) if isinstance(found, list) else []
+        roots: Any = (await self.ask("roots", "roots/list", {}, key)).get("roots")
+        return cast("list[Json]", roots) if isinstance(roots, list) else []
 
     async def ask(self, capability: str, method: str, params: Json, key: str | None = None) -> Json:
         """One question; see `elicit`."""
@@ -245,9 +285,9 @@ class RequestContext:
             raise Unavailable(f"the client does not support {capability}")
         if not self.modern:
             return await self.peer.request(method, params, self)
-        given = self._answers.get(key)
-        if isinstance(given, Mapping):
-            return dict(cast("Mapping[str, Any]", given))
+        answer = self._answers.get(key)
+        if isinstance(answer, Mapping):
+            return dict(cast("Mapping[str, Any]", answer))
         if self.task is not None:
             question: Json = {"method": method, "params": params} if params else {"method": method}
             return cast("Json", (await self.task.ask({key: question}))[key])
@@ -258,31 +298,30 @@ class RequestContext:
         """Several answers at once, in the stateless era: `{key: (capability, method, params)}`.
 
         Raises:
-            InputWanted: some are missing; all of those are asked together.
+            InputRequired: some are missing; all of those are asked together.
         """
         missing: list[str] = []
-        found: dict[str, Json] = {}
+        answers: dict[str, Json] = {}
         for key, (capability, method, params) in questions.items():
             if not self.supports(capability):
                 raise _lacks(capability)
-            given = self._answers.get(key)
-            if isinstance(given, Mapping):
-                found[key] = dict(cast("Mapping[str, Any]", given))
+            answer = self._answers.get(key)
+            if isinstance(answer, Mapping):
+                answers[key] = dict(cast("Mapping[str, Any]", answer))
             else:
                 self.wanted[key] = {"method": method, "params": params} if params else {"method": method}
                 missing.append(key)
         if missing and self.task is not None:
             asked = {key: self.wanted.pop(key) for key in missing}
-            return {**found, **cast("dict[str, Json]", await self.task.ask(asked))}
+            return {**answers, **cast("dict[str, Json]", await self.task.ask(asked))}
         if missing:
             raise InputRequired(f"the client has to answer {', '.join(missing)} first")
-        return found
+        return answers
 
     def close_stream(self) -> None:
         """Let the client wait without a connection; it comes back for the rest (2025-11-25, SSE polling)."""
-        if self.sink is not None and hasattr(self.sink, "closed_by_us"):
-            self.sink.closed_by_us = True
-            self.sink.wake.set()
+        if self.stream is not None:
+            self.stream.pause()
 
     def forget(self, key: str) -> None:
         """Drop an answer that did not fit, so that it is asked again."""
@@ -321,41 +360,41 @@ def enter(ctx: RequestContext) -> None:
 
 
 class CallingClient:
-    """`Inject[ClientDoor]`: what a tool may say to the MCP client that called it.
+    """`Inject[CallingClient]`: what a tool may say to the MCP client that called it.
 
     Every method raises Unavailable where no MCP client is calling.
     """
 
     def log(self, level: str, data: Any) -> None:
-        """See Exchange.log."""
+        """See RequestContext.log."""
         _here().log(level, data)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """See Exchange.progress."""
+        """See RequestContext.progress."""
         _here().progress(done, total, message)
 
     def supports(self, capability: str) -> bool:
-        """See Exchange.can."""
+        """See RequestContext.supports."""
         return _here().supports(capability)
 
     async def elicit(self, message: str, schema: Json, *, key: str | None = None) -> Json:
-        """See Exchange.elicit."""
+        """See RequestContext.elicit."""
         return await _here().elicit(message, schema, key=key)
 
     async def sample(self, params: Json, *, key: str | None = None) -> Json:
-        """See Exchange.sample."""
+        """See RequestContext.sample."""
         return await _here().sample(params, key=key)
 
     async def roots(self, *, key: str | None = None) -> list[Json]:
-        """See Exchange.roots."""
+        """See RequestContext.roots."""
         return await _here().roots(key=key)
 
     async def request_inputs(self, questions: Mapping[str, tuple[str, str, Json]]) -> dict[str, Json]:
-        """See Exchange.want."""
+        """See RequestContext.request_inputs."""
         return await _here().request_inputs(questions)
 
     def close_stream(self) -> None:
-        """See Exchange.close_stream."""
+        """See RequestContext.close_stream."""
         _here().close_stream()
 
 

@@ -53,7 +53,7 @@ class WorkspaceResources:
         ]
 
     async def read(self, uri: str) -> Sequence[Mapping[str, Any]]:
-        """See Resources. Only workspace addresses, and only below the workspace (corpus mcp-072)."""
+        """See Resources. Only workspace addresses, and only below the workspace."""
         path = workspace_path(uri)
         text = await self._read(path)
         return [{"uri": uri, "mimeType": mimetypes.guess_type(path)[0] or "text/plain", "text": text}]

@@ -1,4 +1,4 @@
-"""Serving on standard input and output: one client, one process (ledger N-116; case mcp-11)."""
+"""Serving on standard input and output: one client, one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import threading
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from pegboard.mcp.jsonrpc import handle_batch, handle_message
 from pegboard.mcp.request_context import Json, Peer, RequestContext
 from pegboard.mcp.server import ToolServer
 from pegboard.mcp.wire import INVALID_REQUEST, PARSE_ERROR, error_reply
@@ -141,9 +140,9 @@ class _Line:
     async def _answer(self, message: Any) -> None:
         try:
             if isinstance(message, list):
-                reply = await handle_batch(self._service, cast("list[Any]", message), self.peer)
+                reply = await self._service.handle_batch(cast("list[Any]", message), self.peer)
             else:
-                reply = await handle_message(self._service, message, self.peer)
+                reply = await self._service.handle(message, self.peer)
         except asyncio.CancelledError:
             # The client asked for it and expects no answer (2025-11-25, cancellation).
             return

@@ -1,41 +1,43 @@
-"""Service: a toolkit as an MCP server, every call through the one pipeline (ledger K-81, decisions 9).
+"""A toolkit as an MCP server, every call through the one pipeline.
 
-Written by hand rather than on the server of package `mcp`: the shapes are few, and a call costs a fraction
-(docs/decisions/0110). The package's own tables still judge the stateless era's envelope, and the official
-conformance suite holds both eras to the specification.
+Written by hand rather than on the server of package `mcp`: the shapes are few, and a call costs a fraction. The
+package's own tables still judge the stateless era's envelope, and the official conformance suite holds both eras to
+the specification.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from pegboard.core.call.pipeline import Pipeline, new_id
+from pegboard.core.call.call import new_id
+from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import NotFound, ToolError
 from pegboard.core.policy.approval import sha256_of
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.mcp.change_monitor import (
+from pegboard.mcp.prompts import Prompts, Resources
+from pegboard.mcp.rendering import cached, page_of, paged, render_result, render_tool
+from pegboard.mcp.request_context import Json, Peer, RequestContext, StateSigner, enter
+from pegboard.mcp.subscriptions import (
     EVERY_S,
     PROMPTS,
     RESOURCES,
     TOOLS,
     UPDATED,
     Etags,
+    Subscriptions,
     ToolSources,
     addresses,
 )
-from pegboard.mcp.prompts import Prompts, Resources
-from pegboard.mcp.rendering import cached, page_of, paged, render_result, render_tool
-from pegboard.mcp.request_context import Json, Peer, RequestContext, StateSigner, enter
-from pegboard.mcp.request_headers import capabilities_of
-from pegboard.mcp.subscriptions import Subscriptions
 from pegboard.mcp.tasks import EXTENSION, TaskMode, Tasks
 from pegboard.mcp.wire import (
+    BATCHING,
     HANDSHAKE,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -53,6 +55,12 @@ from pegboard.mcp.wire import (
     error_reply,
 )
 
+if TYPE_CHECKING:
+    from pegboard.net.asgi.sse import EventStream
+
+MAX_BATCH: Final = 100
+"""Messages of one batch."""
+
 Method: TypeAlias = Callable[[Peer, RequestContext, Mapping[str, Any]], Awaitable[Json]]
 
 
@@ -62,12 +70,12 @@ class ToolServer:
     Args:
         pipeline: where every call goes.
         context: where calls run; each client's session is put in.
-        resources, prompts: what is offered besides tools; None = nothing.
+        resources, prompts: offered besides tools; None = nothing.
         sources: what brings tools that may change while they are served, such as the Executor with its MCP servers.
         name, version, instructions: how it introduces itself.
         task_after_s: calls of clients that can take tasks become one after so many seconds; None = never.
         task_modes: tools that are tasks from the start; see TaskMode.
-        look_s: seconds between two looks at what clients listen to.
+        look_s: seconds between two checks of what clients listen to.
     """
 
     def __init__(
@@ -94,9 +102,9 @@ class ToolServer:
         self.instructions = instructions
         self.seal = StateSigner(secrets.token_bytes(32))
         self.tasks = Tasks(after_s=task_after_s, modes=task_modes)
-        marks = Etags(pipeline, sources=sources, resources=resources, prompts=prompts)
+        etags = Etags(pipeline, sources=sources, resources=resources, prompts=prompts)
         self._listening = Subscriptions(
-            self.tasks, marks, prompts=prompts is not None, resources=resources, every_s=look_s
+            self.tasks, etags, prompts=prompts is not None, resources=resources, every_s=look_s
         )
         self._listed: tuple[Toolkit, list[Json]] | None = None
         self._common: dict[str, Method] = {
@@ -135,35 +143,37 @@ class ToolServer:
         return self.pipeline.toolkit
 
     def join(self, peer: Peer) -> None:
-        """A client is there: changes are told to it from now on."""
+        """Notify a client of changes from now on."""
         self._listening.join(
             RequestContext(peer, "", {}, modern=False, seal=self.seal, binding="", capabilities={})
         )
 
     def leave(self, peer: Peer) -> None:
-        """A client is gone: what it started is ended."""
+        """End what a client started, as it is gone."""
         self._listening.leave(peer)
         peer.end()
 
+    def end_listening(self) -> None:
+        """Answer every `subscriptions/listen`, as the server stops."""
+        self._listening.end()
+
     def tools_changed(self) -> None:
-        """Tell every client that the list of tools is another one; what the pipeline offers is noticed without."""
+        """Notify every client of another list of tools; changes of what the pipeline offers are noticed without this."""
         self._listed = None
         self._listening.publish(TOOLS)
 
     def prompts_changed(self) -> None:
-        """Tell every client that the list of prompts is another one; what their marks show is noticed without."""
+        """Notify every client of another list of prompts; changes of their etag are noticed without this."""
         self._listening.publish(PROMPTS)
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that watch a resource that it is another; what its mark shows is noticed without."""
+        """Notify the clients that watch a resource; changes of its etag are noticed without this."""
         self._listening.publish((UPDATED, uri))
 
     # -- messages -----------------------------------------------------------------------------
 
-    async def handle(
-        self, message: Any, peer: Peer, *, exchange_made: Callable[[RequestContext], None] | None = None
-    ) -> Json | None:
-        """The answer to one message; None where it wants none."""
+    async def handle(self, message: Any, peer: Peer, *, stream: EventStream | None = None) -> Json | None:
+        """The answer to one message, None if it wants none; `stream` is the response over HTTP."""
         if not isinstance(message, dict) or cast("Json", message).get("jsonrpc") != "2.0":
             return error_reply(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
         one = cast("Json", message)
@@ -179,16 +189,62 @@ class ToolServer:
             return error_reply(
                 None, INVALID_REQUEST, "a request needs a text or whole number as id, and a method"
             )
-        given: Any = one.get("params")
-        if given is not None and not isinstance(given, dict):
+        params: Any = one.get("params")
+        if params is not None and not isinstance(params, dict):
             return error_reply(id, INVALID_PARAMS, "params must be an object")
         try:
-            return await self._request(id, method, cast("Json", given or {}), peer, exchange_made)
+            return await self._request(id, method, cast("Json", params or {}), peer, stream)
         except RpcError as error:
             return error_reply(id, error.code, error.message, error.data)
         except ToolError as error:
             code = INVALID_PARAMS if error.code == "invalid_arguments" else INTERNAL_ERROR
             return error_reply(id, code, error.message)
+        except Exception as error:  # noqa: BLE001  The boundary of a message: one bad answer must not end the others.
+            return error_reply(id, INTERNAL_ERROR, f"the server failed with {type(error).__name__}")
+
+    async def handle_batch(self, entries: list[Any], peer: Peer | None) -> Json | list[Json] | None:
+        """The answers to a batch, run side by side; one error if it is refused as a whole, None if all want none.
+
+        Only 2025-03-26 has batches; they came with it and went with the next revision (JSON-RPC 2.0 §6).
+        """
+        if peer is None or peer.version != BATCHING:
+            spoken = "none is agreed on" if peer is None or not peer.version else f"this is {peer.version}"
+            return error_reply(
+                None,
+                INVALID_REQUEST,
+                f"JSON-RPC batches are part of revision {BATCHING} alone, and {spoken}; send one message at a time",
+            )
+        if not 0 < len(entries) <= MAX_BATCH:
+            return error_reply(
+                None, INVALID_REQUEST, f"a batch has 1 to {MAX_BATCH} messages, not {len(entries)}"
+            )
+        replies = await asyncio.gather(*(self._entry(entry, peer) for entry in entries))
+        return [reply for reply in replies if reply is not None] or None
+
+    async def _entry(self, entry: Any, peer: Peer) -> Json | None:
+        id: Any = cast("Json", entry).get("id") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(id, str | int) or isinstance(id, bool):
+            return await self.handle(entry, peer)
+        message = cast("Json", entry)
+        if "method" not in message:
+            return await self.handle(message, peer)
+        if message["method"] == "initialize":
+            return error_reply(id, INVALID_REQUEST, "initialize must not be part of a batch")
+        if id in peer.inflight:
+            return error_reply(id, INVALID_REQUEST, f"request {id!r} is already running")
+        work = peer.inflight[id] = asyncio.create_task(self.handle(message, peer))
+        try:
+            return await work
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if not work.cancelled() or (current is not None and current.cancelling()):
+                work.cancel()
+                raise
+            # The client asked for it and expects no answer (2025-03-26, cancellation).
+            return None
+        finally:
+            if peer.inflight.get(id) is work:
+                del peer.inflight[id]
 
     async def _request(
         self,
@@ -196,12 +252,12 @@ class ToolServer:
         method: str,
         params: Json,
         peer: Peer,
-        exchange_made: Callable[[RequestContext], None] | None,
+        stream: EventStream | None,
     ) -> Json:
         modern = is_modern(params)
         capabilities = peer.capabilities
         if modern:
-            capabilities = capabilities_of(method, params)
+            capabilities = _capabilities_of(method, params)
             if peer.version in HANDSHAKE:
                 raise RpcError(INVALID_REQUEST, "this connection has agreed on a revision with a handshake")
             peer.version = MODERN[-1]
@@ -225,14 +281,12 @@ class ToolServer:
         run = (self._modern if modern else self._handshake).get(method)
         if run is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
-        exchange = RequestContext(
-            peer, id, params, modern=modern, seal=self.seal, capabilities=capabilities,
+        ctx = RequestContext(
+            peer, id, params, modern=modern, seal=self.seal, capabilities=capabilities, stream=stream,
             binding=_binding(method, params) if modern else "",
         )  # fmt: skip
-        if exchange_made is not None:
-            exchange_made(exchange)
-        enter(exchange)
-        result = await run(peer, exchange, params)
+        enter(ctx)
+        result = await run(peer, ctx, params)
         if modern:
             result.setdefault("resultType", "complete")
             meta: Any = result.get("_meta")
@@ -313,13 +367,13 @@ class ToolServer:
         if tool is None:
             # By its exact name only: what a client approved is one tool and no alias of it.
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
-        given = cast("Json", arguments)
+        table = cast("Json", arguments)
         if not ctx.modern:
-            return await self._call(tool, given, peer, ctx)
+            return await self._call(tool, table, peer, ctx)
         return await self.tasks.run(
             name,
             ctx,
-            lambda: self._call(tool, given, peer, ctx),
+            lambda: self._call(tool, table, peer, ctx),
             answered="inputResponses" in params,
         )
 
@@ -340,9 +394,9 @@ class ToolServer:
     # -- resources ----------------------------------------------------------------------------
 
     async def _resources_list(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
-        found = await cast(Resources, self.resources).list()
-        self._listening.acknowledge(peer, RESOURCES, addresses(found))
-        rows, following = page_of(found, params.get("cursor"))
+        resources = await cast(Resources, self.resources).list()
+        self._listening.acknowledge(peer, RESOURCES, addresses(resources))
+        rows, following = page_of(resources, params.get("cursor"))
         return paged("resources", rows, following, ctx, "private")
 
     async def _templates_list(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
@@ -354,12 +408,12 @@ class ToolServer:
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "resources/read needs a uri")
         try:
-            found = await cast(Resources, self.resources).read(uri)
+            parts = await cast(Resources, self.resources).read(uri)
         except NotFound as error:
             # 2026-07-28 gave up the code of its own for this (SEP-2164).
             code = INVALID_PARAMS if ctx.modern else RESOURCE_NOT_FOUND
             raise RpcError(code, error.message, {"uri": uri}) from None
-        out: Json = {"contents": [dict(part) for part in found]}
+        out: Json = {"contents": [dict(part) for part in parts]}
         return {**out, **cached("private")} if ctx.modern else out
 
     # -- prompts ------------------------------------------------------------------------------
@@ -372,10 +426,10 @@ class ToolServer:
 
     async def _prompts_get(self, peer: Peer, ctx: RequestContext, params: Mapping[str, Any]) -> Json:
         name: Any = params.get("name")
-        given: Any = params.get("arguments") or {}
-        if not isinstance(name, str) or not isinstance(given, dict):
+        raw: Any = params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(raw, dict):
             raise RpcError(INVALID_PARAMS, "prompts/get needs a name, and arguments as an object")
-        arguments = {str(k): str(v) for k, v in cast("Json", given).items()}
+        arguments = {str(k): str(v) for k, v in cast("Json", raw).items()}
         try:
             return dict(await cast(Prompts, self.prompts).get(name, arguments))
         except ToolError as error:
@@ -406,3 +460,22 @@ def is_modern(params: Mapping[str, Any]) -> bool:
 def _binding(method: str, params: Mapping[str, Any]) -> str:
     """What sealed state belongs to: the method with what names its target and arguments."""
     return sha256_of([method, params.get("name"), params.get("uri"), params.get("arguments")])
+
+
+def _capabilities_of(method: str, params: Json) -> Mapping[str, Any]:
+    """The capabilities of a stateless request.
+
+    Raises:
+        RpcError: its envelope lacks something or names a revision that we do not speak.
+    """
+    from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+
+    meta = cast("Json", params["_meta"])
+    if meta.get(META_VERSION) in MODERN and isinstance(meta.get(META_CAPABILITIES), dict):
+        if not isinstance(meta.get(META_CLIENT, {}), dict):
+            raise RpcError(INVALID_PARAMS, f"{META_CLIENT} must be an object")
+        return cast("Mapping[str, Any]", meta[META_CAPABILITIES])
+    verdict = classify_inbound_request({"method": method, "params": params})
+    if isinstance(verdict, InboundLadderRejection):
+        raise RpcError(verdict.code, verdict.message, verdict.data)
+    raise RpcError(INVALID_PARAMS, f"{META_CAPABILITIES} must be an object")

@@ -27,7 +27,7 @@ from pegboard.mcp.inbound import (
 from pegboard.mcp.process import CHUNK, ServerProcess
 
 MAX_GARBAGE: Final = 20
-"""Lines in a row that are no messages, after which the server is given up (corpus mcp-045)."""
+"""Lines in a row that are no messages, after which the server is given up."""
 
 VERSION: Final = "mcp-protocol-version"
 """Under this header every transport is told the revision that is spoken."""
@@ -63,7 +63,7 @@ class StdioDispatcher:
 
         Raises:
             MCPError: an error answer, or the timeout of `opts`.
-            Closed: the server is gone.
+            ConnectionClosed: the server is gone.
         """
         options: CallOptions = opts or {}
         inbound = self._inbound

@@ -32,7 +32,6 @@ from pegboard.mcp.inbound import (
     result_of,
     with_token,
 )
-from pegboard.mcp.redirects import leads_to, next_request
 
 _VERSION: Final = "mcp-protocol-version"
 _SESSION: Final = "mcp-session-id"
@@ -78,7 +77,7 @@ class HttpDispatcher:
         Raises:
             MCPError: an error answer, or an answer that cannot be read.
             SessionGone: the server knows the session no more.
-            Closed: the connection has been ended here, or a stream without its answer.
+            ConnectionClosed: the connection has been ended here, or a stream without its answer.
             httpx2.HTTPError: the connection failed.
         """
         options: CallOptions = opts or {}
@@ -246,7 +245,7 @@ class HttpDispatcher:
         """The answer on a stream of events, taken up again where it breaks off.
 
         Raises:
-            Closed: it ended without an answer.
+            ConnectionClosed: it ended without an answer.
         """
         last, wait_s, tries = "", _RETRY_S, 0
         waiting = self._inbound.waiting[id].answer
@@ -390,3 +389,27 @@ async def _error_in(response: httpx2.Response, kind: str) -> Json | None:
         if isinstance(message, dict) and isinstance(message.get("error"), dict):
             return message
     return None
+
+
+def next_request(response: httpx2.Response) -> httpx2.Request | None:
+    """The request that follows a redirect within the server's own origin; None for any other response.
+
+    Its method stays, since a POST turned into a GET has lost its message; its address stays on scheme, host and port,
+    or goes from http to https on the default ports; and it brings no user and password of its own.
+    """
+    following, sent = response.next_request, response.request
+    if following is None or following.method != sent.method:
+        return None
+    came, goes = sent.url, following.url
+    if goes.userinfo not in (b"", came.userinfo):
+        return None
+    upgraded = (came.scheme, goes.scheme) == ("http", "https") and came.port is goes.port is None
+    same = (came.scheme, came.port) == (goes.scheme, goes.port)
+    return following if came.host == goes.host and (same or upgraded) else None
+
+
+def leads_to(response: httpx2.Response) -> str | None:
+    """Where a redirect leads, for a message: without user, query and fragment, which may hold secrets."""
+    if response.next_request is None:
+        return None
+    return str(response.next_request.url.copy_with(userinfo=b"", query=None, fragment=None))

@@ -1,4 +1,4 @@
-"""Tasks: long calls that a client of the stateless era looks after instead of waiting (SEP-2663 extension)."""
+"""Long calls that a client of the stateless era looks after instead of waiting (SEP-2663 extension)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upstream: of a foreign server, the tools that our own server offers on (ledger K-81; decisions 9)."""
+"""The tools of a foreign server that our own server offers on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wire: codes, names and shapes of the protocol that our server writes by hand (MCP 2025-11-25 and 2026-07-28)."""
+"""Codes, names and shapes of the protocol that our server writes by hand (MCP 2025-11-25 and 2026-07-28)."""
 
 from __future__ import annotations
 

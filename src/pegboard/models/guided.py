@@ -1,24 +1,22 @@
-"""GuidedConversation: tool calls by constrained output, for models that are never shown their tools.
+"""GuidedConversation: tool calls by the router, for models that are never shown their tools.
 
-The router chooses the one tool that is offered and finds what the request says for each parameter;
-the model writes the call inside a JSON schema of these; its answer is checked against the result.
+The router makes the call, the model words the answer, and the answer is checked against the result.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, cast
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
 
 from pegboard.core.content import Text, ToolCall
 from pegboard.core.result import HINT, ToolResult
+from pegboard.core.tool_search import words
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, UserMessage
-from pegboard.models.grounding import is_grounded
-from pegboard.models.local import READ_CHARACTERS, choose, quote
-from pegboard.models.router.rank import CandidateCall
-from pegboard.models.router.request import ParsedRequest, read_request
-from pegboard.models.router.steps import first_step
+from pegboard.models.local import quote, remainder, understood
+from pegboard.models.router import Request, choose, read_request
 from pegboard.models.scripted import events_of
 from pegboard.ports.model import ModelEvent
 
@@ -28,11 +26,12 @@ Complete = Callable[..., Awaitable[AssistantMessage]]
 NOT_COVERED: Final = "[not covered by the tool's result]"
 UNCHECKED: Final = "[from the model alone; no tool was used]"
 
-_CALL_TOKENS: Final = 400
 _ANSWER_TOKENS: Final = 160
 _REFUTED_CHARACTERS: Final = 300
 _SHOWN_CHARACTERS: Final = 1_500
 """So much of a result is shown to the model: a small one loses the thread in more."""
+_LEAST_COVERED: Final = 0.8
+"""Of an answer's content words at least this share must stand in the result or the request."""
 
 
 class GuidedConversation:
@@ -44,7 +43,7 @@ class GuidedConversation:
         self._complete = complete
         self._tools = tools
         self._output_schema = output_schema
-        self._request = ""
+        self._request = read_request("")
         self._results: tuple[ToolResult, ...] | None = None
         self._calls = 0
 
@@ -52,7 +51,7 @@ class GuidedConversation:
         """Add a message; the last request and its results count."""
         match message:
             case UserMessage():
-                self._request, self._results = message.text, None
+                self._request, self._results = read_request(message.text), None
             case ResultsMessage(results):
                 self._results = results
             case AssistantMessage():
@@ -64,40 +63,22 @@ class GuidedConversation:
         Raises:
             ModelError: the server failed.
         """
-        first, rest = first_step(self._request.strip()[:READ_CHARACTERS])
-        request = read_request(first)
-        choice = choose(request, self._tools) if allow_tools and self._results is None else None
+        choice = choose(self._request, self._tools) if allow_tools and self._results is None else None
         if self._results is not None:
-            message = await self._answer(request, self._results, rest)
+            message = await self._answer(self._request, self._results)
         elif choice is not None:
-            message = await self._call(request, choice)
+            self._calls += 1
+            call = ToolCall(f"guided_{self._calls}", choice.tool, choice.arguments)
+            said = Text(understood(self._request, choice))
+            message = AssistantMessage(content=(said, call), stop="tools")
         else:
-            message = await self._plain(request)
+            message = await self._plain(self._request)
         for event in events_of(message):
             yield event
 
-    async def _call(self, request: ParsedRequest, choice: CandidateCall) -> AssistantMessage:
-        tool = next(tool for tool in self._tools if tool.name == choice.tool)
-        said = await self._complete(
-            messages=[
-                _system(
-                    f"Fill in the arguments of the tool {tool.name}: {tool.description}\nAnswer with JSON only."
-                ),
-                _user(request.text),
-            ],
-            max_tokens=_CALL_TOKENS,
-            response_format=_form(call_schema(tool.schema, choice)),
-        )
-        self._calls += 1
-        # The text passes on as it came: where it was cut off, the decode stage refuses it.
-        call = ToolCall(f"guided_{self._calls}", tool.name, said.text)
-        return AssistantMessage(content=(call,), stop="tools", usage=said.usage, model=said.model)
-
-    async def _answer(
-        self, request: ParsedRequest, results: tuple[ToolResult, ...], rest: str
-    ) -> AssistantMessage:
+    async def _answer(self, request: Request, results: tuple[ToolResult, ...]) -> AssistantMessage:
         text = "\n".join(result.text.removesuffix(HINT) for result in results)
-        quoted = "\n\n".join(_quoted(request, result) for result in results)
+        quoted = "\n\n".join(quote(request, result) for result in results)
         said = await self._complete(
             messages=[
                 _system(
@@ -110,52 +91,57 @@ class GuidedConversation:
         )
         if self._output_schema is not None:
             return said
-        words = said.text.strip()
+        worded = said.text.strip()
         if any(not result.ok for result in results):
             body = quoted
-        elif words and said.stop != "length" and is_grounded(words, text, request.text):
-            body = f"{words}\n\n{quoted}"
-        elif words:
-            body = f"{quoted}\n\n{NOT_COVERED} The model said: {words[:_REFUTED_CHARACTERS]}"
+        elif worded and said.stop != "length" and is_grounded(worded, text, request.text):
+            body = f"{worded}\n\n{quoted}"
+        elif worded:
+            body = f"{quoted}\n\n{NOT_COVERED} The model said: {worded[:_REFUTED_CHARACTERS]}"
         else:
             body = quoted
-        if rest:
-            body += f"\n\n(Only the first step was done. Still to do: {rest})"
+        if request.rest:
+            body += f"\n\n{remainder(request)}"
         return AssistantMessage(content=(Text(body),), usage=said.usage, model=said.model)
 
-    async def _plain(self, request: ParsedRequest) -> AssistantMessage:
+    async def _plain(self, request: Request) -> AssistantMessage:
         said = await self._complete(messages=[_user(request.text)], max_tokens=_ANSWER_TOKENS)
         body = f"{said.text.strip()}\n\n{UNCHECKED}"
         return AssistantMessage(content=(Text(body),), stop=said.stop, usage=said.usage, model=said.model)
 
 
-def call_schema(schema: Mapping[str, Any], choice: CandidateCall) -> dict[str, Any]:
-    """The tool's schema narrowed to what the request can mean.
+_FACT: Final = re.compile(r"\d+(?:[.,:]\d+)*|[\w./-]*[\w]\.[A-Za-z]\w*|\w+_\w+")
+_GLUE: Final = frozenset(
+    word
+    for word in words(
+        "the a an and or of to in on at for with from by is are was were be been being do does did has have had it its "
+        "this that these those there here as not no yes so if then than but also only just which who what where when how "
+        "can could will would should may might must about into over under out up down all any each every some such same other "
+        "i you we they he she your our their my me us them said says say following contains contain content file files result "
+        "results tool text line lines list listed found shows show named called output command page information answer question "
+        "based given provided according name directory folder request using used use written write wrote current currently "
+        "please here's include includes including one two three first second last more most"
+    )
+)
 
-    What the router found in the request is fixed; a required parameter that it did not find is
-    left to the model; other optional ones are left out, since a small model fills every field
-    that it is shown.
+
+def is_grounded(answer: str, result: str, request: str) -> bool:
+    """Whether the answer is carried by the result.
+
+    Every number, file name and identifier must stand in the result or the request, most of its
+    other words too, and at least one thing in it must come from the result alone or be all there is.
     """
-    properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {}))
-    required = [str(name) for name in cast("Iterable[object]", schema.get("required", []))]
-    kept: dict[str, Any] = {}
-    for name, spec in properties.items():
-        if name in choice.arguments:
-            kept[name] = {"const": choice.arguments[name]}
-        elif name in required:
-            kept[name] = dict(spec)
-    out = {"type": "object", "properties": kept, "required": list(kept), "additionalProperties": False}
-    if "$defs" in schema:
-        out["$defs"] = schema["$defs"]
-    return out
-
-
-def _quoted(request: ParsedRequest, result: ToolResult) -> str:
-    text = result.text.removesuffix(HINT).strip("\n")
-    tool = result.tool or "the tool"
-    if result.error is not None:
-        return f"{tool} failed: {text.removeprefix('Error: ')}"
-    return f"{tool} says:\n{quote(request, text)}" if text.strip() else f"{tool} is done; it gave no output."
+    sources = f"{result}\n{request}"
+    if any(fact not in sources for fact in _FACT.findall(answer)):
+        return False
+    said = [word for word in words(answer) if word not in _GLUE]
+    known = set(words(sources))
+    if not said or sum(word in known for word in said) < _LEAST_COVERED * len(said):
+        return False
+    from_result = set(words(result))
+    asked = set(words(request))
+    news = from_result - asked - _GLUE
+    return not news or any(word in news for word in said)
 
 
 def _form(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
 from pegboard.core.content import Text, ToolCall
@@ -10,24 +10,21 @@ from pegboard.core.result import HINT, ToolResult
 from pegboard.core.tool_search import rank
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
-from pegboard.models.router.rank import THRESHOLD, CandidateCall, choices
-from pegboard.models.router.request import ParsedRequest, read_request
-from pegboard.models.router.steps import first_step
+from pegboard.models.router import Choice, Request, RoutableTool, choose, read_request
 from pegboard.models.scripted import events_of
 from pegboard.ports.model import ModelEvent
 
 NOTICE: Final = "no language model: keyword router"
 QUOTED_CHARACTERS: Final = 4_000
 """Of a result's text the answer quotes at most this many characters."""
-READ_CHARACTERS: Final = 2_000
-"""Of a request at most this many characters are looked at."""
 
 
 class LocalModel:
-    """Chooses one tool by words, copies its arguments from the request, quotes its result.
+    """Chooses one tool by words, says so, and quotes its result.
 
-    English and Chinese. The same request gives the same call. It understands no language:
-    below a threshold it makes no call and says how to ask more plainly.
+    English and Chinese. The same request gives the same call. It understands no language: it makes no
+    call on a negation or a condition, a question only reads, and it writes and runs only what stands in
+    quotation marks or backticks. Where it makes no call it says how to ask more plainly.
     """
 
     @property
@@ -55,110 +52,121 @@ class LocalConversation:
 
     def __init__(self, tools: Toolkit) -> None:
         self._tools = tools
-        self._request = ""
+        self._request = read_request("")
         self._results: tuple[ToolResult, ...] | None = None
-        self._note = ""
         self._calls = 0
 
     def append(self, message: Message) -> None:
         """Add a message; the last request and its results count."""
         match message:
             case UserMessage():
-                self._request, self._results, self._note = message.text, None, ""
+                self._request, self._results = read_request(message.text), None
             case ResultsMessage(results):
                 self._results = results
             case AssistantMessage():
                 pass
 
     async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[ModelEvent]:
-        """One call where the request is plain enough and has no result yet, else text."""
+        """One call if the request is plain enough and has no result yet, else text."""
         for event in events_of(self._turn(allow_tools)):
             yield event
 
     def _turn(self, allow_tools: bool) -> AssistantMessage:
-        first, rest = first_step(self._request.strip()[:READ_CHARACTERS])
-        request = read_request(first)
+        request = self._request
         if self._results is not None:
-            return _said(answer(request, self._results, rest))
+            return _message(answer(request, self._results))
         choice = choose(request, self._tools) if allow_tools else None
         if choice is None:
-            return _said(_declined(request, self._tools, allow_tools))
+            return _message(_declined(request, self._tools if allow_tools else ()))
         self._calls += 1
-        call = ToolCall(f"local_{self._calls}", choice.tool, choice.arguments)
-        return AssistantMessage(content=(call,), stop="tools", usage=Usage(requests=1), model="local")
-
-
-def choose(request: ParsedRequest, tools: Toolkit) -> CandidateCall | None:
-    """The call that the request plainly asks for, or None."""
-    found = choices(request, tools)
-    return found[0] if found and found[0].score >= THRESHOLD else None
-
-
-def answer(request: ParsedRequest, results: tuple[ToolResult, ...], rest: str = "") -> str:
-    """The results, quoted and bounded, under a line that says who answers."""
-    parts: list[str] = []
-    for result in results:
-        text = result.text.removesuffix(HINT)
-        tool = result.tool or "the tool"
-        if result.error is not None:
-            said = f"{tool} 失败了：" if request.chinese else f"{tool} failed: "
-            parts.append(said + text.removeprefix("Error: "))
-        elif not text.strip():
-            parts.append(
-                f"{tool} 成功，没有输出。" if request.chinese else f"{tool} is done; it gave no output."
-            )
-        else:
-            said = f"{tool} 返回：" if request.chinese else f"{tool} says:"
-            parts.append(f"{said}\n{quote(request, text)}")
-    if rest:
-        parts.append(
-            f"（只做了第一步；还没有做：{rest}）"
-            if request.chinese
-            else f"(Only the first step was done. Still to do: {rest})"
+        return AssistantMessage(
+            content=(
+                Text(understood(request, choice)),
+                ToolCall(f"local_{self._calls}", choice.tool, choice.arguments),
+            ),
+            stop="tools",
+            usage=Usage(requests=1),
+            model="local",
         )
-    return "\n\n".join([f"[{NOTICE}]", *parts])
 
 
-def quote(request: ParsedRequest, text: str) -> str:
-    """The text where it is short; else its beginning, and the lines that share most words with the request."""
-    text = text.rstrip()
-    if len(text) <= QUOTED_CHARACTERS:
-        return text
-    lines = text.split("\n")
-    picked: list[int] = []
-    room = QUOTED_CHARACTERS // 2
-    for index, _ in rank(request.text, [line[:400] for line in lines]):
-        room -= min(len(lines[index]), 400) + 1
-        if room < 0:
-            break
-        picked.append(index)
-    shown = "\n".join(lines[index][:400] for index in sorted(picked))
-    head = text[: QUOTED_CHARACTERS // 2].rstrip()
-    left = len(text) - len(head)
+def understood(request: Request, choice: Choice) -> str:
+    """The call in words, said before it is made."""
+    return f"我的理解：{choice}\n" if request.chinese else f"Understood as: {choice}\n"
+
+
+def answer(request: Request, results: tuple[ToolResult, ...]) -> str:
+    """The results, quoted and bounded, under a line that says who answers."""
+    parts = [f"[{NOTICE}]", *(quote(request, result) for result in results)]
+    if request.rest:
+        parts.append(remainder(request))
+    return "\n\n".join(parts)
+
+
+def remainder(request: Request) -> str:
+    """A line about the steps that were not done."""
     return (
-        f"{head}\n[… {left} characters more; the lines closest to the request:]\n{shown}"
-        if shown
-        else f"{head}\n[… {left} characters more]"
+        f"（只做了第一步；还没有做：{request.rest}）"
+        if request.chinese
+        else f"(Only the first step was done. Still to do: {request.rest})"
     )
 
 
-def _declined(request: ParsedRequest, tools: Toolkit, allow_tools: bool) -> str:
+def quote(request: Request, result: ToolResult) -> str:
+    """The result under its tool's name: whole if it is short, else its beginning and the closest lines."""
+    tool = result.tool or "the tool"
+    text = result.text.removesuffix(HINT).rstrip()
+    if result.error is not None:
+        return (f"{tool} 失败了：" if request.chinese else f"{tool} failed: ") + text.removeprefix("Error: ")
+    if not text.strip():
+        return f"{tool} 成功，没有输出。" if request.chinese else f"{tool} ran and printed nothing."
+    return (f"{tool} 返回：" if request.chinese else f"{tool} says:") + f"\n{_excerpt(request, text)}"
+
+
+def _excerpt(request: Request, text: str) -> str:
+    if len(text) <= QUOTED_CHARACTERS:
+        return text
+    half = QUOTED_CHARACTERS // 2
+    lines = [line[:400] for line in text[half:].split("\n")]
+    picked: list[int] = []
+    room = half
+    for index, _ in rank(request.text, lines):
+        room -= len(lines[index]) + 1
+        if room < 0:
+            break
+        picked.append(index)
+    head = f"{text[:half].rstrip()}\n[… {len(text) - half} characters more"
+    return (
+        "\n".join([f"{head}; the lines closest to the request:]", *(lines[i] for i in sorted(picked))])
+        if picked
+        else f"{head}]"
+    )
+
+
+def _declined(request: Request, tools: Iterable[RoutableTool]) -> str:
     names = ", ".join(tool.name for tool in tools)
-    if not allow_tools or not names:
+    if not names:
         body = (
             "这里没有可用的工具。"
             if request.chinese
             else "No tool may be called here, and without one there is nothing to answer from."
         )
+    elif request.doubt:
+        body = (
+            f"请求里有“{request.doubt}”。遇到否定或条件，我什么都不做。请直接说要做什么。"
+            if request.chinese
+            else f"The request says {request.doubt!r}. I do nothing on a negation or a condition: say plainly what to do."
+        )
     elif request.chinese:
-        body = f"没有看懂要用哪个工具（{names}）。请说得更直接，例如“读取文件 notes.txt”，或者用 --model 指定一个语言模型。"
+        body = f"没有看懂要用哪个工具（{names}）。请说得更直接，例如“读取文件 notes.txt”，要写入或运行的内容请加引号，或者用 --model 指定一个语言模型。"
     else:
         body = (
-            f"I only match words to tools ({names}), and none fits this request. Rephrase it,  "
-            'for example "read notes.txt" or "search for TODO in src", or choose a language model with --model.'
+            f"I only match words to tools ({names}), and none fits this request. Say it in other words, for example "
+            '"read notes.txt" or "search for TODO in src". Put what is to be written or run in quotation marks or '
+            "backticks: run `pytest -q`. Or choose a language model with --model."
         )
     return f"[{NOTICE}]\n\n{body}"
 
 
-def _said(text: str) -> AssistantMessage:
+def _message(text: str) -> AssistantMessage:
     return AssistantMessage(content=(Text(text),), stop="end", usage=Usage(requests=1), model="local")

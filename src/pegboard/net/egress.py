@@ -55,8 +55,8 @@ class EgressProxy:
         allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
         on_destination: called with every attempt, for the audit.
-        swaps: secrets whose place holders the command holds.
-        tls: makes the context for the https connections of `swaps`; None = the system's authorities.
+        substitutions: secrets whose placeholders the command has.
+        tls: makes the context for the https connections of `substitutions`; None = the system's authorities.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class EgressProxy:
             head = first + await reader.readuntil(b"\r\n\r\n")
         if b"\0" in head or _BARE.search(head):
             # Programs read such lines differently: a second Host could hide behind one.
-            await _answer(writer, 400, "The request's head holds a bare line end or a NUL.")
+            await _answer(writer, 400, "The request head contains a bare line ending or a NUL.")
             return
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.split(b" ", 2)

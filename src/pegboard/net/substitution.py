@@ -1,4 +1,4 @@
-"""Swap: a secret that the egress proxy puts in where a confined command wrote a place holder (security.md, Egress).
+"""Swap: a secret that the egress proxy puts in where a confined command wrote a place holder.
 
 A place holder is as long as its value, so nothing that counts bytes changes. Going out, it becomes the value;
 coming back, a value that a server echoes becomes the place holder again: the command never sees it.

@@ -201,22 +201,24 @@ class Files(Protocol):
         """Lines from `offset` (1-based; negative counts from the end), at most `limit` (default 2,000)."""
         ...
 
-    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 1000) -> DirectoryListing:
-        """Entries below a folder, folders before files, by name."""
-        ...
-
-    async def glob(
+    async def list(
         self,
-        pattern: str,
         path: str = ".",
         *,
-        limit: int = 100,
+        pattern: str | None = None,
+        depth: int = 1,
+        limit: int = 1000,
         hidden: bool = False,
         no_ignore: bool = False,
         ignore_case: bool = False,
         exclude: str | None = None,
     ) -> DirectoryListing:
-        """Files that match, newest first (ledger D-25..D-27); `exclude`: globs to leave out, divided by commas."""
+        """Entries below a folder, hidden and ignored ones too, folders before files, by name.
+
+        With a `pattern`: the files at any depth whose path below the folder matches that glob, newest first.
+        `hidden`, `no_ignore`, `ignore_case` and `exclude` (globs to leave out, divided by commas) are for that
+        alone, as `depth` is for a listing.
+        """
         ...
 
     async def search(self, query: SearchQuery) -> GrepResult:

@@ -1,10 +1,16 @@
-"""Store: where streams of records and keyed values live."""
+"""Store: where streams of records and versioned rows live."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from pegboard.core.errors import Conflict, PegboardError
+
+
+class StoreError(PegboardError):
+    """The store cannot be opened, read or written; the message names it and says what can be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +23,8 @@ class Record:
         type: the event's type.
         at: seconds since the epoch.
         digest: SHA-256 (hex) of `body`.
-        mac: HMAC-SHA-256 (hex) over the previous mac and this record; see store/logs.py.
-        body: the event as JSON text in UTF-8; None where the payload has been purged.
+        mac: HMAC-SHA-256 (hex) over the previous mac and this record, empty in an unchained stream.
+        body: the event as JSON text in UTF-8; None if it was deleted or not asked for.
     """
 
     seq: int
@@ -30,118 +36,152 @@ class Record:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRecord:
-    """One record before it is chained: run, type, time and body."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value with its version: 1 when it is new, then one more at every put."""
 
-    run: str
-    type: str
-    at: float
-    body: bytes
+    key: str
+    value: bytes
+    version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """What the list of runs shows.
+@dataclass(frozen=True, slots=True)
+class Put:
+    """One row to write.
 
     Attributes:
-        id, stream: the run and the session stream it lies in.
-        status: running (or its process ended before it did), done, suspended, limit, failed.
-        task, model, agent: what was asked of whom.
-        started, ended: seconds since the epoch; ended is 0 while it goes on.
+        table, key: where.
+        value: what; None deletes the row.
+        expected: write only if the row has this version; 0 = only if there is none, None = whatever there is.
     """
 
-    id: str
+    table: str
+    key: str
+    value: bytes | None
+    expected: int | None = None
+
+    def check(self, version: int) -> None:
+        """Compare with the version that the row has, 0 for none.
+
+        Raises:
+            Conflict: another was expected.
+        """
+        if self.expected not in (None, version):
+            there = f"has version {version}" if version else "does not exist"
+            wanted = f"version {self.expected} was expected" if self.expected else "it was expected to be new"
+            raise Conflict(
+                f"the row {self.key!r} of {self.table} {there}, but {wanted}",
+                hint="Read it again and repeat the change.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a table with `start` <= key < `end`; `end` None = to the last."""
+
+    table: str
+    start: str = ""
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """The bodies of a stream's records up to number `through`; the records themselves stay, and their chain holds."""
+
     stream: str
-    status: str
-    task: str
-    model: str
-    agent: str
-    started: float
-    ended: float = 0.0
+    through: int
 
 
 class Store(Protocol):
-    """Streams, runs and keyed values. Every method may be called from any thread.
+    """Streams of records, and tables of rows. Safe to use from several loops, threads and processes at once.
+
+    A waiter that is cancelled spoils nothing: what it asked for is done as a whole or not at all.
 
     Raises:
-        StoreError: the medium failed; the message names it.
+        StoreError: the store cannot be read or written, or is closed.
     """
 
-    def append(
+    async def append(
         self,
         stream: str,
-        drafts: Sequence[NewRecord],
+        records: Sequence[Record],
         *,
-        key: bytes,
+        puts: Sequence[Put] = (),
         power_loss: bool = False,
-        rows: Sequence[RunRow] = (),
-    ) -> str:
-        """Chain and keep some records, and rows of the list of runs, as a whole; the stream's new head mac.
+    ) -> None:
+        """Write some records and some rows, all or nothing.
 
-        `power_loss`: return only when they survive a power cut, else when they survive SIGKILL.
+        Args:
+            stream: its key; a stream begins with its first record.
+            records: numbered without gaps.
+            puts: rows that are written in the same transaction.
+            power_loss: return when this and all before it survives a power cut; else when it survives SIGKILL.
+
+        Raises:
+            Conflict: the first number does not follow the stream's last, or a row has another version.
         """
         ...
 
-    def head(self, stream: str) -> tuple[int, str]:
-        """Number and mac of the last record; `(0, GENESIS)` for an empty stream."""
-        ...
-
-    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Record]:
-        """Records with a number above `after`, in order; of one run where it is named."""
-        ...
-
-    def bodies(
+    async def read(
         self,
         stream: str,
         *,
         after: int = 0,
+        last: int | None = None,
         run: str | None = None,
         types: Sequence[str] = (),
-        without: str = "",
-        limit: int = -1,
-    ) -> list[tuple[int, bytes | None]]:
-        """Number and body of what `read` gives, without the chain: what reading a history needs.
+        bodies: bool = True,
+        limit: int | None = None,
+    ) -> list[Record]:
+        """Records in order.
 
         Args:
-            types: only events of these; empty = all.
-            without: none of this type, and none whose payload was purged; not together with a run or types.
-                Told by how a body begins: half the price of looking each type up. A damaged one may be among them.
+            after: only those with a higher number.
+            last: only the last so many of them.
+            run: only those of this run.
+            types: only those of these types; empty = all.
+            bodies: False leaves them out.
+            limit: at most so many.
         """
         ...
 
-    def purge(self, stream: str, *, before: float) -> int:
-        """Drop payloads older than a time, keeping the chain; how many went."""
+    async def get(self, table: str, key: str) -> Row | None:
+        """One row, None if there is none."""
         ...
 
-    def save_run(self, row: RunRow) -> None:
-        """Add or replace a row of the list of runs."""
+    async def put(self, *puts: Put) -> tuple[int, ...]:
+        """Write some rows, all or nothing; the new version of each, 0 for a deleted one.
+
+        Raises:
+            Conflict: a row has another version than expected.
+        """
         ...
 
-    def runs(self, *, limit: int = 50, stream: str | None = None, status: str | None = None) -> list[RunRow]:
-        """The latest runs, newest first."""
+    async def delete(self, what: Rows | Bodies) -> int:
+        """Delete a range of rows, or the bodies of old records; how many there were."""
         ...
 
-    def put(self, table: str, key: str, value: bytes) -> None:
-        """Keep a value; one under the same key is replaced."""
+    async def scan(
+        self,
+        table: str,
+        *,
+        start: str = "",
+        end: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """Rows with `start` <= key < `end` in the order of their keys' code points.
+
+        Args:
+            end: None = to the last.
+            reverse: from the last key down.
+            limit: at most so many.
+        """
         ...
 
-    def get(self, table: str, key: str) -> bytes | None:
-        """The value, or None."""
+    async def close(self) -> None:
+        """Finish what is under way and let go. Closing twice is fine."""
         ...
 
-    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Replace a value by what `change` makes of it, alone among all who share the store; the new value."""
-        ...
 
-    def delete(self, table: str, key: str) -> bool:
-        """Drop a value; False where there was none."""
-        ...
-
-    def list(self, table: str, *, prefix: str = "") -> list[tuple[str, bytes]]:
-        """Keys and values of a table in key order."""
-        ...
-
-    def close(self) -> None:
-        """Finish what is under way and let go."""
-        ...
+__all__ = ["Bodies", "Conflict", "Put", "Record", "Row", "Rows", "Store", "StoreError"]

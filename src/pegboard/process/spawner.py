@@ -1,7 +1,7 @@
 """Starting children from one long-lived thread.
 
 `PR_SET_PDEATHSIG`, on which `bwrap --die-with-parent` rests, fires when the *thread* that
-forked ends, so children must not be started from pool threads that come and go (decisions 22).
+forked ends, so children must not be started from pool threads that come and go.
 """
 
 from __future__ import annotations

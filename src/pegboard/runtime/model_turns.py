@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pegboard.core.call.turns import distinct_calls
+from pegboard.core.call.pipeline import distinct_calls
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.events import ModelReplied, Recorder, TextPiece, ThinkingPiece

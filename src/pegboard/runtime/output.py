@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pegboard.core.schema.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Malformed, guess_json
 
 
 class OutputReader:
@@ -41,13 +41,13 @@ class OutputReader:
         if self._kind is str:
             return text
         try:
-            value = repair_json(text)
-        except Unrepairable as error:
-            raise ValueError(f"it is no JSON ({error})") from None
-        if value.truncated:
-            raise ValueError("the JSON is cut off")
+            value = guess_json(text)
+        except Malformed as error:
+            raise ValueError(
+                "the JSON is cut off" if error.truncated else f"it is no JSON ({error})"
+            ) from None
         try:
-            return self._adapter.validate_python(value.value)
+            return self._adapter.validate_python(value)
         except ValidationError as error:
             places = [f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in error.errors()]
             raise ValueError("; ".join(places)) from None

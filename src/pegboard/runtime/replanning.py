@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.core.call.authorise import check_secrets, evaluate
 from pegboard.core.call.call import Call
-from pegboard.core.call.decode import decode
 from pegboard.core.call.pipeline import Pipeline
-from pegboard.core.call.plan import plan, situation_of
+from pegboard.core.call.plan import decode, plan, situation_of
 from pegboard.core.call.shape import as_tool_error, shape_error
 from pegboard.core.codec import event_to_dict
 from pegboard.core.content import ToolCall, text_of

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from pegboard.core.call.turns import Executor
+from pegboard.core.call.pipeline import Executor
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pegboard.core.call.call import Turn
-from pegboard.core.call.turns import Executor
+from pegboard.core.call.pipeline import Executor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError, ToolError

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Final
 
-from pegboard.core.call.pipeline import Invocation
+from pegboard.core.call.call import Invocation
 from pegboard.core.events import CallFinished, Event, RunFinished
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage

@@ -6,7 +6,6 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from pegboard.core.collecting import uncollected
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import Interrupted
 from pegboard.core.events import (
@@ -27,7 +26,7 @@ from pegboard.core.result import ToolResult, for_model
 from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
-from pegboard.store.logs import DAMAGED
+from pegboard.store.log import DAMAGED
 
 IMPORTED: Final = "imported"
 """Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
@@ -80,11 +79,6 @@ class History:
 
 def fold(events: Iterable[Event]) -> History:
     """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
-    with uncollected():
-        return _folded(events)
-
-
-def _folded(events: Iterable[Event]) -> History:
     history = History()
     calls: tuple[ToolCall, ...] = ()
     spent: list[Usage] = []

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import PermissionRequested, RunFinished, RunStarted
-from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.limits import Clock
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused
 from pegboard.core.policy.grants import Grant
-from pegboard.ports.store import RunRow
 from pegboard.services.history import History
+from pegboard.store.answers import Answer, Answers
 from pegboard.store.grants import StoredGrants
+from pegboard.store.runs import RunRow
 
 CLIENTS: Final = "mcp"
 """The agent of a client's waiting call; nothing resumes its run but the client's own next call."""
 
 MAX_WAITING: Final = 100
-_TABLE: Final = "answers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +82,11 @@ class Approvals:
     ) -> None:
         self._history = history
         self._grants = grants
-        self._now = (clock or SystemClock()).now
+        self._clock = clock
+
+    @property
+    def _answers(self) -> Answers:
+        return Answers(self._history.store, clock=self._clock)
 
     # -- runs that wait ---------------------------------------------------------------------------
 
@@ -95,7 +98,7 @@ class Approvals:
                 out += await self._waiting_calls(row)
         return out
 
-    async def answer(self, key: str, answer: Approved | Refused | str) -> PendingCall:
+    async def answer(self, key: str, answer: Answer) -> PendingCall:
         """Keep an answer; the run goes on with it when it is resumed.
 
         Args:
@@ -108,7 +111,7 @@ class Approvals:
         matches = [p for p in await self.pending() if p.key.startswith(key)]
         exact = [p for p in matches if p.key == key] or matches
         if len(exact) != 1:
-            what = "nothing waits" if not matches else f"{len(matches)} calls wait"
+            what = "nothing is waiting" if not matches else f"{len(matches)} calls wait"
             raise ConfigError(
                 f"{what} under {key!r}: it was answered or has expired; see: pegboard approvals"
             )
@@ -116,23 +119,16 @@ class Approvals:
         if (call.kind == "approval") == isinstance(answer, str):
             verb = "approve or deny it" if call.kind == "approval" else "answer it with a text"
             raise ConfigError(f"{call.key} is a waiting {call.kind}; {verb}")
-        body = json.dumps({**_to_dict(answer), "at": self._now()}, ensure_ascii=False)
-        self._history.store.put(_TABLE, call.key, body.encode())
+        await self._answers.give(call.key, answer)
         return call
 
-    async def answers(self, run: str) -> Mapping[str, Any]:
+    async def answers(self, run: str) -> Mapping[str, Answer]:
         """The answers to what a run waits for, by key."""
-        out: dict[str, Any] = {}
-        for call in await self.pending(run):
-            body = self._history.store.get(_TABLE, call.key)
-            if body is not None:
-                out[call.key] = _from_dict(json.loads(body))
-        return out
+        return await self._answers.of([call.key for call in await self.pending(run)])
 
-    async def forget(self, keys: Mapping[str, Any]) -> None:
-        """Drop answers that have been used."""
-        for key in keys:
-            self._history.store.delete(_TABLE, key)
+    async def forget(self, keys: Iterable[str]) -> None:
+        """Delete answers that have been used."""
+        await self._answers.used(keys)
 
     # -- calls of MCP clients that wait -------------------------------------------------------------
 
@@ -142,7 +138,7 @@ class Approvals:
         for row in await self._history.runs(session=session, limit=1, status="suspended"):
             answer = (await self.answers(row.id)).get(key)
             if isinstance(answer, Approved | Refused):
-                await self.forget({key: answer})
+                await self.forget([key])
                 word = "approved" if isinstance(answer, Approved) else "refused"
                 await self._write(session, row.id, RunFinished(run=row.id, status="done", answer=word))
                 return answer
@@ -175,7 +171,10 @@ class Approvals:
 
     async def grants(self) -> list[Grant]:
         """The answers that hold for later calls."""
-        return [] if self._grants is None else self._grants.list()
+        if self._grants is None:
+            return []
+        await self._grants.refresh()
+        return list(self._grants.list())
 
     async def revoke(self, grant: str) -> None:
         """End a grant.
@@ -183,8 +182,8 @@ class Approvals:
         Raises:
             ConfigError: there is no grant of that id.
         """
-        if self._grants is None or not self._grants.revoke(grant):
-            raise ConfigError(f"there is no grant {grant!r}; see: pegboard grants")
+        if self._grants is None or not await self._grants.revoke(grant):
+            raise ConfigError(f"no grant with ID {grant!r}; see: pegboard grants")
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -201,11 +200,11 @@ class Approvals:
                 requests[event.approval] = event
             elif isinstance(event, RunFinished):
                 waiting = event.pending
+        answers = await self._answers.of([str(one.get("pending")) for one in waiting])
         out: list[PendingCall] = []
         for one in waiting:
             key = str(one.get("pending"))
             asked = requests.get(key)
-            answer = self._history.store.get(_TABLE, key)
             out.append(
                 PendingCall(
                     key=key, kind=str(one.get("kind")), run=row.id, session=row.stream, task=row.task,
@@ -215,7 +214,7 @@ class Approvals:
                     reason="" if asked is None else asked.reason,
                     novel=() if asked is None else asked.novel,
                     question=str(one.get("question", "")), since=row.ended,
-                    answer="" if answer is None else _answer_text(json.loads(answer)),
+                    answer=_answer_text(answers.get(key)),
                 )
             )  # fmt: skip
         return out
@@ -240,30 +239,13 @@ def _session(request: ApprovalRequest) -> str:
     return f"mcp:waiting:{request.digest[:32]}"
 
 
-def _to_dict(answer: Approved | Refused | str) -> dict[str, Any]:
+def _answer_text(answer: Answer | None) -> str:
     match answer:
+        case None:
+            return ""
         case Approved():
-            return {
-                "answer": "approved", "scope": answer.scope, "expires_s": answer.expires_s,
-                "uses": answer.uses, "by": answer.by,
-            }  # fmt: skip
-        case Refused(reason, by):
-            return {"answer": "refused", "reason": reason, "by": by}
+            return "approved"
+        case Refused():
+            return "refused"
         case text:
-            return {"answer": "text", "text": text}
-
-
-def _from_dict(value: Mapping[str, Any]) -> Approved | Refused | str:
-    match value["answer"]:
-        case "approved":
-            return Approved(
-                scope=value["scope"], expires_s=value["expires_s"], uses=value["uses"], by=value["by"]
-            )
-        case "refused":
-            return Refused(value["reason"], value["by"])
-        case _:
-            return cast(str, value["text"])
-
-
-def _answer_text(value: Mapping[str, Any]) -> str:
-    return str(value.get("text") or value["answer"])
+            return text

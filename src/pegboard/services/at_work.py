@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.core.errors import ConfigError
-from pegboard.ports.store import RunRow
+from pegboard.store.runs import RunRow
 
 ONE_CALLS: Final = frozenset({"cli", "mcp"})
 """Agents of runs that are calls from outside: no model's turn follows, so none is taken up again."""

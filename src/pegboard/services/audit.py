@@ -13,7 +13,7 @@ from pegboard.core.events import DestinationTried
 from pegboard.ports.store import Record
 from pegboard.services.history import History
 from pegboard.store.chain import Fault
-from pegboard.store.logs import decode_events
+from pegboard.store.log import decode_events
 from pegboard.store.signing import check, export, fingerprint, line_of, public_of
 
 
@@ -66,7 +66,7 @@ class Audit:
         if session is None:
             return keys
         if session not in keys:
-            raise ConfigError(f"there is no session {session!r}; see: pegboard runs list --json")
+            raise ConfigError(f"no session {session!r}; see: pegboard runs list --json")
         return [session]
 
     async def verify(self, session: str | None = None) -> dict[str, list[Fault]]:

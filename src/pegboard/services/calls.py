@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from pegboard.core.call.pipeline import Preview, new_id
+from pegboard.core.call.call import Preview, new_id
 from pegboard.core.content import ToolCall
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ToolError
@@ -182,20 +182,22 @@ class _RecordedCall:
     def outcome(self, redact: Redact) -> Outcome:
         started = next((e for e in reversed(self._events.events) if isinstance(e, CallStarted)), None)
         result, error = self.result, self.result.error
-        changes = [] if started is None else [c.to_dict() for c in started.changes]
-        if not changes and isinstance(result.data, dict):
+        changes: Any = [] if started is None else [c.to_dict() for c in started.changes]
+        data: Any = result.data
+        if not changes and isinstance(data, dict):
             # A command's changes are known afterwards only; its tool reports them as data.
-            changes = cast("dict[str, Any]", result.data).get("changes") or []
+            changes = cast("dict[str, Any]", data).get("changes") or []
         # What never came to a decision (a bad argument, a path outside) was not allowed either.
         decision = "deny" if started is None else started.decision
         if error is not None and error.code in REFUSALS:
             decision = "deny"
         effects = [] if started is None else [e.to_dict() for e in started.effects]
         # What was done is shown as it is recorded; the text was made without secrets.
+        shown = without_secrets({"effects": effects, "changes": changes}, redact)
         return Outcome(
             result=result,
-            effects=without_secrets(effects, redact),
-            changes=without_secrets(changes, redact),
+            effects=shown["effects"],
+            changes=shown["changes"],
             decision=decision,
             approver="" if started is None else started.approver,
             run=self.id,

@@ -107,7 +107,7 @@ def local_tools(target: str) -> Toolkit | None:
         return Toolkit(cast("Any", found) if many else [as_tool(found)])
     kit = Toolkit(_tools_of(module))
     if not len(kit):
-        raise ConfigError(f"{place} holds no tools; name one as {place}:NAME")
+        raise ConfigError(f"{place} contains no tools; name one as {place}:NAME")
     return kit
 
 
@@ -115,7 +115,7 @@ def _module(place: str) -> ModuleType | None:
     if place.endswith(".py"):
         path = Path(place)
         if not path.is_file():
-            raise ConfigError(f"there is no file {place}")
+            raise ConfigError(f"no file {place}")
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None
         loader = spec.loader

@@ -7,19 +7,20 @@ import json
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event
-from pegboard.ports.store import Record, RunRow
+from pegboard.ports.store import Bodies, Record, Store
 from pegboard.services.at_work import AtWork
+from pegboard.store.blocking import BlockingStore
 from pegboard.store.chain import Fault, verify
 from pegboard.store.encoding import Redact
-from pegboard.store.logs import SessionLog, active_s, decode_records, history, resume_history
+from pegboard.store.log import active_s, history, iter_history
+from pegboard.store.logs import SessionLog
+from pegboard.store.runs import RunList, RunRow
 from pegboard.store.sqlite import SqliteStore
-
-_PAGE = 256
-"""Records that are read at once where a run is shown."""
 
 
 class History:
@@ -31,7 +32,7 @@ class History:
         redact: takes secrets out of what is written.
     """
 
-    def __init__(self, store: Callable[[], SqliteStore], paths: Paths, redact: Redact) -> None:
+    def __init__(self, store: Callable[[], BlockingStore], paths: Paths, redact: Redact) -> None:
         self._open = store
         self._paths = paths
         self._redact = redact
@@ -42,13 +43,13 @@ class History:
         return self._paths.state / "history.sqlite"
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The store.
 
         Raises:
             StoreError: it cannot be opened.
         """
-        return self._open()
+        return self._open().store
 
     # -- runs and sessions ------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ class History:
         self, *, session: str | None = None, status: str | None = None, limit: int | None = None
     ) -> list[RunRow]:
         """The latest runs, newest first, as they are recorded; None = all."""
-        return self.store.runs(limit=-1 if limit is None else limit, stream=session, status=status)
+        return await RunList(self.store).list(session=session, status=status, limit=limit)
 
     async def run(self, prefix: str) -> RunRow:
         """A run by its id or the unique start of one.
@@ -64,16 +65,15 @@ class History:
         Raises:
             ConfigError: there is none, or several start so.
         """
-        rows = [r for r in await self.runs() if prefix and r.id.startswith(prefix)]
-        exact = [r for r in rows if r.id == prefix] or rows
-        if len(exact) != 1:
+        rows = await RunList(self.store).find(prefix)
+        if len(rows) != 1:
             count = f"{len(rows)} runs start with" if rows else "no run with ID"
             raise ConfigError(f"{count} {prefix!r}; see: pegboard runs")
-        return exact[0]
+        return rows[0]
 
     async def save_run(self, row: RunRow) -> None:
         """Write a row of the list of runs."""
-        self.store.save_run(row)
+        await RunList(self.store).save(row)
 
     async def sessions(self) -> list[str]:
         """Keys of all sessions, newest first."""
@@ -93,27 +93,20 @@ class History:
 
     async def events(self, session: str, *, run: str | None = None, types: Sequence[str] = ()) -> list[Event]:
         """The events of a session, or of one of its runs, oldest first; `types`: only those."""
-        return history(self.store, session, run=run, types=types)
+        return await history(self.store, session, run=run, types=types)
 
     async def iter_events(self, row: RunRow) -> AsyncIterator[Event]:
         """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
-        after = 0
-        while bodies := self.store.bodies(row.stream, run=row.id, after=after, limit=_PAGE):
-            for event in decode_records(bodies):
-                yield event
-            after = bodies[-1][0]
-
-    async def events_for_resume(self, session: str) -> list[Event]:
-        """Those of a session's events that its next run needs."""
-        return resume_history(self.store, session)
+        async for event in iter_history(self.store, row.stream, run=row.id):
+            yield event
 
     async def active_s(self, row: RunRow) -> float:
         """Seconds that a run has taken so far, without what it waited for somebody."""
-        return active_s(self.store.read(row.stream, run=row.id))
+        return active_s(await self.store.read(row.stream, run=row.id))
 
     async def records(self, session: str) -> list[Record]:
         """The records of a session, with their chain."""
-        return self.store.read(session)
+        return await self.store.read(session)
 
     async def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain."""
@@ -123,14 +116,25 @@ class History:
             head = (int(row["seq"]), str(row["mac"]))
         except FileNotFoundError:
             pass
-        return verify(self._paths.key(), session, self.store.read(session), head=head)
+        return verify(self._paths.key(), session, await self.records(session), head=head)
+
+    async def bodies(self, session: str, *, before: float) -> tuple[int, int, float | None]:
+        """How many bodies older than a time a session holds, their bytes, and when the oldest was written."""
+        held = [r for r in await self.records(session) if r.at < before and r.body is not None]
+        return len(held), sum(len(r.body or b"") for r in held), min((r.at for r in held), default=None)
+
+    async def delete_bodies(self, session: str, *, before: float) -> None:
+        """Delete the bodies older than a time; the records stay, and their chain holds."""
+        old = [r.seq for r in await self.store.read(session, bodies=False) if r.at < before]
+        if old:
+            await self.store.delete(Bodies(session, old[-1]))
 
     # -- writing ----------------------------------------------------------------------------------
 
     def log(self, session: str, *, run: str = "") -> SessionLog:
         """The writer of a session; `run` names one that is resumed."""
         return SessionLog(
-            self.store, session, key=self._paths.key(), heads=self._head(session), run=run, redact=self._redact
+            self._open(), session, key=self._paths.key(), heads=self._head(session), run=run, redact=self._redact
         )  # fmt: skip
 
     @property
@@ -151,8 +155,8 @@ class History:
     # -- the file ---------------------------------------------------------------------------------
 
     async def check(self) -> str:
-        """What is wrong with the file, empty where nothing is; it is mended where that can be done."""
-        return self.store.check() if self.file.exists() else ""
+        """What is wrong with the file, empty if nothing; it is recovered if that can be done."""
+        return await cast(SqliteStore, self.store).check() if self.file.exists() else ""
 
     def damaged(self) -> list[Path]:
         """Copies of histories that were found damaged, as they were; oldest first."""

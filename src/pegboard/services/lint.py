@@ -91,16 +91,16 @@ def _shadowed(rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> Lint
             continue
         if other.verdict == rule.verdict and other.override == rule.override:
             same = _includes(rule, other)
-            text = "it is said twice" if same else "a wider rule before it says the same"
+            text = "it is a duplicate" if same else "an earlier, wider rule has the same effect"
             return LintFinding(kind="double", rule=rule, text=text, by=other)
         if rule.verdict != "deny" and other.verdict != "deny" and not rule.override and not other.override:
-            return LintFinding(kind="unreachable", rule=rule, text="a rule before it decides first", by=other)
+            return LintFinding(kind="unreachable", rule=rule, text="an earlier rule decides first", by=other)
     if rule.verdict == "deny" or rule.override:
         return None
     for other in (*before, *after):
         if _plain(other) and other.verdict == "deny" and _includes(other, rule):
             return LintFinding(
-                kind="unreachable", rule=rule, text="a deny covers all of it, and a deny wins", by=other
+                kind="unreachable", rule=rule, text="a deny rule covers all of it, and deny wins", by=other
             )
     return None
 
@@ -132,14 +132,12 @@ def _wide(rule: Rule) -> str | None:
     bounded = any(pattern != "*" for pattern in rule.conditions.values())
     if rule.target in ("*", "**") and not bounded:
         what = "everything" if rule.kind == "*" else f"every {rule.kind}"
-        return f"it allows {what}; name targets, or say under which condition"
+        return f"it allows {what}; name the targets or add a condition"
     if rule.kind == "exec":
         words = pattern_words(rule.target)
         name = words[0].rpartition("/")[2] if words else ""
         if len(words) > 1 and words[1] in ("*", "**") and name in _RUNS_ANYTHING:
-            return (
-                f"{name} runs whatever its arguments say, so this allows every command; name the exact ones"
-            )
+            return f"{name} can run any other program, so this allows every command; name the exact ones"
     if rule.kind in ("write", "delete", "read") and rule.target.rstrip("/*") in (
         "",
         "~",
@@ -148,23 +146,23 @@ def _wide(rule: Rule) -> str | None:
         "/etc",
         "/usr",
     ):
-        return f"it opens {rule.target} whole"
+        return f"it allows all of {rule.target}"
     if rule.kind == "connect" and rule.target.startswith("*.") and rule.target.count(".") == 1:
         return f"it allows every host below .{rule.target[2:]}"
     if rule.override and not rule.conditions and rule.target in ("*", "**"):
-        return "it lifts every deny"
+        return "it overrides every deny"
     return None
 
 
 def _idle(rule: Rule) -> str | None:
     if rule.kind == "exec" and rule.target != "*" and not pattern_words(rule.target):
-        return "its pattern holds no word, so it covers nothing"
+        return "its pattern is empty, so it matches nothing"
     if rule.target in rule.unless or "*" in rule.unless:
-        return "unless leaves out all that it speaks of"
+        return "`unless` excludes everything that it matches"
     if rule.kind == "exec" and not {"|", "||", "&&", ";", ">", ">>", "&"}.isdisjoint(
         pattern_words(rule.target)
     ):
-        return "commands are matched one by one after parsing, so a pattern with | ; && or > never fits"
+        return "commands are matched one by one after parsing, so a pattern with | ; && or > never matches"
     if rule.kind == "connect" and "://" in rule.target:
         return "hosts are matched, not URLs: write the host alone"
     return None

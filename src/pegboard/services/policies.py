@@ -17,6 +17,7 @@ from pegboard.services.history import History
 from pegboard.services.lint import LintFinding, lint
 from pegboard.services.runtime import NOBODY, Interaction, Runtime
 from pegboard.store.encoding import without_secrets
+from pegboard.store.grants import StoredGrants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,8 @@ class Policies:
         """
         out: list[dict[str, Any]] = []
         policy, toolkit = self._runtime.policy, self._runtime.toolkit
+        if isinstance(policy.grants, StoredGrants):
+            await policy.grants.refresh()
         oldest = self._now() - since_s
         for row in await self._history.runs():
             if row.started < oldest:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from pegboard.core.call.pipeline import Preview
+from pegboard.core.call.call import Preview
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import CallStarted, Event, PermissionRequested
 from pegboard.core.policy.approval import Answer, ApprovalRequest, Approver

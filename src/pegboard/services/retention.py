@@ -10,9 +10,10 @@ from typing import Final, Literal, TypeAlias
 from pegboard.config.paths import Paths
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.journal import Journal
-from pegboard.ports.store import RunRow
 from pegboard.services.at_work import ONE_CALLS
 from pegboard.services.history import History
+from pegboard.store.opening import backups
+from pegboard.store.runs import RunRow
 from pegboard.store.spills import SpillFolder
 
 Kind: TypeAlias = Literal["history", "images", "spills"]
@@ -103,12 +104,12 @@ class Retention:
         count, size, oldest = 0, 0, list[float]()
         limits, unfinished = await self._limits(older_s)
         for stream, before in limits.items():
-            number, more, first = self._history.store.payloads(stream, before=before)
+            number, more, first = await self._history.bodies(stream, before=before)
             count, size = count + number, size + more
             oldest += [] if first is None else [first]
         for copy in self._damaged(older_s):
             size += copy.stat().st_size
-        kept = tuple(f"the session {s}: a run of it can be resumed (pegboard runs)" for s in unfinished)
+        kept = tuple(f"session {s}: one of its runs can be resumed (pegboard runs)" for s in unfinished)
         return RetainedData(
             kind="history",
             count=count,
@@ -122,17 +123,15 @@ class Retention:
         file = self._history.file
         if not file.exists():
             return
-        store = self._history.store
         limits, _ = await self._limits(older_s)
         for stream, before in limits.items():
-            store.purge(stream, before=before)
             for row in await self._history.runs(session=stream):
                 if row.started < before and row.task != GONE:
                     await self._history.save_run(replace(row, task=GONE))
+            await self._history.delete_bodies(stream, before=before)
         for copy in self._damaged(older_s):
             copy.unlink(missing_ok=True)
             copy.with_name(f"{copy.name}-wal").unlink(missing_ok=True)
-        store.compact()
 
     async def _limits(self, older_s: float) -> tuple[dict[str, float], list[str]]:
         """For each session the time before which its payloads may go, and the sessions of which none may."""
@@ -156,7 +155,8 @@ class Retention:
 
     def _damaged(self, older_s: float) -> list[Path]:
         end = self._clock.now() - older_s
-        return [copy for copy in self._history.damaged() if copy.stat().st_mtime <= end]
+        copies = [*self._history.damaged(), *backups(self._history.file)]
+        return [copy for copy in copies if copy.stat().st_mtime <= end]
 
     # -- files --------------------------------------------------------------------------------
 

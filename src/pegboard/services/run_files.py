@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import (
@@ -35,7 +35,7 @@ from pegboard.core.secrets.redact import MARK, Redactor
 from pegboard.runtime.replay import replay, split
 from pegboard.runtime.transcripts import IMPORTED
 from pegboard.services.history import History
-from pegboard.store.logs import UNREADABLE
+from pegboard.store.log import UNREADABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ async def import_file(history: History, state: Path, path: Path) -> ImportResult
     runs = tuple(dict.fromkeys(e.run for e in whole if isinstance(e, RunStarted)))
     for row in await history.runs():
         if row.id in runs:
-            raise ConfigError(f"run {row.id} is here already, in the session {row.stream!r}")
+            raise ConfigError(f"run {row.id} already exists in session {row.stream!r}")
     copy = _keep(state / "damaged", path, raw) if bad else None
     log = history.log(session)
     try:
@@ -165,7 +165,7 @@ def _closed(events: list[Event]) -> list[Event]:
 def _end(run: str | None) -> list[Event]:
     if run is None:
         return []
-    return [RunFinished(run=run, status="failed", answer="", error="it was imported before it had ended")]
+    return [RunFinished(run=run, status="failed", answer="", error="it was imported before it finished")]
 
 
 def _keep(folder: Path, path: Path, raw: bytes) -> Path:
@@ -218,7 +218,7 @@ async def export_pytest(
     lines = "\n".join(f"    {json.dumps(row, ensure_ascii=False)!r}," for row in rows)
     listed = "\n".join(f"- {line}" for line in includes)
     source = (
-        f'"""Replays {run} without model and world. Made by `pegboard runs export {run} --pytest`.\n\n'
+        f'"""Replays {run} offline. Made by `pegboard runs export {run} --pytest`.\n\n'
         f"Look through it before you hand it on; it holds:\n{_quoted(listed)}\n"
         '"""\n\n'
         "import asyncio\nimport json\n\n"

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from pegboard.core.call.pipeline import new_id
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.events import Event, RunStarted
 from pegboard.core.policy.approval import DenyAll
 from pegboard.core.policy.policy import MODES
-from pegboard.ports.store import RunRow
 from pegboard.runtime.availability import Availability
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import replay, split
@@ -27,7 +26,8 @@ from pegboard.services.redaction import RedactingApprover
 from pegboard.services.retention import GONE
 from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
-from pegboard.services.sessions import Sessions
+from pegboard.services.sessions import Sessions, model_line
+from pegboard.store.runs import RunRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class Runs:
             ConfigError: another process works on its session now.
         """
         with self._history.lock_session(row.stream):
-            events = await self._history.events_for_resume(row.stream)
+            events = await self._history.events(row.stream)
             self._check_resumable(row, events)
             answers = await self._approvals.answers(row.id)
             redact = self._runtime.redactor.redact
@@ -199,15 +199,16 @@ class Runs:
             await self._approvals.forget(answers)
 
     def _check_resumable(self, row: RunRow, events: Sequence[Event]) -> None:
-        detail = next((e.detail for e in events if isinstance(e, RunStarted) and e.run == row.id), {})
+        start = next((e for e in events if isinstance(e, RunStarted) and e.run == row.id), None)
+        detail: Mapping[str, Any] = {} if start is None else start.detail
         if IMPORTED in detail:
             raise BuildError(
-                f"it was imported from {detail[IMPORTED]}, so its calls are not carried out here; its conversation "
-                f"goes on with: pegboard run --session {row.stream} TASK"
+                f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
+                f"continue its conversation with: pegboard run --session {row.stream} TASK"
             )
         where = detail.get("workspace")
         if where and where != str(self._runtime.workspace):
-            raise BuildError(f"it worked in {where}; take it up there, or with --workspace {where}")
+            raise BuildError(f"it ran in {where}; resume it there, or with --workspace {where}")
 
     # -- files --------------------------------------------------------------------------------------
 
@@ -267,7 +268,7 @@ class Runs:
         place = _place(events, row.id, workspace, mode)
         if place is None:
             raise BuildError(
-                f"the workspace of run {row.id} is not there any more, so nothing can be planned in it"
+                f"the workspace of run {row.id} no longer exists, so nothing can be planned in it"
             )
         with self._runtime.at(place[0], mode=place[1]) as runtime:
             async with runtime.executor(recorded=False) as executor:
@@ -284,9 +285,7 @@ class Runs:
         async with self._runtime.executor(interaction) as executor:
             agent = self._runtime.agent(executor, model=model)
             opened = agent.model()
-            interaction.notify(
-                f"model: {opened.name}; (sends data to {opened.destination}); tool results are the recorded ones"
-            )
+            interaction.notify(f"{model_line(opened)}; tool results come from the recorded run")
             try:
                 again = await replay_live(
                     events, row.id, model=opened, instructions=agent.instructions, toolkit=self._runtime.toolkit,

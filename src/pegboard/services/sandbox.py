@@ -49,7 +49,7 @@ class Sandbox:
             Unavailable: none works here.
         """
         if backend is not None and backend not in BACKENDS:
-            raise ConfigError(f"there is no sandbox backend {backend!r}; there are: {', '.join(BACKENDS)}")
+            raise ConfigError(f"unknown sandbox backend {backend!r}; known: {', '.join(BACKENDS)}")
         runtime = self._runtime
         choice = runtime.select_sandbox(backend=backend, require=backend != "none")
         shell = CommandShell(

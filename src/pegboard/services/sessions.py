@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.events import ContextCompacted, Event
-from pegboard.ports.store import RunRow
+from pegboard.ports.model import Model
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.tokens import message_tokens
 from pegboard.runtime.transcripts import fold
 from pegboard.services.history import History
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.store.logs import SessionLog
+from pegboard.store.runs import RunRow
+
+
+def model_line(model: Model) -> str:
+    """Names the model and where it sends data."""
+    match model.destination:
+        case "nowhere":
+            where = "nothing leaves this machine"
+        case "this machine":
+            where = "runs on this machine"
+        case host:
+            where = f"sends data to {host}"
+    return f"model: {model.name} ({where})"
 
 
 class Conversation:
@@ -44,7 +57,7 @@ class Conversation:
         self._log = log
 
     @property
-    def model(self) -> Any:
+    def model(self) -> Model:
         """The model that answers."""
         return self.agent.model()
 
@@ -126,7 +139,7 @@ class Sessions:
         *,
         model: str | None = None,
         turns: int | None = None,
-    ) -> AsyncIterator[Conversation]:
+    ) -> AsyncGenerator[Conversation]:
         """Work on a session, until the block ends.
 
         Args:
@@ -168,7 +181,7 @@ async def _agent(
     """An agent that knows the session so far; its model is opened, so that a wrong name is told at once."""
     agent = await agent_for(runtime, executor, model=model, turns=turns, interaction=interaction)
     agent.model()
-    agent.remember(session, await history.events_for_resume(session))
+    agent.remember(session, await history.events(session))
     return agent
 
 

@@ -17,10 +17,10 @@ from pegboard.config.paths import Paths, refused_workspace
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.models.servers import LocalServer
+from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.runtime import Runtime
 from pegboard.services.sandbox import Sandbox
-from pegboard.store.opening import StoreError
 
 EXTRAS: Final = {
     "openai": ("openai",),
@@ -123,7 +123,7 @@ class Settings:
         named = [s for s in answering if name == str(s.port) or name.lower() == s.kind.lower()]
         if len(named) != 1:
             listed = ", ".join(f"{s.kind} at port {s.port}" for s in answering) or "none"
-            raise ConfigError(f"no single local model server is {name!r}; those that answer: {listed}")
+            raise ConfigError(f"no single local model server matches {name!r}; running: {listed}")
         AcceptedServers(self._runtime.paths).add(named[0])
         return named[0]
 
@@ -173,9 +173,7 @@ class TrustedFiles:
         workspace = self._workspace
         path = file or next((workspace / n for n in (*NAMES, ".mcp.json") if (workspace / n).is_file()), None)
         if path is None:
-            raise ConfigError(
-                f"there is no {NAMES[0]} and no .mcp.json in {workspace}; name the file to trust"
-            )
+            raise ConfigError(f"no {NAMES[0]} or .mcp.json in {workspace}; name the file to trust")
         if not path.is_file():
             raise ConfigError(f"{path} is not a file")
         return path

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pegboard.files.journal import Journal, JournalEntry
-from pegboard.files.selection import ById, Last
-from pegboard.files.undo import UndoReport
+from pegboard.files.undo import ById, Last, UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.services.runtime import Runtime
 

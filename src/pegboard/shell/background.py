@@ -1,4 +1,4 @@
-"""Background commands of one session (ledger X-20, X-21, K-43..K-47)."""
+"""Background commands of one session."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class BackgroundCommands:
 
     Args:
         shell: how commands are confined and started; children that outlive a call are adopted.
-        on_end: told when a command ends, so that the session can tell the agent (ledger K-46).
+        on_end: told when a command ends, so that the session can tell the agent.
         max_running: commands at one time.
         keep_ended: ended commands that stay readable.
         clock: for start times.
@@ -306,7 +306,7 @@ class BackgroundCommands:
             return
         captured = await snapshot.changes()
         job.running.notes.extend(f"not undoable: {reason}" for reason in captured.not_captured)
-        job.running.notes.append("not undoable: what it changes from now on, in the background")
+        job.running.notes.append("not undoable: later changes made in the background")
 
     async def _changed(self, job: _BackgroundCommand, within_s: float) -> bool:
         if within_s <= 0:
@@ -354,7 +354,7 @@ class BackgroundCommands:
         if job is None:
             known = ", ".join(self._jobs) or "none"
             raise NotFound(
-                f"there is no background command {process_id!r}; there are: {known}",
+                f"no background command with ID {process_id!r}; known: {known}",
                 hint="Background commands end with the session and with the program that started them.",
             )
         return job

@@ -1,4 +1,4 @@
-"""The environment of commands: an allow-list, never our own whole environment (ledger K-34)."""
+"""The environment of commands: an allow-list, never our own whole environment."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def command_environment(
         host: our own environment; only the allow-listed names of it are used.
         extra: what the call adds.
         passed: further names of `host` that the configuration lets through.
-        prepend: folders to put before PATH (ledger M-66).
+        prepend: folders to put before PATH.
         secret_names: names that hold secrets; a call may not set them.
         terminal: a person or program types into it; pagers and editors work then.
 
@@ -65,17 +65,20 @@ def command_environment(
     env.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     env.setdefault("LANG", "C.UTF-8")
     env.setdefault("HOME", "/")
+    env.setdefault(
+        "SHELL", "/bin/bash"
+    )  # cron, systemd and containers set none; programs that open a shell read it
     env.update(_ATTENDED if terminal else _UNATTENDED)
     if prepend:
         env["PATH"] = ":".join([*prepend, env["PATH"]])
     secrets = set(secret_names)
     for name, value in extra.items():
         if not _NAME.fullmatch(name) or "\0" in value:
-            raise InvalidArguments(f"env: {name!r} is not a variable name or its value holds a zero byte")
+            raise InvalidArguments(f"env: {name!r} is not a variable name or its value contains a NUL byte")
         if _REFUSED.fullmatch(name) or name in secrets:
             raise InvalidArguments(
                 f"env: {name} may not be set by a call",
-                hint="Write it into the command itself, where it is judged with the rest of it.",
+                hint="Set it in the command itself, where it is checked with the rest.",
             )
         env[name] = value
     return env

@@ -175,7 +175,7 @@ class CommandShell:
         if "\0" in request.command:
             raise InvalidArguments(
                 f"the command contains a NUL byte at character {request.command.index(chr(0)) + 1}",
-                hint="Write it as printf '\\0' where the command needs one.",
+                hint="If the command needs one, write it as printf '\\0'.",
             )
         folder = self._folder(request.working_dir)
         env = command_environment(
@@ -265,8 +265,8 @@ class CommandShell:
             if problem.errno == errno.E2BIG:
                 size = sum(map(len, (request.command, *request.env.values())))
                 raise TooLarge(
-                    f"the command and its variables have {size:,} characters, more than a program may be given",
-                    hint="Hand long text over as stdin, or write it to a file first with write_file.",
+                    f"the command and its variables have {size:,} characters, more than the system allows",
+                    hint="Pass long text as stdin, or write it to a file first with write_file.",
                 ) from problem
             raise Unavailable(
                 f"the command could not be started: {problem.strerror or problem}",
@@ -316,7 +316,7 @@ class CommandShell:
         running.notes += repositories_told(captured)
         if self.adopter is None:
             await running.end()
-            running.notes.append("processes that the command left running were ended")
+            running.notes.append("processes that the command left running were stopped")
             return running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
         outcome = running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
         process_id = self.adopter.adopt(running)
@@ -324,16 +324,16 @@ class CommandShell:
         return replace(outcome, notes=(*outcome.notes, note))
 
     def _folder(self, wanted: str | None) -> Path:
-        """The working folder: the call's, else the workspace (ledger N-62).
+        """The working folder: the call's, else the workspace.
 
         Raises:
-            NotFound: it does not exist or is no folder.
+            NotFound: it does not exist or is not a folder.
         """
         folder = self._workspace if wanted is None else self._workspace / wanted
         if not folder.is_dir():
             raise NotFound(
-                f"there is no folder {wanted or str(self._workspace)!r} to run the command in",
-                hint="Give working_dir relative to the workspace, or leave it out.",
+                f"working_dir {wanted or str(self._workspace)!r} does not exist",
+                hint="Pass a folder relative to the workspace, or omit working_dir.",
             )
         return folder.resolve()
 

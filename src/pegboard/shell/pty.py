@@ -60,6 +60,6 @@ def key_bytes(key: str) -> bytes:
         if rest.lower() == "space":
             return b"\x00"
     raise InvalidArguments(
-        f"there is no key {key!r}",
+        f"unknown key {key!r}",
         hint="Keys are Enter, Tab, Escape, Up, Down, Left, Right, PageUp, F1 … F12, C-c, M-x or one character.",
     )

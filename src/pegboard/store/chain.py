@@ -1,13 +1,17 @@
-"""The hash chain of a stream: mac_n = HMAC(key, mac_{n-1} || record) (decisions 18)."""
+"""The hash chain of a stream: mac_n = HMAC(key, mac_{n-1} || record)."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from pegboard.ports.store import NewRecord, Record
+from pegboard.ports.store import Conflict, Record
 
 GENESIS = "0" * 64
 """The mac before the first record."""
@@ -24,6 +28,73 @@ class Fault:
         return f"record {self.seq}: {self.problem}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record that has no number yet; see Record."""
+
+    run: str
+    type: str
+    at: float
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """What the streams of one machine are chained with.
+
+    Attributes:
+        key: the HMAC's key.
+        heads: a folder outside the store that keeps number and mac of each stream's last record, so that a tail that
+            was cut off is missed; None = none.
+    """
+
+    key: bytes
+    heads: Path | None = None
+
+    def keep_head(self, stream: str, seq: int, mac: str) -> None:
+        """Write down where a stream ends."""
+        if self.heads is None:
+            return
+        self.heads.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._file(self.heads, stream)
+        # Named by its writer: two processes may keep the head of one stream.
+        fresh = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
+        fresh.write_text(json.dumps({"stream": stream, "seq": seq, "mac": mac}), encoding="utf-8")
+        fresh.replace(path)
+
+    def head(self, stream: str) -> tuple[int, str] | None:
+        """Number and mac of a stream's last record as they were written down; None if they were not."""
+        if self.heads is None:
+            return None
+        try:
+            kept = json.loads(self._file(self.heads, stream).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return int(kept["seq"]), str(kept["mac"])
+
+    def streams(self) -> list[str]:
+        """The streams whose end was written down: one that was removed whole is missed too."""
+        files = [] if self.heads is None else sorted(self.heads.glob("*.json"))
+        return [str(json.loads(f.read_text(encoding="utf-8"))["stream"]) for f in files]
+
+    @staticmethod
+    def _file(folder: Path, stream: str) -> Path:
+        return folder / f"{hashlib.sha256(stream.encode()).hexdigest()[:24]}.json"
+
+
+def check_next(stream: str, last: int, records: Sequence[Record]) -> None:
+    """Check that some records may follow record `last` of a stream.
+
+    Raises:
+        Conflict: they begin with another number.
+    """
+    if records and records[0].seq != last + 1:
+        raise Conflict(
+            f"the stream {stream!r} ends at record {last}, so record {records[0].seq} cannot be appended",
+            hint="Another process wrote to it; read its end again.",
+        )
+
+
 def mac_of(
     key: bytes, before: str, stream: str, seq: int, run: str, kind: str, at: float, digest: str
 ) -> str:
@@ -32,15 +103,18 @@ def mac_of(
     return hmac.digest(key, record.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
-def chain_records(key: bytes, stream: str, head: str, seq: int, drafts: Sequence[NewRecord]) -> list[Record]:
-    """The drafts as entries that continue a stream after record `seq` with mac `head`."""
+def chain_records(
+    key: bytes | None, stream: str, head: str, seq: int, drafts: Sequence[NewRecord]
+) -> list[Record]:
+    """Number and chain some records, to follow record `seq` with mac `head`. Without a key they are only numbered."""
     out: list[Record] = []
     for draft in drafts:
         seq += 1
         digest = hashlib.sha256(draft.body).hexdigest()
         # As a float whatever was given: a store gives back floats, and the mac covers the text of one.
         at = float(draft.at)
-        head = mac_of(key, head, stream, seq, draft.run, draft.type, at, digest)
+        if key is not None:
+            head = mac_of(key, head, stream, seq, draft.run, draft.type, at, digest)
         out.append(
             Record(seq=seq, run=draft.run, type=draft.type, at=at, digest=digest, mac=head, body=draft.body)
         )

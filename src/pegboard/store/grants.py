@@ -1,114 +1,85 @@
-"""GrantFile: the grants in one file, shared by processes."""
+"""StoredGrants: remembered approvals that processes share."""
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import replace
 
-from pegboard.core.effects import Effect
-from pegboard.core.errors import ConfigError
+from pegboard.core.errors import PermissionDenied
 from pegboard.core.limits import Clock
 from pegboard.core.policy.approval import ApprovalRequest, Approved
 from pegboard.core.policy.grants import Grant, MemoryGrants
-from pegboard.core.policy.rules import Situation
+from pegboard.ports.store import Store
+from pegboard.store.blocking import wait_for
+from pegboard.store.table import Table
 
 
 class StoredGrants(MemoryGrants):
-    """Grants as JSON, 0600, replaced as a whole at every change.
-
-    Processes share the file: each looks again before it leans on a grant, and changes it only under a
-    lock, so that a grant that was revoked elsewhere is neither used nor written back.
+    """The grants of a store, as they were at the last `refresh`; those of one session stay in this process.
 
     Args:
-        path: the file; made at the first grant.
+        store: gives the store, at the first use.
         clock: decides what has expired.
-
-    Raises:
-        ConfigError: the file is damaged; it is not overwritten.
     """
 
-    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
-        self._path = path
-        self._seen: tuple[int, int, int] | None = None
+    def __init__(self, store: Callable[[], Store], *, clock: Clock | None = None) -> None:
         super().__init__(clock=clock)
-        self._look()
+        self._store = store
+        self._unsaved: dict[str, Grant] = {}
 
-    def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
-        """See GrantBook."""
-        self._look()
-        return super().find(tool, effect, situation)
+    @property
+    def _table(self) -> Table[Grant]:
+        return Table(self._store(), "grants", Grant.to_dict, Grant.from_dict)
+
+    async def refresh(self, workspace: str = "") -> None:
+        """Read what other processes have given, used and revoked."""
+        kept = await self._table.scan()
+        mine = {g.id: g for g in self._grants.values() if g.scope == "session"}
+        self._grants = {**kept, **self._unsaved, **mine}
+
+    async def save(self) -> None:
+        """Write what was given since the last time."""
+        table, unsaved = self._table, self._unsaved
+        self._unsaved = {}
+        for grant in unsaved.values():
+            await table.put(grant.id, grant)
 
     def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> Grant:
-        """See GrantBook."""
-        with self._locked():
-            return super().add(request, answer, workspace=workspace)
+        """See GrantStore. It is written by the next `save`."""
+        grant = super().add(request, answer, workspace=workspace)
+        if grant.scope == "always":
+            self._unsaved[grant.id] = grant
+        return grant
 
     def use(self, grant: str) -> None:
-        """See GrantBook."""
-        with self._locked():
+        """See GrantStore. A use that is counted waits for the store: the last one must not be used twice."""
+        there = self._grants.get(grant)
+        if there is not None and there.scope == "always" and there.uses_left is not None:
+            wait_for(self.spend(grant))
+        else:
             super().use(grant)
 
-    def revoke(self, grant: str) -> bool:
-        """See GrantBook."""
-        with self._locked():
-            return super().revoke(grant)
+    async def spend(self, grant: str) -> None:
+        """Count one use of a grant among all processes.
 
-    def list(self) -> tuple[Grant, ...]:
-        """See GrantBook."""
-        self._look()
-        return super().list()
+        Raises:
+            PermissionDenied: it has ended since it was found.
+        """
+        await self.save()
+        now = self._clock.now()
 
-    def save(self) -> None:
-        """Write all live grants; those of one session stay in this process."""
-        fresh = self._path.with_suffix(f".{os.getpid()}.new")
-        descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump([g.to_dict() for g in super().list() if g.scope == "always"], file, indent=1)
-        fresh.replace(self._path)
-        self._seen = _state(self._path)
+        def spent(there: Grant | None) -> Grant:
+            if there is None or there.uses_left == 0 or there.expires_at <= now:
+                raise PermissionDenied(f"approval {grant} has expired", hint="Call again to be asked.")
+            left = there.uses_left
+            return there if left is None else replace(there, uses_left=left - 1)
 
-    def _look(self) -> None:
-        """Read the file again where it is not the one that was read last."""
-        state = _state(self._path)
-        if state == self._seen:
-            return
-        rows = _read(self._path)
-        mine = {g.id: g for g in self._grants.values() if g.scope == "session"}
-        self._grants = {**{g.id: g for g in rows}, **mine}
-        self._seen = state
+        after = await self._table.change(grant, spent)
+        if after is not None:
+            self._grants[grant] = after
 
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._look()
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def _state(path: Path) -> tuple[int, int, int] | None:
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return None
-    return there.st_ino, there.st_mtime_ns, there.st_size
-
-
-def _read(path: Path) -> list[Grant]:
-    try:
-        rows = cast("list[dict[str, Any]]", json.loads(path.read_text(encoding="utf-8")))
-        return [Grant.from_dict(r) for r in rows]
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"the grants file {path} cannot be read ({error}); move it away to start with none"
-        ) from None
+    async def revoke(self, grant: str) -> bool:
+        """End a grant in all processes; False if there is none of that id."""
+        here = await super().revoke(grant)
+        self._unsaved.pop(grant, None)
+        return await self._table.delete(grant) or here

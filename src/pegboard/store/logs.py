@@ -7,35 +7,27 @@ import json
 import os
 import queue
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from pegboard.core.codec import event_from_dict
-from pegboard.core.collecting import uncollected
-from pegboard.core.content import ToolCall
 from pegboard.core.events import (
     TRANSIENT,
-    CallFinished,
     Event,
-    ModelReplied,
-    Notice,
     RunFinished,
     RunResumed,
     RunStarted,
-    UserSaid,
 )
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.ports.store import NewRecord, Record, RunRow, Store
+from pegboard.store import log
+from pegboard.store.blocking import BlockingStore, wait_for
+from pegboard.store.chain import NewRecord
 from pegboard.store.encoding import Redact, encode_all
-
-DAMAGED: Final = "damaged"
-"""Key in a Notice's detail: number of the record that cannot be read."""
+from pegboard.store.runs import RunRow
 
 _STOP: Final = None
-_PAGE: Final = 256
 
 
 class _QueuedEvent(NamedTuple):
@@ -69,7 +61,7 @@ class SessionLog:
 
     def __init__(
         self,
-        store: Store,
+        store: BlockingStore,
         stream: str,
         *,
         key: bytes,
@@ -223,121 +215,8 @@ def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
     fresh.replace(path)
 
 
-def decode_events(entries: Iterable[Record]) -> list[Event]:
-    """The events of some records; purged ones are left out, a damaged one is told (see `read_back`)."""
-    return decode_records([(e.seq, e.body) for e in entries])
-
-
 def history(
-    store: Store, stream: str, *, run: str | None = None, after: int = 0, types: Sequence[str] = ()
+    store: BlockingStore, stream: str, *, run: str | None = None, after: int = 0, types: Sequence[str] = ()
 ) -> list[Event]:
-    """The events of a session, or of one of its runs, oldest first; `types`: only those."""
-    return decode_records(store.bodies(stream, run=run, after=after, types=types))
-
-
-_BEGUN: Final = "call.started"
-"""The type of events that a fold does not use of turns which have all their results."""
-
-
-def resume_history(store: Store, stream: str) -> list[Event]:
-    """A session's events as far as going on with it needs them, oldest first; their fold is that of the whole.
-
-    What each call was going to do is left out where its turn has all its results: a third of a long history.
-    """
-    with uncollected():
-        return _to_go_on(store, stream)
-
-
-def _to_go_on(store: Store, stream: str) -> list[Event]:
-    bodies = store.bodies(stream, without=_BEGUN)
-    events = decode_records(bodies)
-    last = next((n for n in range(len(events) - 1, -1, -1) if isinstance(events[n], ModelReplied)), None)
-    if last is None or not _answered(events[: last + 1]):
-        # Of a turn that was left open the fold tells which calls had begun.
-        return history(store, stream)
-    return events[: last + 1] + history(store, stream, after=bodies[last][0])
-
-
-def _answered(events: Sequence[Event]) -> bool:
-    """Whether each turn but the last has the results of all its calls before anything else is said."""
-    waits: set[str | None] = set()
-    for event in events:
-        if isinstance(event, CallFinished):
-            if event.result.error is None or event.result.error.code != "suspended":
-                waits.discard(event.result.call_id)
-        elif isinstance(event, ModelReplied):
-            if waits:
-                return False
-            waits = {part.id for part in event.message.content if isinstance(part, ToolCall)}
-        elif waits and isinstance(event, UserSaid | RunStarted):
-            return False
-    return True
-
-
-def active_s(entries: Iterable[Record]) -> float:
-    """Seconds that a run has taken: from the first to the last record of each of its parts.
-
-    What it waited for somebody, or lay still between two processes, does not count.
-    """
-    total = 0.0
-    first = last = None
-    for entry in entries:
-        if first is None or entry.type == "run.resumed":
-            total += (last - first) if first is not None and last is not None else 0.0
-            first = entry.at
-        last = entry.at
-    return total + ((last - first) if first is not None and last is not None else 0.0)
-
-
-UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What a body raises that is no JSON, or JSON and no event."""
-
-
-def decode_records(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
-    """Records as events, oldest first.
-
-    One that cannot be read stands in its place as a Notice with its number (case agents-16): a damaged
-    record never takes the others with it, and stays in the store as it is for whoever can mend it.
-
-    Args:
-        bodies: number and body of each; a purged one has none and is left out.
-    """
-    out: list[Event] = []
-    with uncollected():
-        for start in range(0, len(bodies), _PAGE):
-            out += _page(bodies[start : start + _PAGE])
-    return out
-
-
-def _page(bodies: Sequence[tuple[int, bytes | None]]) -> list[Event]:
-    try:
-        return [event_from_dict(v) for v in _values([body for _, body in bodies if body is not None])]
-    except UNREADABLE:
-        return [_event(seq, body) for seq, body in bodies if body is not None]
-
-
-def _values(bodies: Sequence[bytes]) -> list[Any]:
-    """The bodies' JSON values, read in one go: half the time of one by one.
-
-    Raises:
-        ValueError: one of them is damaged, or deeper than the quick reader goes.
-    """
-    # Not at the top: who only writes a history needs no reader.
-    from pydantic_core import from_json
-
-    values = from_json(b"[%b]" % b",".join(bodies))
-    if len(values) != len(bodies):
-        raise ValueError("some body is no single value")
-    return cast("list[Any]", values)
-
-
-def _event(seq: int, body: bytes) -> Event:
-    """One record as event, or what is wrong with it."""
-    try:
-        return event_from_dict(json.loads(body))
-    except UNREADABLE as error:
-        return Notice(
-            text=f"record {seq} of this session is damaged and was left out ({type(error).__name__}: {error}); "
-            "it stays in the store as it is",
-            detail={DAMAGED: seq},
-        )
+    """See `log.history`."""
+    return wait_for(log.history(store.store, stream, run=run, after=after, types=types))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pegboard.ports.store import NewRecord, Record, RunRow
-from pegboard.store.chain import GENESIS, chain_records
+from pegboard.ports.store import Bodies, Put, Record, Row, Rows, StoreError
+from pegboard.store.chain import check_next
 
 
 class MemoryStore:
@@ -15,106 +16,119 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._streams: dict[str, list[Record]] = {}
-        self._runs: dict[str, RunRow] = {}
-        self._tables: dict[str, dict[str, bytes]] = {}
-        self._lock = threading.RLock()
+        self._tables: dict[str, dict[str, Row]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
 
-    def append(
+    async def append(
         self,
         stream: str,
-        drafts: Sequence[NewRecord],
+        records: Sequence[Record],
         *,
-        key: bytes,
+        puts: Sequence[Put] = (),
         power_loss: bool = False,
-        rows: Sequence[RunRow] = (),
-    ) -> str:
+    ) -> None:
         """See Store."""
         with self._lock:
-            self._runs.update({row.id: row for row in rows})
-            entries = self._streams.setdefault(stream, [])
-            head = entries[-1].mac if entries else GENESIS
-            new = chain_records(key, stream, head, len(entries), drafts)
-            entries.extend(new)
-            return new[-1].mac if new else head
+            self._check_open()
+            check_next(stream, len(self._streams.get(stream, ())), records)
+            self._put(puts)
+            if records:
+                self._streams.setdefault(stream, []).extend(records)
 
-    def head(self, stream: str) -> tuple[int, str]:
-        """See Store."""
-        with self._lock:
-            entries = self._streams.get(stream, ())
-            return (entries[-1].seq, entries[-1].mac) if entries else (0, GENESIS)
-
-    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Record]:
-        """See Store."""
-        with self._lock:
-            found = [e for e in self._streams.get(stream, ())[after:] if run is None or e.run == run]
-        return found if limit < 0 else found[:limit]
-
-    def bodies(
+    async def read(
         self,
         stream: str,
         *,
         after: int = 0,
+        last: int | None = None,
         run: str | None = None,
         types: Sequence[str] = (),
-        without: str = "",
-        limit: int = -1,
-    ) -> list[tuple[int, bytes | None]]:
-        """See Store."""
-        found = [
-            (e.seq, e.body)
-            for e in self.read(stream, after=after, run=run)
-            if (not types or e.type in types) and not (without and (e.type == without or e.body is None))
-        ]
-        return found if limit < 0 else found[:limit]
-
-    def purge(self, stream: str, *, before: float) -> int:
+        bodies: bool = True,
+        limit: int | None = None,
+    ) -> list[Record]:
         """See Store."""
         with self._lock:
-            entries = self._streams.get(stream, [])
-            old = [i for i, e in enumerate(entries) if e.at < before and e.body is not None]
-            for index in old:
-                entries[index] = replace(entries[index], body=None)
-            return len(old)
+            self._check_open()
+            records = self._streams.get(stream, [])[after:]
+        out = [r for r in records if run in (None, r.run) and (not types or r.type in types)]
+        if last is not None:
+            out = out[-last:] if last else []
+        out = out[:limit]
+        return out if bodies else [replace(r, body=None) for r in out]
 
-    def save_run(self, row: RunRow) -> None:
+    async def get(self, table: str, key: str) -> Row | None:
         """See Store."""
         with self._lock:
-            self._runs[row.id] = row
-
-    def runs(self, *, limit: int = 50, stream: str | None = None, status: str | None = None) -> list[RunRow]:
-        """See Store."""
-        with self._lock:
-            rows = sorted(self._runs.values(), key=lambda r: (r.started, r.id), reverse=True)
-        return [r for r in rows if stream in (None, r.stream) and status in (None, r.status)][
-            : None if limit < 0 else limit
-        ]
-
-    def put(self, table: str, key: str, value: bytes) -> None:
-        """See Store."""
-        with self._lock:
-            self._tables.setdefault(table, {})[key] = value
-
-    def get(self, table: str, key: str) -> bytes | None:
-        """See Store."""
-        with self._lock:
+            self._check_open()
             return self._tables.get(table, {}).get(key)
 
-    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+    async def put(self, *puts: Put) -> tuple[int, ...]:
         """See Store."""
         with self._lock:
-            rows = self._tables.setdefault(table, {})
-            rows[key] = change(rows.get(key))
-            return rows[key]
+            self._check_open()
+            return self._put(puts)
 
-    def delete(self, table: str, key: str) -> bool:
+    async def delete(self, what: Rows | Bodies) -> int:
         """See Store."""
         with self._lock:
-            return self._tables.get(table, {}).pop(key, None) is not None
+            self._check_open()
+            match what:
+                case Rows(table, start, end):
+                    rows = self._tables.get(table, {})
+                    keys = _range(rows, start, end)
+                    for key in keys:
+                        del rows[key]
+                    return len(keys)
+                case Bodies(stream, through):
+                    records = self._streams.get(stream, [])
+                    old = [n for n, r in enumerate(records) if r.seq <= through and r.body is not None]
+                    for n in old:
+                        records[n] = replace(records[n], body=None)
+                    return len(old)
 
-    def list(self, table: str, *, prefix: str = "") -> list[tuple[str, bytes]]:
+    async def scan(
+        self,
+        table: str,
+        *,
+        start: str = "",
+        end: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Row]:
         """See Store."""
         with self._lock:
-            return sorted((k, v) for k, v in self._tables.get(table, {}).items() if k.startswith(prefix))
+            self._check_open()
+            rows = self._tables.get(table, {})
+            keys = _range(rows, start, end)
+            return [rows[k] for k in (keys[::-1] if reverse else keys)[:limit]]
 
-    def close(self) -> None:
-        """Nothing to let go."""
+    async def close(self) -> None:
+        """See Store."""
+        self._closed = True
+
+    def _put(self, puts: Sequence[Put]) -> tuple[int, ...]:
+        changed: dict[tuple[str, str], Row | None] = {}
+        versions: list[int] = []
+        for put in puts:
+            place = (put.table, put.key)
+            row = changed[place] if place in changed else self._tables.get(put.table, {}).get(put.key)
+            version = 0 if row is None else row.version
+            put.check(version)
+            changed[place] = None if put.value is None else Row(put.key, put.value, version + 1)
+            versions.append(0 if put.value is None else version + 1)
+        for (table, key), row in changed.items():
+            if row is None:
+                self._tables.get(table, {}).pop(key, None)
+            else:
+                self._tables.setdefault(table, {})[key] = row
+        return tuple(versions)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("cannot use the store in memory: it is closed")
+
+
+def _range(rows: dict[str, Row], start: str, end: str | None) -> list[str]:
+    keys = sorted(rows)
+    return keys[bisect_left(keys, start) : len(keys) if end is None else bisect_left(keys, end)]

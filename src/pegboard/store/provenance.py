@@ -1,15 +1,20 @@
-"""What is kept of taint, budgets and novelty in a Store: labels of files, sums of accounts, what was done before."""
+"""What is kept of taint, first uses and budgets: labels of files, what was done before, sums of accounts.
+
+Policy and guards are synchronous, so they read views: `refresh` reads them from the store before a decision, `save`
+writes what has changed after it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import Any, Final, cast
 
-from pegboard.core.policy.budgets import Spent
+from pegboard.core.policy.budgets import MEASURES, Spent
 from pegboard.core.policy.taint import Labels, below
-from pegboard.ports.store import Store
+from pegboard.ports.store import Put, Store
+from pegboard.store.blocking import wait_for
+from pegboard.store.table import Table, after_prefix
 
 _FILES: Final = "provenance"
 _REVISIONS: Final = "provenance_revisions"
@@ -21,116 +26,147 @@ class StoredProvenance:
     """A Provenance that survives its process. One row a path.
 
     Args:
-        store: opens the store at the first use; most calls need none of it.
+        store: gives the store, at the first use.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
-        self._open = store
+        self._store = store
         self._rows: dict[str, dict[str, Labels]] = {}
         self._revisions: dict[str, int] = {}
+        self._unsaved: list[tuple[str, str, Labels | None]] = []
+        """Workspace, path and the labels that it has got; None = it is gone."""
 
     def labels(self, workspace: str, path: str) -> Labels:
         """See Provenance."""
         out: dict[str, str] = {}
-        for kept, labels in self._of(workspace).items():
+        for kept, labels in self._rows.get(workspace, {}).items():
             if below(path, kept):
                 out.update(labels)
         return out
 
     def add_labels(self, workspace: str, path: str, labels: Labels) -> None:
         """See Provenance."""
-        rows = self._of(workspace)
-        if (merged := {**rows.get(path, {}), **labels}) == rows.get(path):
-            return
-        rows[path] = merged
-        self._open().put(_FILES, _key(workspace, path), json.dumps(merged).encode("utf-8"))
-        self._changed(workspace)
+        rows = self._rows.setdefault(workspace, {})
+        if (merged := {**rows.get(path, {}), **labels}) != rows.get(path):
+            rows[path] = merged
+            self._unsaved.append((workspace, path, labels))
 
     def drop(self, workspace: str, path: str) -> None:
         """See Provenance."""
-        rows = self._of(workspace)
-        gone = [k for k in rows if below(path, k)]
-        for kept in gone:
+        rows = self._rows.get(workspace, {})
+        for kept in [k for k in rows if below(path, k)]:
             del rows[kept]
-            self._open().delete(_FILES, _key(workspace, kept))
-        if gone:
-            self._changed(workspace)
+            self._unsaved.append((workspace, kept, None))
 
-    def _of(self, workspace: str) -> dict[str, Labels]:
-        """The rows of a workspace, read again where another process has changed them."""
-        rows = self._rows.get(workspace)
-        now = int(self._open().get(_REVISIONS, workspace) or 0)
-        if rows is None or now != self._revisions.get(workspace):
-            # The revision was read before the rows: a change between the two is read twice, never missed.
-            self._revisions[workspace] = now
-            prefix = _key(workspace, "")
-            found = self._open().list(_FILES, prefix=prefix)
-            rows = self._rows[workspace] = {
-                k[len(prefix) :]: cast("dict[str, str]", json.loads(v)) for k, v in found
-            }
-        return rows
+    async def refresh(self, workspace: str) -> None:
+        """Read the labels of a workspace, if another process has changed them."""
+        store = self._store()
+        row = await store.get(_REVISIONS, workspace)
+        revision = 0 if row is None else row.version
+        if self._revisions.get(workspace) == revision and workspace in self._rows:
+            return
+        await self.save()
+        # The revision was read before the rows: a change between the two is read twice, never missed.
+        prefix = _key(workspace, "")
+        kept = await store.scan(_FILES, start=prefix, end=after_prefix(prefix))
+        self._rows[workspace] = {
+            r.key[len(prefix) :]: cast("dict[str, str]", json.loads(r.value)) for r in kept
+        }
+        self._revisions[workspace] = revision
 
-    def _changed(self, workspace: str) -> None:
-        """Tell the other processes; where one of them was faster, our own rows are read again too."""
-        after = int(self._open().change(_REVISIONS, workspace, lambda b: str(int(b or 0) + 1).encode()))
-        if self._revisions.get(workspace) == after - 1:
-            self._revisions[workspace] = after
+    async def save(self) -> None:
+        """Write what has changed here."""
+        unsaved, self._unsaved = self._unsaved, []
+        if not unsaved:
+            return
+        table = Table[Labels](self._store(), _FILES, dict, dict)
+        for workspace, path, labels in unsaved:
+            if labels is None:
+                await table.delete(_key(workspace, path))
+            else:
+                await table.change(_key(workspace, path), lambda there, new=labels: {**(there or {}), **new})
+        for workspace in {one[0] for one in unsaved}:
+            (after,) = await self._store().put(Put(_REVISIONS, workspace, b""))
+            # If another process was faster, its rows are read before the next decision.
+            if self._revisions.get(workspace, 0) == after - 1:
+                self._revisions[workspace] = after
 
 
 class StoredFirstUses:
-    """A Novelty that survives its process; what is known is asked for once.
+    """A FirstUses that survives its process; what a workspace knows is read once.
 
     Args:
-        store: opens the store at the first use.
+        store: gives the store, at the first use.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
-        self._open = store
-        self._known: set[str] = set()
+        self._store = store
+        self._known: dict[str, set[str]] = {}
+        self._unsaved: list[str] = []
 
     def unseen(self, workspace: str, things: Iterable[str]) -> tuple[str, ...]:
-        """See Novelty."""
-        return tuple(t for t in things if not self._knows(_key(workspace, t)))
+        """See FirstUses."""
+        known = self._known.get(workspace, ())
+        return tuple(t for t in things if t not in known)
 
     def remember(self, workspace: str, things: Iterable[str]) -> None:
-        """See Novelty."""
-        for key in (_key(workspace, t) for t in things):
-            if not self._knows(key):
-                self._open().put(_DONE, key, b"1")
-                self._known.add(key)
+        """See FirstUses."""
+        new = self.unseen(workspace, things)
+        self._known.setdefault(workspace, set()).update(new)
+        self._unsaved += [_key(workspace, t) for t in new]
 
-    def _knows(self, key: str) -> bool:
-        if key not in self._known and self._open().get(_DONE, key) is not None:
-            self._known.add(key)
-        return key in self._known
+    async def refresh(self, workspace: str) -> None:
+        """Read what was done in a workspace, the first time."""
+        if workspace not in self._known:
+            prefix = _key(workspace, "")
+            rows = await self._store().scan(_DONE, start=prefix, end=after_prefix(prefix))
+            self._known[workspace] = {r.key[len(prefix) :] for r in rows}
+
+    async def save(self) -> None:
+        """Write what was done since the last time."""
+        unsaved, self._unsaved = self._unsaved, []
+        if unsaved:
+            await self._store().put(*(Put(_DONE, key, b"1") for key in unsaved))
 
 
 class StoredAccounts:
-    """Accounts in a Store; processes that share it share the sums.
+    """Accounts in a store; processes that share it share the sums.
 
     Args:
-        store: opens the store at the first use.
+        store: gives the store, at the first use.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
-        self._open = store
+        self._store = store
+
+    async def book(self, account: str, spent: Spent) -> Spent:
+        """Add what was used; the account's sum afterwards. As a whole, whoever else books."""
+        return await self._table.change(account, lambda there: (there or Spent()) + spent) or Spent()
+
+    async def get(self, account: str) -> Spent:
+        """What was used so far."""
+        return await self._table.get(account) or Spent()
 
     def add(self, account: str, spent: Spent) -> Spent:
-        """See Accounts."""
-
-        def booked(before: bytes | None) -> bytes:
-            return json.dumps(asdict(_read(before) + spent)).encode("ascii")
-
-        return _read(self._open().change(_ACCOUNTS, account, booked))
+        """See Accounts. Waits for the store: a budget's hard stop holds for all processes."""
+        return wait_for(self.book(account, spent))
 
     def sum(self, account: str) -> Spent:
         """See Accounts."""
-        return _read(self._open().get(_ACCOUNTS, account))
+        return wait_for(self.get(account))
+
+    @property
+    def _table(self) -> Table[Spent]:
+        return Table(self._store(), _ACCOUNTS, _measures, _spent)
+
+
+def _measures(spent: Spent) -> dict[str, float]:
+    return {measure: getattr(spent, measure) for measure in MEASURES}
+
+
+def _spent(value: dict[str, Any]) -> Spent:
+    return Spent(**value)
 
 
 def _key(workspace: str, path: str) -> str:
     return f"{workspace}\x1f{path}"
-
-
-def _read(value: bytes | None) -> Spent:
-    return Spent() if value is None else Spent(**cast("dict[str, Any]", json.loads(value)))

@@ -1,375 +1,401 @@
-"""SqliteStore: a Store in one file, WAL, safe for several processes (DESIGN 6)."""
+"""SqliteStore: a Store in one SQLite file, safe for several processes.
+
+One thread owns the connection. It commits all writes that wait at once in one transaction, with a savepoint each:
+a conflict in one spoils none of the others.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pegboard.ports.store import NewRecord, Record, RunRow
-from pegboard.store.chain import GENESIS, chain_records
-from pegboard.store.opening import (
-    FAULTS,
-    StoreError,
-    identity,
-    is_damage,
-    migrate,
-    open_database,
-    recovery_hint,
-)
+from pegboard.core.errors import PegboardError
+from pegboard.ports.store import Bodies, Put, Record, Row, Rows, StoreError
+from pegboard.store.chain import check_next
+from pegboard.store.opening import DAMAGE, identity, is_damage, migrate, open_database, recovery_hint
 
 if TYPE_CHECKING:
-    from pegboard.store.salvage import SalvageResult
+    from pegboard.store.recovery import Recovery
 
 T = TypeVar("T")
 
+_MOST: Final = 1024
+"""Jobs that share one transaction."""
+_END_S: Final = 10.0
+"""Seconds that letting go waits for what is under way."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """What the thread is to do: with the connection; `writes` belongs into a transaction."""
+
+    work: Callable[[sqlite3.Connection], Any]
+    writes: bool = False
+    power_loss: bool = False
+    done: Future[Any] = field(default_factory=Future[Any])
+
 
 class SqliteStore:
-    """One SQLite file.
+    """One SQLite file in WAL mode. Open it with `SqliteStore.open`."""
 
-    Args:
-        path: the file; its folder is made with mode 0700, the file with 0600.
-        mended: told what was saved when the file turned out to be damaged, at once or later: then a new file
-            with all that can be read stands in its place, and the damaged one is kept beside it. None = a
-            damaged file is an error and is left as it is.
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+        # Also when nobody closed it: the thread and the file must not outlive the store.
+        self._let_go = weakref.finalize(self, connection.end)
 
-    Raises:
-        StoreError: the file cannot be opened, or a newer Pegboard wrote it.
-    """
+    @classmethod
+    async def open(cls, path: Path, *, recovered: Callable[[Recovery], None] | None = None) -> SqliteStore:
+        """Open a file, or make a new one with mode 0600 in a folder with mode 0700.
 
-    def __init__(self, path: Path, *, mended: Callable[[SalvageResult], None] | None = None) -> None:
-        self._path = path
-        self._mended = mended
-        self._lock = threading.RLock()
-        self._file: tuple[int, int] = (0, 0)
-        with self._guard("open"):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            try:
-                self._open()
-            except FAULTS as error:
-                if not self._repair(error):
-                    raise
+        A file of an older Pegboard is brought up to date, and a copy of it is kept beside it.
 
-    def _open(self) -> None:
-        self._db = open_database(self._path)
+        Args:
+            path: the file.
+            recovered: called with what could be saved if the file turns out to be damaged, now or later. A new file
+                with all that can be read then stands in its place, and the damaged one is kept beside it. None = a
+                damaged file is an error and stays as it is.
+
+        Raises:
+            StoreError: the file cannot be opened, or a newer Pegboard wrote it.
+        """
+        connection = _Connection(path, recovered)
         try:
-            migrate(self._db, self._path)
+            await connection.ask(_Job(lambda db: None))
         except BaseException:
-            self._db.close()
+            connection.end()
             raise
-        self._file = identity(self._path)
+        return cls(connection)
 
-    def check(self) -> str:
-        """What SQLite finds wrong with the file, after it was mended where that could be done; empty where nothing is.
+    async def append(
+        self,
+        stream: str,
+        records: Sequence[Record],
+        *,
+        puts: Sequence[Put] = (),
+        power_loss: bool = False,
+    ) -> None:
+        """See Store."""
+
+        def work(db: sqlite3.Connection) -> None:
+            last = db.execute("SELECT MAX(seq) FROM entries WHERE stream=?", (stream,)).fetchone()[0]
+            check_next(stream, last or 0, records)
+            db.executemany(
+                "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
+                [(stream, r.seq, r.run, r.type, r.at, r.digest, r.mac) for r in records],
+            )
+            db.executemany(
+                "INSERT INTO payloads VALUES (?,?,?)",
+                [(stream, r.seq, r.body) for r in records if r.body is not None],
+            )
+            _put(db, puts)
+
+        await self._connection.ask(_Job(work, writes=True, power_loss=power_loss))
+
+    async def read(
+        self,
+        stream: str,
+        *,
+        after: int = 0,
+        last: int | None = None,
+        run: str | None = None,
+        types: Sequence[str] = (),
+        bodies: bool = True,
+        limit: int | None = None,
+    ) -> list[Record]:
+        """See Store."""
+        where, values = "e.stream=? AND e.seq>?", [stream, after]
+        if run is not None:
+            where, values = f"{where} AND e.run=?", [*values, run]
+        if types:
+            where, values = f"{where} AND e.type IN ({','.join('?' * len(types))})", [*values, *types]
+        body, join = "NULL", ""
+        if bodies:
+            body, join = "p.body", "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq"
+        order, most = ("ASC", limit) if last is None else ("DESC", last)
+        query = (
+            f"SELECT e.seq, e.run, e.type, e.at, e.digest, e.mac, {body} FROM entries e {join} "
+            f"WHERE {where} ORDER BY e.seq {order} LIMIT ?"
+        )
+        rows = await self._rows(query, *values, -1 if most is None else most)
+        found = [_record(row) for row in rows]
+        return found if last is None else found[::-1][:limit]
+
+    async def get(self, table: str, key: str) -> Row | None:
+        """See Store."""
+        rows = await self._rows("SELECT key, value, version FROM kept WHERE tbl=? AND key=?", table, key)
+        return Row(*rows[0]) if rows else None
+
+    async def put(self, *puts: Put) -> tuple[int, ...]:
+        """See Store."""
+        return await self._connection.ask(_Job(lambda db: _put(db, puts), writes=True))
+
+    async def delete(self, what: Rows | Bodies) -> int:
+        """See Store. Deleted content is overwritten in the file, and the file shrinks when the store is closed."""
+        match what:
+            case Rows(table, start, end):
+                where, values = _range(table, start, end)
+                query = f"DELETE FROM kept WHERE {where}"
+            case Bodies(stream, through):
+                query, values = "DELETE FROM payloads WHERE stream=? AND seq<=?", [stream, through]
+        count: int = await self._connection.ask(
+            _Job(lambda db: db.execute(query, values).rowcount, writes=True)
+        )
+        if isinstance(what, Bodies) and count:
+            self._connection.shrink = True
+            # The log holds older pages as they were.
+            await self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        return count
+
+    async def scan(
+        self,
+        table: str,
+        *,
+        start: str = "",
+        end: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """See Store."""
+        where, values = _range(table, start, end)
+        order = "DESC" if reverse else "ASC"
+        query = f"SELECT key, value, version FROM kept WHERE {where} ORDER BY key {order} LIMIT ?"
+        return [Row(*row) for row in await self._rows(query, *values, -1 if limit is None else limit)]
+
+    async def close(self) -> None:
+        """See Store."""
+        await asyncio.to_thread(self._let_go)
+
+    async def check(self) -> str:
+        """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.
 
         Looks through the whole file: about two seconds for a gigabyte.
         """
-        with self._guard("read"), self._lock:
+
+        def work(db: sqlite3.Connection) -> str:
             try:
-                told = str(self._db.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            except FAULTS as error:
-                told = str(error)
-            if told == "ok":
-                return ""
-            self._repair(sqlite3.DatabaseError(f"malformed: {told}"))
-            return told
+                return str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            except DAMAGE as error:
+                return str(error)
 
-    def _repair(self, error: sqlite3.DatabaseError | UnicodeDecodeError) -> bool:
-        """Put what can be saved of a damaged file in its place; whether the store can be used again."""
-        if self._mended is None or not is_damage(error):
+        fault: str = await self._connection.ask(_Job(work))
+        if fault == "ok":
+            return ""
+        await self._connection.ask(_Job(lambda db: self._connection.recover(fault)))
+        return fault
+
+    async def _rows(self, query: str, *values: Any) -> list[Any]:
+        return await self._connection.ask(_Job(lambda db: db.execute(query, values).fetchall()))
+
+
+class _Connection:
+    """The file's connection and the one thread that uses it."""
+
+    shrink = False
+
+    def __init__(self, path: Path, recovered: Callable[[Recovery], None] | None) -> None:
+        self._path = path
+        self._recovered = recovered
+        self._db: sqlite3.Connection | None = None
+        self._file = (0, 0)
+        self._ended = False
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="pegboard-store", daemon=True)
+        self._thread.start()
+
+    async def ask(self, job: _Job) -> Any:
+        """Do a job in the thread; its result, for the loop that asks."""
+        with self._lock:
+            if self._ended:
+                raise StoreError(f"cannot {_verb(job)} the store {self._path}: it is closed")
+            self._queue.put(job)
+        return await asyncio.wrap_future(job.done)
+
+    def end(self) -> None:
+        """Do what waits, close the file and end the thread."""
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                self._queue.put(None)
+        # What collects garbage may be this very thread.
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_END_S)
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        going = True
+        while going:
+            jobs = [self._queue.get()]
+            while jobs[-1] is not None and len(jobs) < _MOST and not self._queue.empty():
+                jobs.append(self._queue.get())
+            going = jobs[-1] is not None
+            live = [j for j in jobs if j is not None and j.done.set_running_or_notify_cancel()]
+            for writes, group in groupby(live, key=lambda job: job.writes):
+                for some in [list(group)] if writes else ([job] for job in group):
+                    self._do(some)
+        if self._db is not None:
+            self._close(self._db)
+
+    def _do(self, jobs: list[_Job]) -> None:
+        """Do some writes, or one read; once more if the file was damaged and has been recovered."""
+        try:
+            try:
+                outcomes = self._outcomes(self._current(), jobs)
+            except DAMAGE as error:
+                if not is_damage(error) or not self.recover(str(error)):
+                    raise
+                outcomes = self._outcomes(self._current(), jobs)
+        except BaseException as error:  # noqa: BLE001  The thread's boundary: who waits must hear of it.
+            outcomes = [error] * len(jobs)
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            match outcome:
+                case sqlite3.Error() | UnicodeError() | OSError():
+                    hint = recovery_hint(outcome)
+                    error = StoreError(f"cannot {_verb(job)} the store {self._path}: {outcome}{hint}")
+                    error.__cause__ = outcome
+                    job.done.set_exception(error)
+                case BaseException():
+                    job.done.set_exception(outcome)
+                case _:
+                    job.done.set_result(outcome)
+
+    def _outcomes(self, db: sqlite3.Connection, jobs: list[_Job]) -> list[Any]:
+        if not jobs[0].writes:
+            return [jobs[0].work(db)]
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [self._alone(db, job) for job in jobs]
+            db.execute("COMMIT")
+        except BaseException:
+            # A full disk or a damaged file may have ended the transaction by itself.
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        if any(job.power_loss for job in jobs):
+            self._sync()
+        return outcomes
+
+    @staticmethod
+    def _alone(db: sqlite3.Connection, job: _Job) -> Any:
+        """What a job gives, or its error; then nothing of it is in the transaction."""
+        db.execute("SAVEPOINT job")
+        try:
+            outcome = job.work(db)
+        except (sqlite3.Error, UnicodeError, PegboardError) as error:
+            if not db.in_transaction or (isinstance(error, DAMAGE) and is_damage(error)):
+                raise
+            db.execute("ROLLBACK TO job")
+            outcome = error
+        db.execute("RELEASE job")
+        return outcome
+
+    def _sync(self) -> None:
+        """Make all that was committed survive a power cut.
+
+        Only the log: closing the file itself would let go of the locks that SQLite holds on it.
+        """
+        log = self._path.with_name(f"{self._path.name}-wal")
+        if log.exists():
+            descriptor = os.open(log, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _current(self) -> sqlite3.Connection:
+        """The connection to the file that stands there now: another process may have recovered it meanwhile."""
+        if self._db is not None and self._file != (0, 0) and identity(self._path) != self._file:
+            self._db.close()
+            self._db = None
+        if self._db is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            db = open_database(self._path)
+            try:
+                migrate(db, self._path)
+            except BaseException:
+                db.close()
+                raise
+            self._db, self._file = db, identity(self._path)
+        return self._db
+
+    def recover(self, fault: str) -> bool:
+        """Put what can be saved of the damaged file in its place; whether the store can be used again."""
+        if self._recovered is None:
             return False
-        from pegboard.store.salvage import exclusive, salvage
+        from pegboard.store.recovery import exclusive, recover
 
+        before, done = self._file, None
+        if self._db is not None:
+            self._db.close()
+            self._db = None
         with exclusive(self._path):
-            if self._file != (0, 0):
-                self._db.close()
-            done: SalvageResult | None = None
-            # Whoever was here first may have mended it meanwhile.
-            if self._file == identity(self._path) or not self._opens():
-                done = salvage(self._path, self._fresh)
+            # Whoever was here first may have recovered it.
+            if before == identity(self._path) or not self._opens():
+                done = recover(self._path)
                 if done is None:
                     return False
-                self._open()
         if done is not None:
-            self._mended(done)
+            self._recovered(done)
         return True
 
     def _opens(self) -> bool:
         try:
-            self._open()
-        except FAULTS as error:
+            self._current()
+        except DAMAGE as error:
             if not is_damage(error):
                 raise
             return False
         return True
 
-    @staticmethod
-    def _fresh(path: Path) -> sqlite3.Connection:
-        SqliteStore(path).close()
-        return open_database(path)
-
-    def _current(self) -> None:
-        """Another process may have mended the file: then this one goes on in the new one."""
-        if self._mended is not None and identity(self._path) != self._file:
-            self._db.close()
-            self._open()
-
-    def append(
-        self,
-        stream: str,
-        drafts: Sequence[NewRecord],
-        *,
-        key: bytes,
-        power_loss: bool = False,
-        rows: Sequence[RunRow] = (),
-    ) -> str:
-        """See Store."""
-        if not drafts:
-            if power_loss:
-                self._sync()
-            return self.head(stream)[1]
-
-        def work() -> str:
-            seq, head = self._head(stream)
-            entries = chain_records(key, stream, head, seq, drafts)
-            self._db.executemany(
-                "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
-                [(stream, e.seq, e.run, e.type, e.at, e.digest, e.mac) for e in entries],
-            )
-            self._db.executemany(
-                "INSERT INTO payloads VALUES (?,?,?)", [(stream, e.seq, e.body) for e in entries]
-            )
-            for row in rows:
-                self._save_run(row)
-            return entries[-1].mac
-
-        return self._written(work, full=power_loss)
-
-    def head(self, stream: str) -> tuple[int, str]:
-        """See Store."""
-        return self._read(lambda: self._head(stream))
-
-    def read(self, stream: str, *, after: int = 0, run: str | None = None, limit: int = -1) -> list[Record]:
-        """See Store."""
-        where, values = "e.stream=? AND e.seq>?", [stream, after]
-        if run is not None:
-            where, values = where + " AND e.run=?", [*values, run]
-        rows = self._rows(
-            "SELECT e.seq, e.run, e.type, e.at, e.digest, e.mac, p.body FROM entries e "
-            f"LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE {where} ORDER BY e.seq LIMIT ?",
-            *values,
-            limit,
-        )
-        return [_entry(row) for row in rows]
-
-    def bodies(
-        self,
-        stream: str,
-        *,
-        after: int = 0,
-        run: str | None = None,
-        types: Sequence[str] = (),
-        without: str = "",
-        limit: int = -1,
-    ) -> list[tuple[int, bytes | None]]:
-        """See Store."""
-        if without:
-            begins = b'{"type":"%b' % without.encode()
-            found = self._rows(
-                "SELECT seq, body FROM payloads WHERE stream=? AND seq>? AND (body<? OR body>=?) ORDER BY seq LIMIT ?",
-                stream, after, begins + b'"', begins + b"#", limit,
-            )  # fmt: skip
-            return cast("list[tuple[int, bytes | None]]", found)
-        where, values = "e.stream=? AND e.seq>?", [stream, after]
-        if run is not None:
-            where, values = where + " AND e.run=?", [*values, run]
-        if types:
-            where, values = f"{where} AND e.type IN ({','.join('?' * len(types))})", [*values, *types]
-        rows = self._rows(
-            "SELECT e.seq, p.body FROM entries e LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq "
-            f"WHERE {where} ORDER BY e.seq LIMIT ?",
-            *values,
-            limit,
-        )
-        return cast("list[tuple[int, bytes | None]]", rows)
-
-    def purge(self, stream: str, *, before: float) -> int:
-        """See Store."""
-        return self._written(
-            lambda: (
-                self._db.execute(
-                    "DELETE FROM payloads WHERE stream=? AND seq IN (SELECT seq FROM entries WHERE stream=? AND at<?)",
-                    (stream, stream, before),
-                ).rowcount
-            )
-        )
-
-    def compact(self) -> None:
-        """Write the file anew without what was purged: freed pages still hold it."""
-        with self._guard("write"), self._lock:
-            self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def payloads(self, stream: str, *, before: float) -> tuple[int, int, float | None]:
-        """How many payloads older than a time a stream holds, their bytes, and when the oldest was written."""
-        ((count, size, oldest),) = self._rows(
-            "SELECT COUNT(*), TOTAL(LENGTH(p.body)), MIN(e.at) FROM payloads p "
-            "JOIN entries e ON e.stream=p.stream AND e.seq=p.seq WHERE p.stream=? AND e.at<?",
-            stream,
-            before,
-        )
-        return count, int(size), oldest
-
-    def save_run(self, row: RunRow) -> None:
-        """See Store."""
-        self._written(lambda: self._save_run(row))
-
-    def runs(self, *, limit: int = 50, stream: str | None = None, status: str | None = None) -> list[RunRow]:
-        """See Store."""
-        rows = self._rows(
-            "SELECT id, stream, status, task, model, agent, started, ended FROM runs "
-            # By place and not by number: Python 3.12.0 to 3.12.3 take `?1` for a name and warn.
-            "WHERE (? IS NULL OR stream=?) AND (? IS NULL OR status=?) "
-            "ORDER BY started DESC, id DESC LIMIT ?",
-            stream,
-            stream,
-            status,
-            status,
-            limit,
-        )
-        return [
-            RunRow(
-                id=r[0], stream=r[1], status=r[2], task=r[3], model=r[4], agent=r[5], started=r[6], ended=r[7]
-            )
-            for r in rows
-        ]
-
-    def put(self, table: str, key: str, value: bytes) -> None:
-        """See Store."""
-        self._written(
-            lambda: self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
-        )
-
-    def get(self, table: str, key: str) -> bytes | None:
-        """See Store."""
-        rows = self._rows("SELECT value FROM kept WHERE tbl=? AND key=?", table, key)
-        return rows[0][0] if rows else None
-
-    def change(self, table: str, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """See Store."""
-
-        def work() -> bytes:
-            row = self._db.execute("SELECT value FROM kept WHERE tbl=? AND key=?", (table, key)).fetchone()
-            value = change(row[0] if row else None)
-            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?)", (table, key, value))
-            return value
-
-        return self._written(work)
-
-    def delete(self, table: str, key: str) -> bool:
-        """See Store."""
-        return self._written(
-            lambda: self._db.execute("DELETE FROM kept WHERE tbl=? AND key=?", (table, key)).rowcount > 0
-        )
-
-    def list(self, table: str, *, prefix: str = "") -> list[tuple[str, bytes]]:
-        """See Store."""
-        rows = self._rows("SELECT key, value FROM kept WHERE tbl=? ORDER BY key", table)
-        return [(r[0], r[1]) for r in rows if r[0].startswith(prefix)]
-
-    def close(self) -> None:
-        """See Store."""
-        with self._lock:
-            self._db.close()
-
-    def _sync(self) -> None:
-        """What was committed so far survives a power cut: an empty transaction would not make SQLite sync."""
-        with self._guard("write"), self._lock:
-            for file in (self._path.with_name(self._path.name + "-wal"), self._path):
-                if file.exists():
-                    descriptor = os.open(file, os.O_RDONLY)
-                    try:
-                        os.fsync(descriptor)
-                    finally:
-                        os.close(descriptor)
-
-    def _save_run(self, row: RunRow) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?)",
-            (row.id, row.stream, row.status, row.task, row.model, row.agent, row.started, row.ended),
-        )
-
-    # -- parts --------------------------------------------------------------------------------
-
-    def _head(self, stream: str) -> tuple[int, str]:
-        row = self._db.execute(
-            "SELECT seq, mac FROM entries WHERE stream=? ORDER BY seq DESC LIMIT 1", (stream,)
-        ).fetchone()
-        return (row[0], row[1]) if row else (0, GENESIS)
-
-    def _rows(self, query: str, *values: Any) -> list[Any]:
-        return self._read(lambda: self._db.execute(query, values).fetchall())
-
-    def _read(self, work: Callable[[], T]) -> T:
-        """Read; once more where the file was damaged and has been mended."""
-        with self._guard("read"), self._lock:
-            self._current()
-            try:
-                return work()
-            except FAULTS as error:
-                if not self._repair(error):
-                    raise
-            return work()
-
-    def _written(self, work: Callable[[], T], *, full: bool = False) -> T:
-        """Write, all or nothing; once more where the file was damaged and has been mended."""
-        with self._guard("write"), self._lock:
-            self._current()
-            try:
-                with self._transaction(full=full):
-                    return work()
-            except FAULTS as error:
-                if not self._repair(error):
-                    raise
-            with self._transaction(full=full):
-                return work()
-
-    @contextmanager
-    def _transaction(self, *, full: bool = False) -> Generator[None]:
-        """All or nothing, alone among the processes that share the file."""
-        if full:
-            self._db.execute("PRAGMA synchronous=FULL")
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                # A damaged file may have ended the transaction by itself.
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-        finally:
-            if full:
-                self._db.execute("PRAGMA synchronous=NORMAL")
-
-    @contextmanager
-    def _guard(self, verb: str) -> Generator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, UnicodeError) as error:
-            raise StoreError(
-                f"cannot {verb} the store {self._path}: {error}{recovery_hint(error)}"
-            ) from error
+    def _close(self, db: sqlite3.Connection) -> None:
+        if self.shrink:
+            # No room, or others use it: then it only stays larger.
+            with suppress(sqlite3.Error):
+                db.execute("VACUUM")
+        db.close()
 
 
-def _entry(row: tuple[Any, ...]) -> Record:
-    """A row as an entry. SQLite keeps what it is given whatever the column says; who changed the file may have
-    left text where bytes were, and verifying must still name the record."""
+def _verb(job: _Job) -> str:
+    return "write" if job.writes else "read"
+
+
+def _put(db: sqlite3.Connection, puts: Sequence[Put]) -> tuple[int, ...]:
+    versions: list[int] = []
+    for put in puts:
+        place = (put.table, put.key)
+        row = db.execute("SELECT version FROM kept WHERE tbl=? AND key=?", place).fetchone()
+        version: int = 0 if row is None else row[0]
+        put.check(version)
+        if put.value is None:
+            db.execute("DELETE FROM kept WHERE tbl=? AND key=?", place)
+            versions.append(0)
+        else:
+            db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?,?)", (*place, put.value, version + 1))
+            versions.append(version + 1)
+    return tuple(versions)
+
+
+def _range(table: str, start: str, end: str | None) -> tuple[str, list[Any]]:
+    if end is None:
+        return "tbl=? AND key>=?", [table, start]
+    return "tbl=? AND key>=? AND key<?", [table, start, end]
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    """A row as a record. SQLite keeps what it is given whatever the column says: if somebody else wrote text
+    where bytes belong, verifying must still name the record."""
     seq, run, kind, at, digest, mac, body = row
     return Record(
         seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),

@@ -1,9 +1,4 @@
-"""The fragment of a file that is closest to a text that is not in it, found in linear time (ledger N-41).
-
-The documented sliding window compares every window with the text: quadratic. Here rare
-words and lines of the wanted text vote for the place where it would begin; only the few
-places with most votes are compared.
-"""
+"""The text closest to one that is not there: for a hint, and for an approximate edit."""
 
 from __future__ import annotations
 
@@ -16,8 +11,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from pegboard.textedit.distance import edits, least_edits, similarity
-
 THRESHOLD: Final = 0.5
 """A fragment is shown when its similarity is greater (ledger N-41)."""
 
@@ -25,8 +18,7 @@ _MAX_ANCHORS: Final = 48
 _SCAN_BUDGET: Final = 48_000_000
 _MAX_HITS: Final = 200
 _MAX_PLACES: Final = 8
-_MAX_EXACT: Final = 4_000
-_MAX_ALIGNED: Final = 16_000
+_MAX_CHARS: Final = 32_000
 _MAX_DIFF_LINES: Final = 60
 _SHINGLES: Final = (4, 2)
 _WORD: Final = re.compile(r"\w{3,}")
@@ -117,10 +109,7 @@ def closest(text: str, old: str, name: str, ranking: Ranking | None = None) -> C
     ]
     by_words = sorted(((overlap(wanted, lines), -line) for line, lines in fragments), reverse=True)
     chosen = dict(fragments)
-    best: tuple[float, int] = (0.0, 0)
-    for share, line in by_words[:2]:
-        best = max(best, (_likeness(wanted, chosen[-line], share, best[0]), line))
-    score, line = best
+    score, line = max((_likeness(wanted, chosen[-line]), line) for _, line in by_words[:2])
     if score <= THRESHOLD:
         return None
     lines = chosen[-line]
@@ -219,37 +208,15 @@ def overlap(wanted: Sequence[str], lines: Sequence[str]) -> float:
     return 2 * (words & other).total() / total if total else 0.0
 
 
-def _likeness(wanted: Sequence[str], lines: Sequence[str], share: float, known: float) -> float:
-    """The greatest of three likenesses: of words, of lines as ledger N-41 has it, of characters.
+def _likeness(wanted: Sequence[str], lines: Sequence[str]) -> float:
+    """The greatest of three likenesses: of words, of whole lines, of characters."""
+    from rapidfuzz.distance import Indel, Levenshtein
 
-    What cannot reach `known`, the likeness of a better place, is not worked out.
-    """
     left, right = [w.strip() for w in wanted], [w.strip() for w in lines]
-    by_lines = 0.0
-    if len(left) < 2000:
-        matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-        by_lines = matcher.ratio() if matcher.quick_ratio() >= known else 0.0
     one, two = "\n".join(left), "\n".join(right)
-    if len(one) + len(two) > _MAX_EXACT:
-        return max(share, by_lines, _aligned(left, right, known))
-    reachable = 1 - least_edits(one, two) / max(len(one), len(two), 1) >= known
-    return max(share, by_lines, similarity(one, two) if reachable else 0.0)
-
-
-def _aligned(left: Sequence[str], right: Sequence[str], known: float) -> float:
-    """Similarity of long texts of as many lines, each line against its own: never more than the true one."""
-    longer = max(sum(map(len, left)), sum(map(len, right)))
-    if len(left) != len(right) or not longer or longer > _MAX_ALIGNED:
-        return 0.0
-    apart = [(a, b) for a, b in zip(left, right, strict=True) if a != b]
-    if known and 1 - sum(least_edits(a, b) for a, b in apart) / longer < known:
-        return 0.0
-    found = 0
-    for a, b in apart:
-        found += edits(a, b)
-        if 1 - found / longer < known:
-            return 0.0
-    return 1 - found / longer
+    by_lines = Indel.normalized_similarity(left, right)
+    by_chars = Levenshtein.normalized_similarity(one, two) if len(one) <= _MAX_CHARS else 0.0
+    return max(overlap(wanted, lines), by_lines, by_chars)
 
 
 def _diff(wanted: Sequence[str], lines: Sequence[str], name: str, line: int) -> str:
@@ -280,3 +247,107 @@ def _unseen(wanted: Sequence[str], lines: Sequence[str], first: int) -> str:
                 return f"Line {number} differs only in the number of spaces."
             return f"Line {number} has U+{ord(right[odd]):04X} in column {odd + 1}."
     return ""
+
+
+NEAR: Final = 0.7
+"""Least similarity of an approximate match in an artifact."""
+
+MAX_DISTANCE: Final = 0.3
+"""Greatest edit distance as a share of the old text's length."""
+
+MAX_NEAR: Final = 8_000
+"""Characters of a text that is looked for approximately."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuzzyMatch:
+    """An approximate match.
+
+    Attributes:
+        start, end: where it stands, in characters.
+        distance: edit distance (insertions, deletions, substitutions) to the old text.
+        similarity: 1 - distance / the longer length.
+        rivals: other places that are about as near; the match is unique where it is 0.
+    """
+
+    start: int
+    end: int
+    distance: int
+    similarity: float
+    rivals: int = 0
+
+
+def find_near(text: str, old: str, *, threshold: float = NEAR) -> FuzzyMatch | None:
+    """The part of `text` that is nearest to `old`, None where nothing is near enough.
+
+    Looks around the likeliest places only, so that the work stays bounded.
+
+    Args:
+        text: where to look.
+        old: what to look for, not empty.
+        threshold: least similarity, 0 to 1.
+    """
+    if len(old) > MAX_NEAR:
+        return None
+    limit = int(len(old) * MAX_DISTANCE)
+    found: list[tuple[int, int, int]] = []
+    pending = _windows(text, old)
+    while pending:
+        begin, stop = pending.pop()
+        near = _nearest(text, old, begin, stop, limit)
+        if near is None:
+            continue
+        found.append(near)
+        # Beside it there may be another as near.
+        pending += [(a, b) for a, b in ((begin, near[1]), (near[2], stop)) if b - a >= len(old) - limit]
+    if not found:
+        return None
+    distance, start, end = min(found)
+    similarity = 1 - distance / max(len(old), end - start)
+    if similarity < threshold:
+        return None
+    margin = distance + len(old) // 20
+    rivals = sum(other <= margin for other, _, _ in found) - 1
+    return FuzzyMatch(start=start, end=end, distance=distance, similarity=similarity, rivals=rivals)
+
+
+def _windows(text: str, old: str) -> list[tuple[int, int]]:
+    """Parts of the text in which `old` may stand, not overlapping."""
+    windows: list[tuple[int, int]] = []
+    for place in sorted(rank(text, old).offsets):
+        line_end = text.find("\n", place) % (len(text) + 1)
+        start, end = max(0, place - len(old)), max(place + 2 * len(old), min(line_end, place + MAX_NEAR)) + 1
+        if windows and start <= windows[-1][1]:
+            windows[-1] = (windows[-1][0], end)
+        else:
+            windows.append((start, end))
+    return [(start, min(end, len(text))) for start, end in windows]
+
+
+def _nearest(text: str, old: str, begin: int, stop: int, limit: int) -> tuple[int, int, int] | None:
+    """`(distance, start, end)` of what is nearest within a window, None for more than `limit` edits."""
+    from rapidfuzz import fuzz
+    from rapidfuzz.distance import Levenshtein
+
+    window = text[begin:stop]
+    rough = fuzz.partial_ratio_alignment(old, window) if len(window) >= len(old) else None
+    start, end = (rough.dest_start, rough.dest_end) if rough is not None else (0, len(window))
+    most = 2 * limit + 1
+
+    def apart(start: int, end: int) -> tuple[int, int]:
+        # Of equally near ones the longest, so that nothing of the old text stays behind.
+        return Levenshtein.distance(old, window[start:end], score_cutoff=most), start - end
+
+    for _ in range(2):
+        start = min(
+            range(max(0, start - limit - 1), min(start + limit + 2, end)),
+            key=lambda at: apart(at, end),
+            default=start,
+        )
+        end = min(
+            range(max(start + 1, end - limit - 1), min(end + limit + 2, len(window) + 1)),
+            key=lambda at: apart(start, at),
+            default=end,
+        )
+    distance = apart(start, end)[0]
+    return (distance, begin + start, begin + end) if distance <= limit else None

@@ -1,15 +1,61 @@
-"""The unified diff that people read before they say yes."""
+"""The unified diff that people read before they say yes, and three-way merge by lines."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, TypeAlias
 
 from pegboard.core.secrets.clip import clip
-from pegboard.textedit import spans
 from pegboard.textedit.encoding import UTF8, Encoding, NotText, decode, detect
+
+_CHUNK: Final = 1 << 16
+
+
+def common_prefix(a: bytes, b: bytes) -> int:
+    """Length of the longest common prefix."""
+    end = min(len(a), len(b))
+    at = 0
+    # startswith compares in place: one copy of a chunk instead of two.
+    while at + _CHUNK <= end and a.startswith(b[at : at + _CHUNK], at):
+        at += _CHUNK
+    low, high = at, min(at + _CHUNK, end)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_suffix(a: bytes, b: bytes, most: int) -> int:
+    """Length of the longest common suffix, at most `most`."""
+    length = 0
+    while length < most:
+        step = min(_CHUNK, most - length)
+        end_a, end_b = len(a) - length, len(b) - length
+        if a.endswith(b[end_b - step : end_b], 0, end_a):
+            length += step
+            continue
+        low, high = 0, step
+        while low < high:
+            middle = (low + high + 1) // 2
+            if a[end_a - middle : end_a - low] == b[end_b - middle : end_b - low]:
+                low = middle
+            else:
+                high = middle - 1
+        return length + low
+    return length
+
+
+def common_bytes(a: bytes, b: bytes) -> tuple[int, int]:
+    """Lengths of the common prefix and of the common suffix behind it; they do not overlap."""
+    prefix = common_prefix(a, b)
+    return prefix, common_suffix(a, b, min(len(a), len(b)) - prefix)
+
 
 MAX_DIFF_CHARS: Final = 20_000
 """A longer diff is cut; the change itself is never cut."""
@@ -93,7 +139,7 @@ def _text(part: bytes, encoding: Encoding) -> str:
 
 def _middles(old: bytes, new: bytes) -> tuple[int, bytes, bytes]:
     """Whole lines around the difference, three equal lines on each side, and how many lines come before."""
-    head, tail = spans.common_ends(old, new)
+    head, tail = common_bytes(old, new)
     start = head
     for _ in range(_CONTEXT + 1):
         start = old.rfind(b"\n", 0, start)
@@ -130,7 +176,7 @@ def _lines(text: str) -> list[str]:
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
-def common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
+def common_lines(old: list[str], new: list[str]) -> tuple[int, int]:
     """How many equal lines both begin and end with, the two not overlapping; linear."""
     shortest = min(len(old), len(new))
     head = 0
@@ -148,7 +194,7 @@ def _render(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
         return
     # Equal ends stay context: a matcher that may align them as it likes can use them up, and a hunk with
     # less context behind than before is taken by patch(1) for one at the end of the file.
-    head, tail = common_ends(old, new)
+    head, tail = common_lines(old, new)
     matcher = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
     middle = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
     opcodes = [("equal", 0, head, 0, head)] * bool(head) + middle
@@ -198,7 +244,7 @@ def _span(start: int, stop: int, skipped: int) -> str:
 
 
 def _as_blocks(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
-    head, tail = common_ends(old, new)
+    head, tail = common_lines(old, new)
     first = max(0, head - _CONTEXT)
     last = max(0, tail - _CONTEXT)
     sizes = [len(lines) - last - first for lines in (old, new)]
@@ -232,3 +278,99 @@ def _cut(lines: Iterator[str], max_chars: int) -> str:
             break
         kept.append(line)
     return "".join(kept)
+
+
+_MOST_LINES: Final = 20_000  # lines between the common ends that are compared one with another
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge gave.
+
+    Attributes:
+        data: the merged bytes, None where both sides changed the same lines.
+        conflicts: each such place with both versions and markers, as text for people.
+    """
+
+    data: bytes | None
+    conflicts: tuple[str, ...] = ()
+
+
+def merge3(base: bytes, mine: bytes, theirs: bytes) -> MergeResult:
+    """Apply to `mine` what changed from `base` to `theirs`.
+
+    Lines keep their endings; a change next to another without an unchanged line between them
+    is a conflict, as in diff3(1). Binary content merges only where one side is unchanged.
+    """
+    if mine in (base, theirs):
+        return MergeResult(theirs)
+    if theirs == base:
+        return MergeResult(mine)
+    if b"\0" in base or b"\0" in mine or b"\0" in theirs:
+        return MergeResult(None, ("binary content differs on both sides",))
+    head, tail = _shared_ends(base, mine, theirs)
+    cut = [side[head : len(side) - tail].splitlines(keepends=True) for side in (base, mine, theirs)]
+    if max(map(len, cut)) > _MOST_LINES:
+        return MergeResult(None, (f"over {_MOST_LINES} lines differ",))
+    merged, conflicts = _weave(*cut)
+    if conflicts:
+        return MergeResult(None, tuple(conflicts))
+    return MergeResult(base[:head] + b"".join(merged) + base[len(base) - tail :])
+
+
+def _shared_ends(base: bytes, mine: bytes, theirs: bytes) -> tuple[int, int]:
+    """Whole lines that all three have in common at both ends, in bytes, one line less each."""
+    head = min(common_prefix(base, mine), common_prefix(base, theirs))
+    # One shared line stays inside, so that a change right behind it is not taken for an adjacent one.
+    head = base.rfind(b"\n", 0, max(base.rfind(b"\n", 0, head), 0)) + 1
+    shortest = min(len(base), len(mine), len(theirs)) - head
+    tail = min(common_suffix(base, mine, shortest), common_suffix(base, theirs, shortest))
+    at = base.find(b"\n", len(base) - tail)
+    at = base.find(b"\n", at + 1) if at >= 0 else -1
+    return head, len(base) - at - 1 if at >= 0 else 0
+
+
+def _weave(base: list[bytes], mine: list[bytes], theirs: list[bytes]) -> tuple[list[bytes], list[str]]:
+    out: list[bytes] = []
+    conflicts: list[str] = []
+    at_base = at_mine = at_theirs = 0
+    for sync_base, sync_mine, sync_theirs, length in _agreed(base, mine, theirs):
+        old = base[at_base:sync_base]
+        ours = mine[at_mine:sync_mine]
+        new = theirs[at_theirs:sync_theirs]
+        if ours in (old, new):
+            out += new
+        elif new == old:
+            out += ours
+        else:
+            conflicts.append(_conflict(at_mine + 1, ours, new))
+        out += base[sync_base : sync_base + length]
+        at_base, at_mine, at_theirs = sync_base + length, sync_mine + length, sync_theirs + length
+    return out, conflicts
+
+
+def _agreed(base: list[bytes], mine: list[bytes], theirs: list[bytes]) -> list[tuple[int, int, int, int]]:
+    """Runs of lines that all three share: start in each, and length; closed by an empty run at the ends."""
+    ours = difflib.SequenceMatcher(None, base, mine, autojunk=False).get_matching_blocks()
+    news = difflib.SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
+    runs: list[tuple[int, int, int, int]] = []
+    i = j = 0
+    while i < len(ours) and j < len(news):
+        a, b = ours[i], news[j]
+        start, stop = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
+        if start < stop:
+            runs.append((start, a.b + start - a.a, b.b + start - b.a, stop - start))
+        if a.a + a.size < b.a + b.size:
+            i += 1
+        else:
+            j += 1
+    runs.append((len(base), len(mine), len(theirs), 0))
+    return runs
+
+
+def _conflict(line: int, mine: list[bytes], theirs: list[bytes]) -> str:
+    def text(lines: list[bytes]) -> str:
+        joined = b"".join(lines).decode("utf-8", "backslashreplace")
+        return joined if not joined or joined.endswith("\n") else joined + "\n"
+
+    return f"line {line}:\n<<<<<<< the file now\n{text(mine)}=======\n{text(theirs)}>>>>>>> undone\n"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError
-from pegboard.textedit import view
+from pegboard.textedit import style
 from pegboard.textedit.encoding import UTF8, Encoding, codec_with, detect
-from pegboard.textedit.lines import line_numbers, name_lines, newline_near
 from pegboard.textedit.match import (
     NUMBERED,
     Edit,
@@ -19,12 +18,12 @@ from pegboard.textedit.match import (
     Strategy,
     exact_pattern,
     newline_in,
+    place_or_error,
     search,
     without_numbers,
 )  # fmt: skip
-from pegboard.textedit.merge import merge_lines, transfer
-from pegboard.textedit.no_match import place_or_error
 from pegboard.textedit.redaction_marks import marks_in, put_back
+from pegboard.textedit.style import line_numbers, merge_lines, name_lines, newline_near, transfer
 
 _MARK: Final = "\ufeff"
 
@@ -211,7 +210,7 @@ def _new_bytes(data: bytes, edit: Edit, start: int, end: int) -> bytes:
     span = data[start:end]
     if span.count(b"\r\n") not in (0, span.count(b"\n")):
         new = edit.new.replace("\n", newline.decode())
-        return UTF8.encode(transfer(span.decode(), edit.old, new, view.shown))
+        return UTF8.encode(transfer(span.decode(), edit.old, new, style.shown))
     return UTF8.encode(edit.new).replace(b"\n", newline)
 
 
@@ -307,9 +306,9 @@ def _new_text(text: str, span: MatchSpan, found: Spans, edit: Edit, path: str) -
     if span.hidden is not None:
         return put_back(span.hidden, old, new, path).replace("\r\n", "\n").replace("\n", newline)
     if not found.whole_lines:
-        fold = view.loose if found.strategy == "normalized" else view.shown_plain
-        if view.shown(old).text == view.shown(source).text:
-            fold = view.shown
+        fold = style.loose if found.strategy == "normalized" else style.shown_plain
+        if style.shown(old).text == style.shown(source).text:
+            fold = style.shown
         return transfer(source, old, new.replace("\n", newline), fold)
     return _merged(source, found, new, newline, path)
 
@@ -323,8 +322,8 @@ def _merged(source: str, found: Spans, new: str, newline: str, path: str) -> str
     if not new:
         return ""
     body = new.removesuffix("\n") if found.old.endswith("\n") else new
-    keys = view.trimmed_keys if found.strategy == "trimmed" else view.loose_keys
-    merged = merge_lines(source, found.old.removesuffix("\n"), body, keys, view.loose, newline=newline)
+    keys = style.trimmed_keys if found.strategy == "trimmed" else style.loose_keys
+    merged = merge_lines(source, found.old.removesuffix("\n"), body, keys, style.loose, newline=newline)
     if merged is None:
         raise NotFound(
             f"Text not found in {path}: what stands there differs in lines that new_string changes",

@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import unescape
 from typing import Final, Literal, TypeAlias
 
-from pegboard.textedit import view
-from pegboard.textedit.merge import Keys
+from pegboard.core.errors import NotFound, ToolError
+from pegboard.textedit import style
+from pegboard.textedit.closest import Ranking, closest, rank
 from pegboard.textedit.redaction_marks import find_around, marks_in
+from pegboard.textedit.style import Keys, merge_lines
 
 Strategy: TypeAlias = Literal["exact", "shown", "hidden", "numbered", "trimmed", "normalized", "fuzzy"]
 
@@ -83,18 +86,18 @@ class EditText:
 
     @cached_property
     def quiet(self) -> bool:
-        """Whether the text is what it looks like (see `view.quiet`)."""
-        return view.quiet(self.text)
+        """Whether the text is what it looks like (see `style.quiet`)."""
+        return style.quiet(self.text)
 
     @cached_property
     def trimmed(self) -> str:
         """The trimmed keys of all lines, each between newlines."""
-        return "\n" + "\n".join(view.trimmed_keys(self.text)) + "\n"
+        return "\n" + "\n".join(style.trimmed_keys(self.text)) + "\n"
 
     @cached_property
     def loose(self) -> str:
         """The loose keys of all lines, each between newlines."""
-        return "\n" + "\n".join(view.loose_keys(self.text)) + "\n"
+        return "\n" + "\n".join(style.loose_keys(self.text)) + "\n"
 
 
 def search(source: EditText, old: str) -> Spans | None:
@@ -119,7 +122,7 @@ def exact_pattern(old: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"\r?\n".join(map(re.escape, old.split(b"\n"))))
 
 
-def _folded(text: str, old: str, fold: Callable[[str], view.FoldedText]) -> tuple[MatchSpan, ...]:
+def _folded(text: str, old: str, fold: Callable[[str], style.FoldedText]) -> tuple[MatchSpan, ...]:
     needle = fold(old).text
     if not needle.strip():
         return ()
@@ -133,11 +136,11 @@ def _folded(text: str, old: str, fold: Callable[[str], view.FoldedText]) -> tupl
 
 
 def _shown(source: EditText, old: str) -> Spans | None:
-    if source.quiet and view.quiet(old):
+    if source.quiet and style.quiet(old):
         return None
-    spans = _folded(source.text, old, view.shown)
+    spans = _folded(source.text, old, style.shown)
     if not spans and "\x1b" in source.text:
-        spans = _folded(source.text, old, view.shown_plain)
+        spans = _folded(source.text, old, style.shown_plain)
     return Spans(strategy="shown", spans=spans, old=old)
 
 
@@ -246,16 +249,16 @@ def _numbered(source: EditText, old: str) -> Spans | None:
 
 
 def _trimmed(source: EditText, old: str) -> Spans:
-    spans = _by_lines(source.text, source.trimmed, old, view.trimmed_keys)
+    spans = _by_lines(source.text, source.trimmed, old, style.trimmed_keys)
     return Spans(strategy="trimmed", spans=spans, old=old, whole_lines=True)
 
 
 def _normalized(source: EditText, old: str) -> Spans:
     # Where both are plain the loose fold shows what the exact search has seen already.
-    spans = () if source.quiet and view.quiet(old) else _folded(source.text, old, view.loose)
+    spans = () if source.quiet and style.quiet(old) else _folded(source.text, old, style.loose)
     if spans:
         return Spans(strategy="normalized", spans=spans, old=old)
-    spans = _by_lines(source.text, source.loose, old, view.loose_keys)
+    spans = _by_lines(source.text, source.loose, old, style.loose_keys)
     return Spans(strategy="normalized", spans=spans, old=old, whole_lines=True)
 
 
@@ -330,3 +333,121 @@ def _all(text: str, needle: str) -> Iterator[int]:
 
 def _spans(pairs: Iterator[tuple[int, int]] | Sequence[tuple[int, int]]) -> tuple[MatchSpan, ...]:
     return tuple(MatchSpan(start, end) for start, end in pairs)
+
+
+_FUZZY_SIMILARITY: Final = 0.9
+_FUZZY_LINES: Final = 3
+_FUZZY_CHARS: Final = 8_000
+_FUZZY_MARGIN: Final = 0.05
+_ESCAPE: Final = re.compile(r"\\([ntr\"'\\])")
+_MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
+
+
+class AlreadyApplied(ToolError):
+    """The old text is not there and the new text is: the edit seems to have been made already."""
+
+    default_code = "already_applied"
+
+
+def place_or_error(source: EditText, edit: Edit, path: str) -> Spans:
+    """An approximate place that is safe to merge into, else the error that says why there is none."""
+    text = source.text
+    present = _line_of_new(source, edit)
+    if present is not None:
+        raise AlreadyApplied(
+            f"old_string is not in {path}, but new text already present at line {present}: nothing was changed",
+            hint="The edit may already be done; read the file before trying again.",
+            details={"line": present},
+        )
+    ranking = rank(text, edit.old.strip("\n"))
+    near = _near(text, edit, ranking)
+    if near is not None:
+        return near
+    hint = closest(text, edit.old, path, ranking)
+    start = edit.old[:50].replace("\n", "\\n") + ("..." if len(edit.old) > 50 else "")
+    escaped = _escaped(text, edit.old)
+    if hint is None or escaped:
+        advice = escaped or "Read the file and copy the text exactly."
+        raise NotFound(f"Text not found in {path}: {start}", hint=advice)
+    note = f"\n{hint.note}" if hint.note else ""
+    numbered = NUMBERED.match(edit.old) or looks_numbered(edit.old)
+    number = " Remove the line-number prefix." if numbered else ""
+    raise NotFound(
+        f"Text not found in {path}: {start}\n"
+        f"The closest text begins at line {hint.line} ({hint.similarity:.0%} similar):\n{hint.diff}{note}\n",
+        hint=f"Copy the lines exactly as they are in the file.{number}",
+        details={"line": hint.line, "similarity": round(hint.similarity, 3), "diff": hint.diff},
+    )
+
+
+def _escaped(text: str, old: str) -> str:
+    """What to say of a text that is in the file, but was sent escaped once too often; empty for none."""
+    plain = _ESCAPE.sub(lambda found: _MEANT[found[1]], old)
+    if plain != old and plain in text.replace("\r\n", "\n"):
+        return 'The file has it with line breaks, tabs or quotes in place of \\n, \\t and \\": send it escaped once less.'
+    plain = unescape(old)
+    if plain != old and plain in text.replace("\r\n", "\n"):
+        return (
+            "The file has the characters themselves in place of entities such as &lt; and &amp;: send those."
+        )
+    return ""
+
+
+def _line_of_new(source: EditText, edit: Edit) -> int | None:
+    """The line at which the new text stands as whole lines already, None where it does not or proves nothing."""
+    new = edit.new.strip("\n")
+    if not any(c.isalnum() for c in new) or new.strip() in edit.old:
+        return None
+    at = source.trimmed.find("\n" + "\n".join(style.trimmed_keys(new)) + "\n")
+    return None if at < 0 else source.trimmed.count("\n", 0, at + 1)
+
+
+def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
+    """The one place of whole lines that is nearly the old text and can take the change safely."""
+    old = edit.old.removesuffix("\n")
+    wanted = style.loose_keys(old)
+    if sum(map(bool, wanted)) < _FUZZY_LINES or len(old) > _FUZZY_CHARS or marks_in(old):
+        return None
+    lead = len(edit.old) - len(edit.old.lstrip("\n"))
+    lines = [max(0, line - lead) for line in ranking.lines]
+    at = _Lines(text, ranking.starts)
+    count = len(wanted)
+    scored = sorted(((_alike(at, line, count, wanted), line) for line in lines), reverse=True)
+    if not scored:
+        return None
+    score, line = scored[0]
+    # A line more or less in the file moves only the end: try that for the best place alone.
+    around = [(_alike(at, line, n, wanted), n) for n in (count - 1, count + 1)]
+    score, count = max((score, count), *around, key=lambda found: (found[0], -abs(found[1] - len(wanted))))
+    apart = [s for s, other in scored if abs(other - line) >= len(wanted)]
+    if score < _FUZZY_SIMILARITY or (apart and max(apart) > score - _FUZZY_MARGIN):
+        return None
+    span = at.span(line, count, with_ending=edit.old.endswith("\n"))
+    found = Spans(strategy="fuzzy", spans=(span,), old=edit.old, whole_lines=True)
+    body = text[span.start : span.end].removesuffix("\n").removesuffix("\r")
+    new = edit.new.removesuffix("\n")
+    merged = merge_lines(body, old, new, style.loose_keys, style.loose, newline=newline_in(text, span))
+    return None if merged is None or merged == body else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """A text and where its lines begin."""
+
+    text: str
+    starts: Sequence[int]
+
+    def span(self, line: int, count: int, *, with_ending: bool = False) -> MatchSpan:
+        return lines_to_spans(self.text, [line], count, with_ending=with_ending, offsets=self.starts)[0]
+
+    def keys(self, line: int, count: int) -> list[str]:
+        span = self.span(line, count)
+        return style.loose_keys(self.text[span.start : span.end])
+
+
+def _alike(at: _Lines, line: int, count: int, wanted: list[str]) -> float:
+    """How alike some lines of the text are to the wanted ones; 0 for what is neither near nor a rival of what is."""
+    from rapidfuzz.distance import Levenshtein
+
+    one, two = "\n".join(wanted), "\n".join(at.keys(line, count))
+    return Levenshtein.normalized_similarity(one, two, score_cutoff=_FUZZY_SIMILARITY - _FUZZY_MARGIN)

@@ -36,10 +36,7 @@ Globs: TypeAlias = Annotated[str | None, BeforeValidator(_several)]
 Exclude: TypeAlias = Annotated[
     Globs,
     Unadvertised(),
-    Alias(
-        "exclude_pattern", "excludePattern", "excludes", "exclude_glob", "exclude_globs", "exclude_patterns",
-        "exclude_dir", "exclude_dirs", "exclude-dir", "ignore", "ignore_patterns",
-    ),
+    Alias("exclude_pattern", "excludes", "exclude_glob", "exclude_globs", "exclude_patterns", "exclude_dir", "exclude_dirs", "ignore", "ignore_patterns"),
 ]  # fmt: skip
 """Globs of what is to be left out."""
 

@@ -51,7 +51,7 @@ async def _asking(files: Files, effects: Sequence[Effect], replaced: Sequence[st
         replace(
             effect,
             at_least="ask",
-            reason=f"{escape_invisible(targets[effect.target])} exists, and the patch replaces it; overwrite=true says that this is meant",
+            reason=f"{escape_invisible(targets[effect.target])} exists, and the patch replaces it; set overwrite=true to allow this",
         )
         if effect.kind == "write" and effect.target in targets
         else effect
@@ -70,7 +70,7 @@ async def plan_patch(call: ValidCall, context: Context) -> Plan:
     hints=("apply a patch", "apply a diff", "change several files", "打补丁"),
 )
 async def apply_patch(
-    patch: Annotated[str, Verbatim(), Alias("input", "patch_text", "patchText", "diff")],
+    patch: Annotated[str, Verbatim(), Alias("input", "patch_text", "diff")],
     overwrite: bool | None = None,
     *,
     files: Inject[Files],

@@ -10,7 +10,7 @@ from pegboard.core.schema.annotations import Alias, Inject, Verbatim
 from pegboard.core.tool import tool
 from pegboard.ports.artifacts import Artifacts
 
-ArtifactId = Annotated[str, Alias("artifact_id", "artifactId", "name")]
+ArtifactId = Annotated[str, Alias("artifact_id", "name")]
 
 
 @tool(effects=PURE, hints=("create an artifact", "start a document"))
@@ -18,7 +18,7 @@ async def create_artifact(
     id: ArtifactId,
     title: str,
     content: Annotated[str, Verbatim()],
-    content_type: Annotated[str, Alias("contentType", "type")] = "markdown",
+    content_type: Annotated[str, Alias("type")] = "markdown",
     *,
     artifacts: Inject[Artifacts],
 ) -> ToolResult:

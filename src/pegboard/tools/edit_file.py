@@ -19,14 +19,14 @@ from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
 from pegboard.textedit.edit import Edit, EditResult, apply_edits
 from pegboard.textedit.encoding import NUL_NOTE, UTF8
-from pegboard.textedit.lines import name_lines
 from pegboard.textedit.match import EXPLAINED
 from pegboard.textedit.redaction_marks import refuse_marks
+from pegboard.textedit.style import name_lines
 
 _MAX_DIFF: Final = 4000
 
-Old = Annotated[str, Alias("old_text", "oldText", "old_str", "oldStr", "oldString")]
-New = Annotated[str, Verbatim(), Alias("new_text", "newText", "new_str", "newStr", "newString")]
+Old = Annotated[str, Alias("old_text", "old_str", "oldString")]
+New = Annotated[str, Verbatim(), Alias("new_text", "new_str", "newString")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ async def edit_file(
     path: WritePath,
     old_string: Old,
     new_string: New,
-    replace_all: Annotated[bool, Alias("replaceAll")] = False,
+    replace_all: bool = False,
     occurrence: Annotated[int, Field(ge=1)] | None = None,
     line_hint: Annotated[int, Field(ge=1)] | None = None,
     expected_replacements: Annotated[int, Field(ge=1)] | None = None,

@@ -20,7 +20,7 @@ from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.status import shown_status
 
 YIELD_MS = 5000
-"""Milliseconds after which a command goes to the background, where `process` can follow it (X-20)."""
+"""Milliseconds after which a command goes to the background, where `process` can follow it."""
 
 Seconds = Annotated[float, Field(gt=0, le=600), Alias("timeout_s", "timeout_seconds", "timeoutSec")]
 
@@ -53,15 +53,15 @@ async def plan_exec(call: ValidCall, context: Context) -> Plan:
 async def exec_(
     command: Command,
     timeout: Seconds = 60,
-    working_dir: Annotated[str | None, Alias("workingDir", "cwd", "workdir", "directory")] = None,
+    working_dir: Annotated[str | None, Alias("cwd", "workdir", "directory")] = None,
     env: dict[str, str] | None = None,
     stdin: Annotated[str | None, Alias("input")] = None,
-    background: Annotated[bool, Alias("run_in_background", "runInBackground")] = False,
-    yield_ms: Annotated[int | None, Field(ge=0, le=600_000), Alias("yieldMs", "yield_time_ms")] = None,
+    background: Annotated[bool, Alias("run_in_background")] = False,
+    yield_ms: Annotated[int | None, Field(ge=0, le=600_000), Alias("yield_time_ms")] = None,
     pty: Annotated[bool, Alias("tty")] = False,
     description: str = "",
     hosts: list[str] | None = None,
-    timeout_ms: Annotated[int | None, Field(gt=0, le=600_000), Alias("timeoutMs")] = None,
+    timeout_ms: Annotated[int | None, Field(gt=0, le=600_000)] = None,
     *,
     shell: Inject[Shell],
     jobs: Inject[Processes] | None = None,
@@ -147,7 +147,7 @@ def _ask(effect: Effect) -> Effect:
 
 
 def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
-    """Output first, then stderr under its name, then the exit code (ledger N-66, X-18)."""
+    """Output first, then stderr under its name, then the exit code."""
     data = {
         "exit_code": outcome.exit_code,
         "stdout": outcome.stdout,

@@ -36,7 +36,7 @@ async def plan_export(call: ValidCall, context: Context) -> Plan:
 
 @tool(plan=plan_export, hints=("save an artifact as a file", "export an artifact"))
 async def export_artifact(
-    id: Annotated[str, Alias("artifact_id", "artifactId", "name")],
+    id: Annotated[str, Alias("artifact_id", "name")],
     path: WritePath,
     version: Annotated[int, Field(ge=1)] | None = None,
     *,

@@ -41,16 +41,12 @@ async def glob(
         str, BeforeValidator(_one), Alias("glob", "query", "name", "glob_pattern", "file_pattern", "patterns")
     ],
     path: Annotated[Places, _FOLDER] = ".",
-    limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "maxResults", "head_limit")] = 100,
+    limit: Annotated[int, Field(ge=1, le=10_000), Alias("max_results", "head_limit")] = 100,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
     no_ignore: Annotated[bool, Alias("include_ignored")] = False,
     exclude: Exclude = None,
-    ignore_case: Annotated[
-        bool, Unadvertised(), Alias("i", "-i", "case_insensitive", "caseInsensitive", "ignoreCase", "nocase")
-    ] = False,
-    case_sensitive: Annotated[
-        bool | None, Unadvertised(), Alias("caseSensitive", "match_case", "matchCase")
-    ] = None,
+    ignore_case: Annotated[bool, Unadvertised(), Alias("i", "case_insensitive", "nocase")] = False,
+    case_sensitive: Annotated[bool | None, Unadvertised(), Alias("match_case")] = None,
     *,
     files: Inject[Files],
 ) -> ToolResult:
@@ -75,9 +71,9 @@ async def glob(
     skipped: dict[str, None] = {}
     truncated = False
     for folder in folders:
-        found = await files.glob(
-            pattern,
+        found = await files.list(
             folder,
+            pattern=pattern,
             limit=limit,
             hidden=hidden,
             no_ignore=no_ignore,

@@ -18,7 +18,7 @@ from pegboard.tools._search_options import Exclude, Globs, Places
 
 _PLACE: Final = EffectMarker(
     "read", "Folder or file to search, relative to the workspace.", (
-        "file_path", "filePath", "dir", "directory", "file", "folder", "dir_path", "directory_path", "target_directory",
+        "file_path", "dir", "directory", "file", "folder", "dir_path", "directory_path", "target_directory",
         "cwd",
     ),
 )  # fmt: skip
@@ -62,51 +62,26 @@ async def grep(
     path: Annotated[Places, _PLACE] = ".",
     glob: Annotated[
         Globs,
-        Alias(
-            "include",
-            "file_pattern",
-            "filePattern",
-            "include_pattern",
-            "includePattern",
-            "includes",
-            "file_glob",
-        ),
+        Alias("include", "file_pattern", "include_pattern", "includes", "file_glob"),
     ] = None,
     type: Annotated[str | None, Alias("file_type")] = None,
     mode: Annotated[
         Literal["content", "files", "count"],
         BeforeValidator(_mode),
-        Alias("output_mode", "outputMode", "output"),
+        Alias("output_mode", "output"),
     ] = "content",
-    context: Annotated[int, Field(ge=0, le=50), Alias("C", "-C", "context_lines", "contextLines")] = 0,
-    before: Annotated[
-        int | None, Field(ge=0, le=50), Alias("B", "-B", "before_context", "lines_before")
-    ] = None,
-    after: Annotated[int | None, Field(ge=0, le=50), Alias("A", "-A", "after_context", "lines_after")] = None,
-    ignore_case: Annotated[
-        bool, Alias("i", "-i", "case_insensitive", "ignoreCase", "caseInsensitive", "case-insensitive")
-    ] = False,
-    fixed_strings: Annotated[
-        bool, Alias("fixed", "literal", "F", "-F", "fixedStrings", "fixed-strings", "literal_text")
-    ] = False,
-    multiline: Annotated[bool, Alias("U", "-U")] = False,
-    line_numbers: Annotated[
-        bool, Alias("n", "-n", "line_number", "lineNumbers", "show_line_numbers", "with_line_numbers")
-    ] = True,
+    context: Annotated[int, Field(ge=0, le=50), Alias("C", "context_lines")] = 0,
+    before: Annotated[int | None, Field(ge=0, le=50), Alias("B", "before_context", "lines_before")] = None,
+    after: Annotated[int | None, Field(ge=0, le=50), Alias("A", "after_context", "lines_after")] = None,
+    ignore_case: Annotated[bool, Alias("i", "case_insensitive")] = False,
+    fixed_strings: Annotated[bool, Alias("fixed", "literal", "F", "literal_text")] = False,
+    multiline: Annotated[bool, Alias("U")] = False,
+    line_numbers: Annotated[bool, Alias("n", "line_number", "show_line_numbers", "with_line_numbers")] = True,
     limit: Annotated[
         int,
         Field(ge=1, le=_MOST),
         BeforeValidator(_limit),
-        Alias(
-            "head_limit",
-            "headLimit",
-            "max",
-            "max_results",
-            "maxResults",
-            "max_count",
-            "max_matches",
-            "num_results",
-        ),
+        Alias("head_limit", "max", "max_results", "max_count", "max_matches", "num_results"),
     ] = 100,
     offset: Annotated[int, Field(ge=0)] = 0,
     hidden: Annotated[bool, Alias("include_hidden")] = False,
@@ -115,13 +90,9 @@ async def grep(
     word: Annotated[
         bool,
         Unadvertised(),
-        Alias(
-            "w", "-w", "words", "whole_word", "whole_words", "wholeWord", "word_regexp", "match_whole_word"
-        ),
+        Alias("w", "words", "whole_word", "whole_words", "word_regexp", "match_whole_word"),
     ] = False,
-    case_sensitive: Annotated[
-        bool | None, Unadvertised(), Alias("caseSensitive", "match_case", "matchCase")
-    ] = None,
+    case_sensitive: Annotated[bool | None, Unadvertised(), Alias("match_case")] = None,
     *,
     files: Inject[Files],
     spills: Inject[Spills | None] = None,

@@ -19,9 +19,9 @@ from pegboard.ports.files import Files, SearchQuery
 @tool(effects=PURE, hints=("search artifacts", "find text in an artifact"))
 async def grep_artifact(
     pattern: Annotated[str, Field(min_length=1), Alias("query", "text")],
-    id: Annotated[str | None, Alias("artifact_id", "artifactId", "name")] = None,
+    id: Annotated[str | None, Alias("artifact_id", "name")] = None,
     regex: bool = False,
-    ignore_case: Annotated[bool, Alias("ignoreCase")] = False,
+    ignore_case: bool = False,
     limit: Annotated[int, Field(ge=1, le=1000), Alias("max_results", "head_limit")] = 100,
     offset: Annotated[int, Field(ge=0)] = 0,
     *,
@@ -64,7 +64,7 @@ async def _by_regex(
     """By the search of the Files port, which ends a pattern that backtracks without end."""
     if files is None:
         raise Unavailable(
-            "there is no search for regular expressions here", hint="Leave regex out to look for plain text."
+            "regular-expression search is not available here", hint="Leave regex out to look for plain text."
         )
     found: list[ArtifactMatch] = []
     for one in [await artifacts.read(id)] if id is not None else await artifacts.list():

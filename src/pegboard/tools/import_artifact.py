@@ -20,7 +20,7 @@ _NO_ID: Final = re.compile(r"[^A-Za-z0-9._-]+")
 @tool(hints=("keep a file as an artifact", "import a picture"))
 async def import_artifact(
     path: ReadPath,
-    id: Annotated[str, Alias("artifact_id", "artifactId", "name")] | None = None,
+    id: Annotated[str, Alias("artifact_id", "name")] | None = None,
     title: str | None = None,
     *,
     artifacts: Inject[Artifacts],

@@ -15,7 +15,7 @@ async def list_artifacts(*, artifacts: Inject[Artifacts]) -> ToolResult:
     found = await artifacts.list()
     lines = [f"{a.id} (version {a.version}, {a.content_type}): {a.title}" for a in found]
     return ToolResult.from_text(
-        "\n".join(lines) or "There are no artifacts.",
+        "\n".join(lines) or "No artifacts.",
         data=[
             {
                 "id": a.id,

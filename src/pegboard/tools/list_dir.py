@@ -29,8 +29,8 @@ _DEEPEST: Final = 50
 async def list_dir(
     path: Annotated[str, _FOLDER] = ".",
     recursive: bool = False,
-    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST), Alias("max_depth", "maxDepth")] = None,
-    max_entries: Annotated[int, Field(ge=1, le=10_000), Alias("limit", "maxEntries")] = 1000,
+    depth: Annotated[int | None, Field(ge=1, le=_DEEPEST), Alias("max_depth")] = None,
+    max_entries: Annotated[int, Field(ge=1, le=10_000), Alias("limit")] = 1000,
     style: Literal["default", "plain", "emoji"] = "default",
     *,
     files: Inject[Files],
@@ -49,7 +49,7 @@ async def list_dir(
     levels = depth or (_DEEPEST if recursive else 1)
     found = await files.list(path, depth=levels, limit=max_entries)
     if style == "emoji":
-        # The order of the document that this style comes from: by name alone (ledger N-43).
+        # The order of the document that this style comes from: by name alone.
         entries = sorted(found.entries, key=lambda e: e.path.split("/"))
     else:
         entries = list(found.entries)

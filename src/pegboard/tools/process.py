@@ -38,7 +38,7 @@ def effects_of_process(arguments: Mapping[str, Any]) -> list[Effect]:
 )
 async def process(
     action: Action = "list",
-    process_id: Annotated[str, Alias("session_id", "task_id", "sessionId", "taskId", "id")] = "",
+    process_id: Annotated[str, Alias("session_id", "task_id", "id")] = "",
     text: Annotated[str, Alias("data", "input")] = "",
     keys: list[str] | None = None,
     offset: int = 0,

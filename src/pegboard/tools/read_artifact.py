@@ -21,9 +21,9 @@ _PAGE_CHARS: Final = 9_500
 
 @tool(effects=PURE, hints=("read an artifact", "show an older version"))
 async def read_artifact(
-    id: Annotated[str, Alias("artifact_id", "artifactId", "name")],
+    id: Annotated[str, Alias("artifact_id", "name")],
     version: Annotated[int, Field(ge=1)] | None = None,
-    offset: Annotated[int | None, Alias("start_line", "startLine")] = None,
+    offset: Annotated[int | None, Alias("start_line")] = None,
     limit: Annotated[int, Field(ge=1)] = 2000,
     compare_with: Annotated[int, Field(ge=1)] | None = None,
     *,

@@ -46,7 +46,6 @@ async def read_file(
         int | None,
         Alias(
             "start_line",
-            "startLine",
             "line_start",
             "from_line",
             "line_offset",
@@ -56,16 +55,14 @@ async def read_file(
         ),
     ] = None,
     limit: Annotated[
-        int | None, Field(ge=1), Alias("max_lines", "maxLines", "num_lines", "n_lines", "line_count")
+        int | None, Field(ge=1), Alias("max_lines", "num_lines", "n_lines", "line_count")
     ] = None,
     end_line: Annotated[
         int | None,
         Field(ge=1),
-        Alias("endLine", "line_end", "to_line", "last_line", "end", "end_line_one_indexed_inclusive"),
+        Alias("line_end", "to_line", "last_line", "end", "end_line_one_indexed_inclusive"),
     ] = None,
-    numbered: Annotated[
-        bool, Alias("line_numbers", "show_line_numbers", "with_line_numbers", "lineNumbers")
-    ] = True,
+    numbered: Annotated[bool, Alias("line_numbers", "show_line_numbers", "with_line_numbers")] = True,
     pages: str | None = None,
     encoding: str | None = None,
     format: Literal["auto", "text", "markdown"] = "auto",
@@ -74,7 +71,7 @@ async def read_file(
         Annotated[list[int], Field(min_length=2, max_length=2)] | None,
         Unadvertised(),
         BeforeValidator(_first_and_last),
-        Alias("view_range", "viewRange", "line_range", "lineRange", "range"),
+        Alias("view_range", "line_range", "range"),
     ] = None,
     *,
     files: Inject[Files],
@@ -101,7 +98,8 @@ async def read_file(
     if lines is not None:
         if (offset, limit, end_line) != (None, None, None):
             raise InvalidArguments(
-                "lines is given beside offset, limit or end_line", hint="Send offset and end_line alone."
+                "lines cannot be combined with offset, limit or end_line",
+                hint="Send offset and end_line alone.",
             )
         offset, end_line = lines[0], None if lines[1] == -1 else lines[1]
     start, count = _range(offset, limit, end_line)
@@ -109,7 +107,7 @@ async def read_file(
     if path.startswith("spill:"):
         if spills is None:
             raise Unavailable(
-                "no spilled results are kept here", hint="Run the call again with a narrower question."
+                "spilled results are not available here", hint="Repeat the call with a narrower query."
             )
         return _lines(path, slice_text(spills.read(path), start, count), numbered, most, {})
     plain = (
@@ -149,8 +147,8 @@ def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple
         return start, limit
     if start < 0 or end_line < start:
         raise InvalidArguments(
-            f"end_line {end_line} lies before the first line {start}",
-            hint="Give offset (the first line) and end_line (the last) with offset <= end_line.",
+            f"end_line {end_line} is before the first line {start}",
+            hint="Pass offset (first line) and end_line (last line) with offset <= end_line.",
         )
     wanted = end_line - start + 1
     return start, wanted if limit is None else min(limit, wanted)
@@ -199,7 +197,7 @@ async def _document(
     except Unsupported as refusal:
         if kind != "image":
             if kind in _BINARY and _is_text(data):
-                refusal.hint = "By its content the file is text: format='text' shows it."
+                refusal.hint = "The content is text: format='text' shows it."
             raise
         # What only looks like an image is named, not dumped.
         return _named(path, "image", len(data), refusal.message)
@@ -234,7 +232,7 @@ def _rendered(path: str, found: Document, size: int) -> ToolResult:
     notes = [f"[{found.note}]"] if found.note else []
     if found.kind in _ALSO_TEXT:
         notes.append("[Shown as Markdown; format='text' shows the source, as edit_file needs it.]")
-    text = "\n\n".join([found.text or f"[the {found.kind} holds no text]", *notes])
+    text = "\n\n".join([found.text or f"[the {found.kind} contains no text]", *notes])
     return ToolResult.from_text(text, data={**facts, "text": found.text})
 
 
@@ -269,6 +267,6 @@ def _decoded(path: str, data: bytes, encoding: str) -> str:
         ) from None
     except UnicodeDecodeError as error:
         raise InvalidArguments(
-            f"{path} is not in {encoding}: byte {error.start} does not fit",
+            f"{path} is not in {encoding}: byte {error.start} is not valid",
             hint="Omit encoding to have it detected.",
         ) from None

@@ -13,7 +13,7 @@ from pegboard.ports.artifacts import Artifacts
 
 @tool(effects=PURE, hints=("rewrite an artifact", "replace an artifact"))
 async def rewrite_artifact(
-    id: Annotated[str, Alias("artifact_id", "artifactId", "name")],
+    id: Annotated[str, Alias("artifact_id", "name")],
     content: Annotated[str, Verbatim()],
     title: str | None = None,
     expected_version: int | None = None,

@@ -44,13 +44,15 @@ async def search_tools(
         if not found:
             near = [n for name in names for n in catalogue.nearest(name)]
             raise NotFound(
-                f"no tool is called {', '.join(names) or 'that'}",
-                hint=f"Did you mean {', '.join(near)}?" if near else "Search by what it should do.",
+                f"no tool is named {', '.join(names) or 'that'}",
+                hint=f"Did you mean {', '.join(near)}?" if near else "Search by what the tool should do.",
             )
     else:
         found = list(catalogue.search(query, limit=limit))
         if not found:
-            raise NotFound(f"no tool fits {query!r}", hint="Say it in other words, or do without.")
+            raise NotFound(
+                f"no tool matches {query!r}", hint="Rephrase the query, or continue without the tool."
+            )
     text = "\n\n".join(_shown(t) for t in found)
     data = [
         {"name": t.name, "description": t.description, "parameters": dict(t.parameters), "score": t.score}

@@ -16,9 +16,9 @@ _SHOWN: Final = 200
 
 @tool(effects=PURE, hints=("update an artifact", "change part of an artifact"))
 async def update_artifact(
-    id: Annotated[str, Alias("artifact_id", "artifactId", "name")],
-    old_str: Annotated[str, Alias("old_string", "old_text", "oldText", "oldStr")],
-    new_str: Annotated[str, Verbatim(), Alias("new_string", "new_text", "newText", "newStr")],
+    id: Annotated[str, Alias("artifact_id", "name")],
+    old_str: Annotated[str, Alias("old_string", "old_text")],
+    new_str: Annotated[str, Verbatim(), Alias("new_string", "new_text")],
     expected_version: int | None = None,
     *,
     artifacts: Inject[Artifacts],
@@ -59,5 +59,5 @@ async def update_artifact(
 
 
 def _cut(text: str) -> str:
-    """The first 200 characters (ledger U-04)."""
+    """The first 200 characters."""
     return text if len(text) <= _SHOWN else clip(text, 0, _SHOWN) + "…"

@@ -13,8 +13,7 @@ from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, Verbatim, WritePath
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
-from pegboard.textedit.encoding import NUL_NOTE, UTF8, NotText, detect
-from pegboard.textedit.invalid_bytes import bad_bytes
+from pegboard.textedit.encoding import NUL_NOTE, UTF8, NotText, bad_bytes, detect
 from pegboard.textedit.redaction_marks import marks_in, refuse_marks
 
 

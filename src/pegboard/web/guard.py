@@ -1,4 +1,4 @@
-"""Judging URLs before anything connects to them (security.md, `Network guard`)."""
+"""Judging URLs before anything connects to them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def judge_url(
         if reason is not None:
             return _refused(
                 parsed,
-                f"{host} leads to {address}, which is not public: {reason}. Where that is meant, the owner opens the "
+                f"{host} leads to {address}, which is not public: {reason}. If this is intended, the owner can open the "
                 "host with allow or the network with allow_cidrs",
             )
     return Verdict(
@@ -134,9 +134,9 @@ def _parse(url: str) -> tuple[str, str, int, str]:
     """
     url = url.strip(" ")
     if _CONTROL.search(url):
-        raise ValueError("the URL holds a control character")
+        raise ValueError("the URL contains a control character")
     if "\\" in url:
-        raise ValueError("the URL holds a backslash, which programs read differently")
+        raise ValueError("the URL contains a backslash, which programs read differently")
     scheme, separator, rest = url.partition("://")
     scheme = scheme.lower()
     if not separator or scheme not in _PORTS:
@@ -144,12 +144,12 @@ def _parse(url: str) -> tuple[str, str, int, str]:
     cut = min((at for at in (rest.find(c) for c in "/?#") if at >= 0), default=len(rest))
     authority, tail = rest[:cut], rest[cut:].partition("#")[0]
     if _UNSEEN.search(authority):
-        raise ValueError("the URL's host holds a space or an invisible character")
+        raise ValueError("the URL's host contains a space or an invisible character")
     user, at, place = authority.partition("@")
     if "@" in place:
-        raise ValueError("the URL holds two @ in front of its path, which programs read differently")
+        raise ValueError("the URL has two @ before its path, which programs read differently")
     if at and not _USER.fullmatch(user):
-        raise ValueError("the URL's user name holds characters that programs read differently")
+        raise ValueError("the URL's user name has characters that programs read differently")
     host, port = _host_and_port(place if at else authority, _PORTS[scheme])
     if not tail.startswith("/"):
         tail = "/" + tail
@@ -179,15 +179,15 @@ def _domain(host: str) -> str:
         raise ValueError("the URL has no host")
     text = unicodedata.normalize("NFKC", _DOTS.sub(".", host)).lower()
     if "\u00ad" in text or _FORBIDDEN.search(text):
-        raise ValueError(f"{host!r} is no host name")
+        raise ValueError(f"{host!r} is not a host name")
     if not text.isascii():
         try:
             text = text.encode("idna").decode("ascii")
         except UnicodeError:
-            raise ValueError(f"{host!r} is no host name") from None
+            raise ValueError(f"{host!r} is not a host name") from None
     text = text.removesuffix(".")
     if not text or any(not label or len(label) > 63 for label in text.split(".")) or len(text) > 253:
-        raise ValueError(f"{host!r} is no host name")
+        raise ValueError(f"{host!r} is not a host name")
     last = text.rpartition(".")[2]
     if last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last):
         return str(_loose_v4(text))
@@ -198,7 +198,7 @@ def _loose_v4(text: str) -> IPv4Address:
     """An IPv4 address in any form that inet_aton takes: decimal, octal, hex, fewer than four parts."""
     parts = text.split(".")
     if len(parts) > 4:
-        raise ValueError(f"{text!r} is no address")
+        raise ValueError(f"{text!r} is not an address")
     numbers: list[int] = []
     for part in parts:
         if part.startswith("0x"):
@@ -208,10 +208,10 @@ def _loose_v4(text: str) -> IPv4Address:
         elif part.isdigit():
             numbers.append(int(part))
         else:
-            raise ValueError(f"{text!r} is no address")
+            raise ValueError(f"{text!r} is not an address")
     *first, last = numbers
     if any(number > 255 for number in first) or last >= 256 ** (5 - len(numbers)):
-        raise ValueError(f"{text!r} is no address")
+        raise ValueError(f"{text!r} is not an address")
     value = last
     for place, number in enumerate(first):
         value += number << (8 * (3 - place))

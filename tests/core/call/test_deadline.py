@@ -7,7 +7,7 @@ import gc
 import weakref
 from contextvars import ContextVar
 
-from pegboard.core.call.deadline import NEAR_S, Deadline, Deadlines
+from pegboard.core.call.call import NEAR_S, Deadline, Deadlines
 
 
 async def forever() -> None:

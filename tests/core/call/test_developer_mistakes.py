@@ -71,7 +71,7 @@ def test_a_plan_that_awaits_is_held_to_the_same() -> None:
         """Do."""
         return "ran"
 
-    assert "is no effect" in result_of(Executor([slip], mode="full"), "slip").error.message
+    assert "is not an effect" in result_of(Executor([slip], mode="full"), "slip").error.message
 
 
 def test_a_generator_is_refused_when_the_tool_is_made() -> None:
@@ -110,7 +110,7 @@ def test_the_traceback_of_a_tool_goes_to_logging_without_secrets_and_not_to_the_
         raise ValueError("bad key s3cr3t-value-12345")
 
     door = Executor([inner_place])
-    door.pipeline.shaper = Shaper(redactor=Redactor({"KEY": "s3cr3t-value-12345"}))
+    door.pipeline.parts.shaper = Shaper(redactor=Redactor({"KEY": "s3cr3t-value-12345"}))
     with caplog.at_level(logging.ERROR, logger="pegboard"):
         result = result_of(door, "inner_place")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, BuildError, Effect, Executor, Plan, ReadPath, ToolCall, Url, current_context, tool
-from pegboard.core.call.pipeline import Pipeline, as_tool_error
-from pegboard.core.call.turns import TurnExecutor, distinct_calls
+from pegboard.core.call.pipeline import Pipeline, TurnExecutor, distinct_calls
+from pegboard.core.call.shape import as_tool_error
 from pegboard.core.context import Context
 from pegboard.core.errors import PermissionDenied, SuspendedCall, ToolExecutionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder
@@ -252,7 +252,7 @@ async def test_a_thread_learns_from_its_context_that_nobody_waits_any_more() -> 
         result = await door.call("work")
         assert result.error is not None
         assert result.error.code == "timeout"
-        assert "may still be at work" in str(result)
+        assert "may still be running" in str(result)
         assert ended.wait(5)
 
 
@@ -308,7 +308,7 @@ async def test_a_pipeline_makes_call_ids_and_reads_arguments_when_somebody_looks
     pipeline = Pipeline(Toolkit([ok]))
     result = await pipeline.call(ToolCall(None, "ok", {"text": "x"}), Context())
 
-    started = next(e for e in pipeline.recorder.events if isinstance(e, CallStarted))  # type: ignore[attr-defined]
+    started = next(e for e in pipeline.parts.recorder.events if isinstance(e, CallStarted))  # type: ignore[attr-defined]
     assert result.call_id.startswith("call_")
     assert isinstance(started.arguments, Decoded)
     assert dict(started.arguments) == {"text": "x"}
@@ -498,7 +498,7 @@ async def test_one_run_may_have_a_recorder_of_its_own() -> None:
     pipeline.close()
 
     assert [e.type for e in own.events] == ["call.started", "call.finished"]
-    assert not pipeline.recorder.events  # type: ignore[attr-defined]
+    assert not pipeline.parts.recorder.events  # type: ignore[attr-defined]
 
 
 async def test_without_a_files_port_a_path_is_its_own_target_and_a_port_can_be_asked_for() -> None:

@@ -57,9 +57,7 @@ def test_ten_thousand_characters_are_whole_and_one_more_is_half_head_half_tail()
     result = shape("a" * 5000 + "X" + "b" * 5000, Shaper(spills=kept))
 
     assert result.text == (
-        "a" * 5000
-        + "\n\n… [1 characters left out; the whole text: read_file path=spill:1] …\n\n"
-        + "b" * 5000
+        "a" * 5000 + "\n\n… [1 characters left out; full text: read_file path=spill:1] …\n\n" + "b" * 5000
     )
     assert (result.notes.truncated, result.notes.spill) == (True, "spill:1")
     assert kept.texts == ["a" * 5000 + "X" + "b" * 5000]
@@ -68,7 +66,7 @@ def test_ten_thousand_characters_are_whole_and_one_more_is_half_head_half_tail()
 def test_without_a_place_for_spills_the_result_says_that_the_rest_is_gone() -> None:
     result = shape("x" * 30, max_chars=10)
 
-    assert "the rest was not kept" in result.text
+    assert "the rest was not saved" in result.text
     assert result.notes.spill is None
     assert result.notes.truncated
 
@@ -118,7 +116,7 @@ def test_the_limit_counts_over_all_text_blocks_and_leaves_pictures_alone() -> No
     assert result.content[1] is picture
     assert isinstance(result.content[2], Text)
     assert result.content[2].text.startswith("b\n")
-    assert result.content[3] == Text("… [1 characters left out; the whole text: read_file path=spill:2] …")
+    assert result.content[3] == Text("… [1 characters left out; full text: read_file path=spill:2] …")
     assert kept.texts == ["b" * 8, "c"]
 
 

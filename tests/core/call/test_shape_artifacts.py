@@ -27,7 +27,7 @@ class Shelf:
         self.kept: list[tuple[str, NewArtifact]] = []
         self.error = error
 
-    async def keep(self, made: NewArtifact, *, name: str) -> ArtifactRef:
+    async def save(self, made: NewArtifact, *, name: str) -> ArtifactRef:
         if self.error is not None:
             raise self.error
         self.kept.append((current_context().session, made))

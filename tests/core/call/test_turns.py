@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pegboard import PURE, Effect, Executor, ToolCall, ToolError, tool
-from pegboard.core.call.turns import conflict, distinct_calls
+from pegboard.core.call.pipeline import conflict, distinct_calls
 from pegboard.core.context import Context
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import CallFinished

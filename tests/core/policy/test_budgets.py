@@ -48,7 +48,7 @@ def pong() -> str:
 def door_with(*budgets: Budget, approver: Any = None, clock: Any = None) -> Executor:
     door = Executor(Toolkit([ping, pong]), approver=approver)
     meter = Meter(budgets, clock=clock)
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, meter=meter)
     return door
 
 
@@ -201,7 +201,7 @@ async def test_a_cancelled_call_has_used_its_time() -> None:
 
     door = Executor([wait])
     meter = Meter([Budget(name="b", calls=1, soft=1)])
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, meter=meter)
     task = asyncio.ensure_future(door.call("wait", {}))
     await begun.wait()
     task.cancel()
@@ -226,7 +226,7 @@ async def test_a_call_ends_when_the_seconds_of_its_budget_are_used_up_and_says_h
 
     door = Executor([wait])
     meter = Meter([Budget(name="time", seconds=0.05, soft=1), Budget(name="wide", seconds=500, soft=1)])
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, meter=meter)
 
     cut_short = await door.call("wait", {})
     after = await door.call("wait", {})
@@ -260,7 +260,7 @@ async def test_what_a_tool_pays_counts_as_money_of_its_budget() -> None:
 
     door = Executor([search])
     meter = Meter([Budget(name="paid", tool="search", money=1.0, soft=1)])
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, meter=meter)
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, meter=meter)
 
     results = [await door.call("search", {}) for _ in range(3)]
 

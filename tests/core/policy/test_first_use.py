@@ -11,8 +11,8 @@ from pegboard import Effect, Executor, tool
 from pegboard.core.events import PermissionRequested
 from pegboard.core.policy.approval import ApprovalRequest
 from pegboard.core.policy.guards import FirstUses, use_keys
+from pegboard.store import open_store
 from pegboard.store.provenance import StoredFirstUses
-from pegboard.store.sqlite import SqliteStore
 from tests.fakes.first_uses import MemoryFirstUses
 from tests.ledger import owes
 
@@ -30,7 +30,7 @@ def test_hosts_programs_recipients_and_folders_are_looked_for_and_never_single_f
     ]
 
     assert use_keys("exec", effects) == (
-        "tool exec", "program git", "host github.com", "recipient mail:boss", "folder src", "folder to delete in .",
+        "tool exec", "program git", "host github.com", "recipient mail:boss", "folder src", "deleting in .",
     )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
         return "sent"
 
     door = Executor([mail], policy=["ask send"], approver=Person())
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, novelty=MemoryFirstUses())
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, novelty=MemoryFirstUses())
     for to in ("a", "a", "a", "b"):
         await door.call("mail", {"to": to})
 
@@ -65,16 +65,20 @@ async def test_a_question_names_what_is_new_and_what_was_refused_stays_new() -> 
 
 @owes("G-25")
 @pytest.mark.parametrize("kind", ["memory", "stored"])
-def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "s.sqlite")
-    known: FirstUses = MemoryFirstUses() if kind == "memory" else StoredFirstUses(lambda: store)
+async def test_each_workspace_has_its_own_first_time(kind: str, tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "s.sqlite")
+    stored = StoredFirstUses(lambda: store)
+    known: FirstUses = MemoryFirstUses() if kind == "memory" else stored
     known.remember("/w", ["host a"])
 
     assert known.unseen("/w", ["host a", "host b"]) == ("host b",)
     assert known.unseen("/w2", ["host a"]) == ("host a",)
     if kind == "stored":
-        assert StoredFirstUses(lambda: store).unseen("/w", ["host a", "host b"]) == ("host b",)
-    store.close()
+        await stored.save()
+        later = StoredFirstUses(lambda: store)
+        await later.refresh("/w")
+        assert later.unseen("/w", ["host a", "host b"]) == ("host b",)
+    await store.close()
 
 
 def test_a_command_whose_program_is_not_known_names_no_program() -> None:

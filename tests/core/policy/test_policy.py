@@ -202,7 +202,7 @@ def test_explain_names_every_rule_that_was_tried() -> None:
     assert [t["rule"] for t in out["effects"][1]["tried"] if t["matches"]] == ["allow read:~/x"]
     assert len(out["effects"][0]["tried"]) == 12
     asked = explain(Policy.of(), (OUT,), HERE)["effects"][0]
-    assert asked["reason"] == "the path lies outside the workspace"
+    assert asked["reason"] == "the path is outside the workspace"
 
 
 async def test_a_home_rule_holds_in_the_executor(own_home: Any) -> None:

@@ -407,7 +407,7 @@ def test_a_denied_call_stays_denied() -> None:
 
 async def test_a_trace_that_cannot_be_kept_is_told_and_the_result_stands() -> None:
     class Full(MemoryProvenance):
-        def keep(self, workspace: str, path: str, labels: object) -> None:
+        def add_labels(self, workspace: str, path: str, labels: object) -> None:
             raise OSError("disk full")
 
     door = Executor(KIT, policy=OPEN)

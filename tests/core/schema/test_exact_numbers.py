@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from pegboard.core.call.turns import _same as same
+from pegboard.core.call.pipeline import _same as same
 from pegboard.core.schema.numerals import Numeral, as_sent, exact, number_of
 from pegboard.core.schema.repair import repair_json
 from pegboard.core.schema.signature import Signature

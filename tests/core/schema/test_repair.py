@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core.schema.repair import Unrepairable, repair_json
+from pegboard.core.schema.repair import Malformed, guess_json, repair_json
 from tests.ledger import DATA, owes
 
 
-def meant(text: str) -> Any:
-    """The value, and "" where there is none, as the corpus writes it."""
-    try:
-        return repair_json(text).value
-    except Unrepairable:
-        return ""
-
-
 @owes("K-05")
-def test_at_least_215_of_the_221_corpus_texts_are_read_as_meant() -> None:
+def test_what_of_the_corpus_may_run_is_what_was_meant() -> None:
     with (DATA / "json_repair" / "cases.jsonl").open(encoding="utf-8") as lines:
         rows = [row for row in map(json.loads, lines) if row["schema"] is None and not row["partial"]]
+    same = {}
+    for row in rows:
+        try:
+            read = repair_json(row["raw"]).value
+        except Malformed:
+            continue
+        same[row["raw"]] = json.dumps(read, sort_keys=True) == json.dumps(row["expect"], sort_keys=True)
 
-    wrong = [
-        r["id"]
-        for r in rows
-        if json.dumps(meant(r["raw"]), sort_keys=True) != json.dumps(r["expect"], sort_keys=True)
-    ]
-
-    assert len(rows) == 221
-    assert len(wrong) <= 6, wrong
+    assert [raw for raw, right in same.items() if not right] == []
+    assert len(same) >= 70
 
 
 @pytest.mark.parametrize(
@@ -60,66 +54,84 @@ def test_one_meaning_is_read_without_a_guess(text: str, value: Any) -> None:
     repaired = repair_json(text)
 
     assert repaired.value == value
-    assert not repaired.truncated
-    assert not repaired.guessed
+    assert bool(repaired.notes) == (text != '{"a": 1}')
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    "text",
     [
-        ('{"a": "say "hi" now", "b": 1}', {"a": 'say "hi" now', "b": 1}),
-        ('{"a": "x, "b": "y"}', {"a": "x", "b": "y"}),
-        ('{"a: 1, "b": 2}', {'a: 1, "b': 2}),
-        ('{"a: 1}', {"a": 1}),
-        ('{a": 1}', {"a": 1}),
-        ('{"a": 1}, "b": 2}', {"a": 1, "b": 2}),
-        ('{"a": [1, 2}', {"a": [1, 2]}),
-        ('{"a": [1, 2}, "b": 3}', {"a": [1, 2], "b": 3}),
-        ('{"a": (1, 2]}', {"a": [1, 2]}),
-        ('[1, 2}]', [1, 2]),
-        ('[[1, 2)]', [[1, 2]]),
-        ('[(1, 2]]', [[1, 2]]),
-        ('{"a": 1, {"b": 2}}', {"a": 1}),
-        ('{"a": 1, ["b", 2]}', {"a": 1, "b": ""}),
-        ('{"t": [[1, 2], [3, 4], 5, 6], [7, 8]}', {"t": [[1, 2], [3, 4], [5, 6], [7, 8]]}),
-        ('{"t": [[1, 2], [3, 4]], [7, 8]}', {"t": [[1, 2], [3, 4], [7, 8]]}),
-        ('{"t": [], [7]}', {"t": [7]}),
-        ('{"t": [[1, 2]], [7]}', {"t": [[1, 2], 7]}),
-        ('{"t": [[1, 2]], [7, 8, 9]}', {"t": [[1, 2], 7, 8, 9]}),
-        ('{"a": [/usr/bin *, 1]}', {"a": ["/usr/bin *", 1]}),
-        ('{"n": ' + "9" * 5000 + ', "m": }', {"n": "9" * 5000, "m": ""}),
-        ('{"a": 1 b}', {"a": 1}),
-        ('{"a" "b"}', {"a": "b"}),
-        ('{"c" {"d": 1}}', {"c": {"d": 1}}),
-        ('{"a": x y, "b": 1/2}', {"a": "x y", "b": "1/2"}),
-        ('{"a": f{x}g}', {"a": "f{x}g"}),
-        ('{"a": f{x,y}g}', {"a": "f{x,y}g"}),
-        ('{"a": 5"}', {"a": 5}),
-        ('{"a": b", "c": 1}', {"a": "b", "c": 1}),
-        ('[1, ..., 9]', [1, 9]),
-        ('["a":1, "b":2]', [{"a": 1, "b": 2}]),
-        ('{"a": "```json\n{"b": 1}\n```"}', {"a": {"b": 1}}),
-        ('{"a": "```json\n{"b": }\n```"}', {"a": '```json\n{"b": }\n```'}),
-        ('{""a"": ""b""}', {"a": "b"}),
-        ('{"a": "{\\\\"b\\\\": \\\\"c\\\\"}"}', {"a": '{"b": "c"}'}),
-        ('[1, @, 2]', [1, "@", 2]),
-        ('[[1], [2]][[3], [4]]', [[3], [4]]),
-        ('[1][[2]]', [[1], [[2]]]),
-        ('[1]["x"]', [[1], ["x"]]),
-        ('{"a": :}', {"a": ":"}),
-        ('{(: 1}', {"(": 1}),
-        ('{"a": "x" // it is "y"\n}', {"a": "x"}),
-        ('{"a": 1, )', {"a": 1}),
-        ('{"a": 1 /* never closed', {"a": 1}),
-        ('{"a": "b", [c]"}', {"a": "b", "c": ""}),
+        '{"a": "say "hi" now", "b": 1}',
+        '{"a": "x, "b": "y"}',
+        '{"a: 1, "b": 2}',
+        '{"a: 1}',
+        '{a": 1}',
+        '{"a": 1}, "b": 2}',
+        '{"a": [1, 2}',
+        '{"a": [1, 2}, "b": 3}',
+        '{"a": (1, 2]}',
+        "[1, 2}]",
+        "[[1, 2)]",
+        "[(1, 2]]",
+        '{"a": 1, {"b": 2}}',
+        '{"a": 1, ["b", 2]}',
+        '{"t": [[1, 2], [3, 4], 5, 6], [7, 8]}',
+        '{"t": [[1, 2], [3, 4]], [7, 8]}',
+        '{"t": [], [7]}',
+        '{"t": [[1, 2]], [7]}',
+        '{"t": [[1, 2]], [7, 8, 9]}',
+        '{"a": [/usr/bin *, 1]}',
+        '{"a": 1 b}',
+        '{"a" "b"}',
+        '{"c" {"d": 1}}',
+        '{"a": x y, "b": 1/2}',
+        '{"a": f{x}g}',
+        '{"a": f{x,y}g}',
+        '{"a": 5"}',
+        '{"a": b", "c": 1}',
+        "[1, ..., 9]",
+        '["a":1, "b":2]',
+        '{"a": "```json\n{"b": 1}\n```"}',
+        '{"a": "```json\n{"b": }\n```"}',
+        '{""a"": ""b""}',
+        '{"a": "{\\\\"b\\\\": \\\\"c\\\\"}"}',
+        "[1, @, 2]",
+        "[[1], [2]][[3], [4]]",
+        "[1][[2]]",
+        '[1]["x"]',
+        '{"a": :}',
+        "{(: 1}",
+        '{"a": "x" // it is "y"\n}',
+        '{"a": 1, )',
+        '{"a": 1 /* never closed',
+        '{"a": "b", [c]"}',
+        '["say "hi" now"]',
+        '["say " hi " now"]',
+        '["a" "b"]',
+        '{"a": 1}, "b": 2',
+        '"a": 1, "b": {"c": 2}',
+        '{"a": "x "": 1}',
+        '{"a": 1, "a": 2,}',
+        'read_file({"path": "a"})',
+        '{"a": "use "} to close"}',
+        "[1,,2]",
+        '{"a": 007}',
+        '{"a": NaN}',
+        "{'a': 'it's'}",
+        '{"p": "C:\\dir\\new"}',
+        '{"msg": "x" // done }',
+        '{"n": ' + "9" * 5000 + ', "m": 1}',
     ],
-)  # fmt: skip
-def test_what_had_to_be_guessed_is_marked(text: str, value: Any) -> None:
-    repaired = repair_json(text)
+)
+def test_what_has_a_second_meaning_is_never_run(text: str) -> None:
+    with pytest.raises(Malformed):
+        repair_json(text)
 
-    assert repaired.value == value
-    assert repaired.guessed or repaired.truncated
-    assert repaired.notes
+
+@owes("K-05")
+def test_the_likeliest_meaning_of_a_guess_is_the_librarys() -> None:
+    # Its documentation reads these two so.
+    assert guess_json('{"a": "say "hi" now", "b": 1}') == {"a": 'say "hi" now', "b": 1}
+    assert guess_json('{"a": 1, "b": }') == {"a": 1, "b": ""}
 
 
 @owes("args-14")
@@ -128,14 +140,16 @@ def test_every_prefix_of_an_object_is_marked_as_truncated(cut: int) -> None:
     whole = '{"path": "a.txt", "n": [1, {"b": "c \\" d"}], "deep": {"e": null}}'
     assert len(whole) == 65
     if cut == 65:
-        assert not repair_json(whole).truncated
+        assert repair_json(whole).notes == ()
     else:
-        assert repair_json(whole[:cut]).truncated
+        with pytest.raises(Malformed) as caught:
+            repair_json(whole[:cut])
+        assert caught.value.truncated
 
 
 @pytest.mark.parametrize("text", ["", "words", "True", "}", "/", '"', "'\"'", "9" * 5000, "[" * 500, "NaN"])
 def test_text_without_an_object_or_array_has_no_value(text: str) -> None:
-    with pytest.raises(Unrepairable):
+    with pytest.raises(Malformed):
         repair_json(text)
 
 
@@ -153,6 +167,7 @@ HARD = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 def test_time_grows_with_the_length_and_no_faster(name: str) -> None:
@@ -160,7 +175,8 @@ def test_time_grows_with_the_length_and_no_faster(name: str) -> None:
 
     def seconds(part: str) -> float:
         start = time.process_time()
-        meant(part)
+        with suppress(Malformed):
+            repair_json(part)
         return time.process_time() - start
 
     small = max(min(seconds(text[: len(text) // 8]) for _ in range(3)), 0.002)
@@ -181,7 +197,7 @@ PIECES = st.sampled_from(
 def test_no_text_makes_it_fail_otherwise_than_by_its_own_error(text: str) -> None:
     try:
         repaired = repair_json(text)
-    except Unrepairable:
+    except Malformed:
         return
     json.dumps(repaired.value)
 
@@ -210,17 +226,18 @@ def test_well_formed_json_is_read_exactly_whatever_stands_around_it(
 
     repaired = repair_json(text)
 
-    if value:  # an empty object gives way to any other value in the text
-        assert repaired.value == value
-        assert not repaired.truncated
+    assert repaired.value == value
 
 
 @pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.dictionaries(st.text(max_size=6), json_values, max_size=4))
-def test_a_value_with_a_trailing_comma_is_read_exactly_or_marked_as_a_guess(value: dict[str, Any]) -> None:
+def test_a_value_with_a_trailing_comma_is_read_exactly(value: dict[str, Any]) -> None:
     text = json.dumps(value)[:-1] + ",}"
 
-    repaired = repair_json(text)
-
-    assert repaired.guessed or repaired.truncated or repaired.value == value
+    try:
+        repaired = repair_json(text)
+    except Malformed:
+        assert not value or "\\n" in text  # `{,}`, or a name with a line break in it
+    else:
+        assert repaired.value == value

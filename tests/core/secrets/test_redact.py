@@ -24,29 +24,30 @@ def decoded(row: dict[str, str], field: str) -> str:
 
 
 @owes("exec-24")
-@pytest.mark.parametrize("row", ROWS, ids=lambda r: r["id"])
-def test_the_corpus_is_redacted_where_it_must_be_and_kept_elsewhere(row: dict[str, str]) -> None:
-    text, secret = decoded(row, "input_b64"), decoded(row, "secret_b64")
+def test_the_corpus_is_redacted_where_it_must_be_and_kept_elsewhere() -> None:
+    redactor, wrong = Redactor({"configured": KNOWN}), list[str]()
 
-    shown, found = Redactor({"configured": KNOWN}).redact(text)
+    for row in ROWS:
+        text, secret = decoded(row, "input_b64"), decoded(row, "secret_b64")
+        shown, found = redactor.redact(text)
+        right = (
+            found and secret not in shown if row["expect"] == "redact" else (shown, found) == (text, False)
+        )
+        wrong += [] if right else [row["id"]]
 
-    if row["expect"] == "redact":
-        assert found
-        assert secret not in shown
-    else:
-        assert (shown, found) == (text, False)
+    assert wrong == []
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
-@pytest.mark.parametrize("row", ROWS, ids=lambda r: r["id"])
-def test_text_in_pieces_is_redacted_as_the_whole(row: dict[str, str], size: int) -> None:
-    text = decoded(row, "input_b64")
-    redactor = Redactor({"configured": KNOWN})
-    stream = redactor.stream()
+def test_text_in_pieces_is_redacted_as_the_whole(size: int) -> None:
+    redactor, wrong = Redactor({"configured": KNOWN}), list[str]()
 
-    shown = "".join(stream.feed(text[i : i + size]) for i in range(0, len(text), size)) + stream.close()
+    for row in ROWS:
+        text, stream = decoded(row, "input_b64"), redactor.stream()
+        shown = "".join(stream.feed(text[i : i + size]) for i in range(0, len(text), size)) + stream.close()
+        wrong += [] if (shown, stream.found) == redactor.redact(text) else [row["id"]]
 
-    assert (shown, stream.found) == redactor.redact(text)
+    assert wrong == []
 
 
 def test_one_value_has_one_mark_in_all_its_spellings() -> None:
@@ -239,6 +240,7 @@ def test_pieces_of_any_size_give_the_same_as_the_whole() -> None:
         assert shown + stream.close() == redactor.redact(text)[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "unit",
     [

@@ -46,8 +46,8 @@ def door_with(handles: Handles, seen: list[Any]) -> Executor:
 
     door = Executor([post], policy=["allow connect"])
     door.wiring.safeguards = replace(door.wiring.safeguards, secrets=handles)
-    door.pipeline.safeguards = door.wiring.safeguards
-    door.pipeline.shaper = Shaper(redactor=Redactor({"api": VALUE}))
+    door.pipeline.parts.guards = door.wiring.safeguards
+    door.pipeline.parts.shaper = Shaper(redactor=Redactor({"api": VALUE}))
     return door
 
 
@@ -98,7 +98,7 @@ async def test_an_unknown_name_says_which_are_known() -> None:
 async def test_without_any_configured_secret_the_text_is_text() -> None:
     seen: list[Any] = []
     door = door_with(Handles(), seen)
-    door.pipeline.safeguards = replace(door.pipeline.safeguards, secrets=None)
+    door.pipeline.parts.guards = replace(door.pipeline.parts.guards, secrets=None)
 
     await door.call("post", CALL)
 
@@ -191,8 +191,8 @@ async def test_partial_updates_are_redacted_too() -> None:
 
     door = door_with(Handles(), [])
     other = Executor([slow], policy=["allow connect"])
-    other.pipeline.safeguards = door.pipeline.safeguards
-    other.pipeline.shaper = door.pipeline.shaper
+    other.pipeline.parts.guards = door.pipeline.parts.guards
+    other.pipeline.parts.shaper = door.pipeline.parts.shaper
     other.context = replace(other.context, emit=shown.append)
 
     await other.call("slow", {"key": "secret://api"})

@@ -59,6 +59,7 @@ async def test_nobody_leaves_bubblewrap_as_we_are() -> None:
         check(await attack(folder, "bubblewrap"), own_filter=True)
 
 
+@pytest.mark.full
 @owes("G-07", "X-58")
 @pytest.mark.slow
 def test_nobody_leaves_bubblewrap_as_an_ordinary_user() -> None:

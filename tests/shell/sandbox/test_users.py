@@ -73,6 +73,7 @@ def test_ordinary_work_as_an_ordinary_user() -> None:
         check_work(json.loads(done.stdout))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 async def test_ordinary_work_in_a_workspace_of_someone_else() -> None:
     with open_folder() as folder:
@@ -86,6 +87,7 @@ async def test_ordinary_work_in_a_workspace_of_someone_else() -> None:
         assert {path.lstat().st_uid for path in (folder / "ws").rglob("*")} == {(folder / "ws").stat().st_uid}
 
 
+@pytest.mark.full
 @owes("G-07", "X-58")
 @pytest.mark.slow
 async def test_the_probe_finds_nothing_but_the_workspace_as_we_are() -> None:

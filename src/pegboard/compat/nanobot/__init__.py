@@ -1,4 +1,4 @@
-"""nanobot: tools and registries as documents 000 and 001 write them (ledger N-01..N-29, D-01..D-14, D-45..D-57).
+"""nanobot: tools and registries as documents 000 and 001 write them.
 
 000's `Tool` (properties and `execute`) and 001's `BaseTool` (class attributes and `run`) register side by
 side; each is told about failures in its own document's words.

@@ -1,4 +1,4 @@
-"""set_context and start_turn: 000's per-message state, kept in a context variable (ledger N-86, N-87, X-35).
+"""set_context and start_turn: 000's per-message state, kept in a context variable.
 
 In the document this state lives on tools that all chats share, so two concurrent chats mix. Here each task has
 its own.

@@ -1,4 +1,4 @@
-"""MCPToolWrapper: one tool of an MCP server as a registry tool (ledger N-111..N-115, D-38, D-39).
+"""MCPToolWrapper: one tool of an MCP server as a registry tool.
 
 For code that holds a session of its own. Servers from the config go through `pegboard.mcp`, with pinning and
 reconnects.
@@ -81,7 +81,7 @@ class MCPToolWrapper:
         return text
 
     async def run(self, **kwargs: Any) -> str:
-        """The same by 001's name: text blocks joined with newlines (D-39)."""
+        """The same by 001's name: text blocks joined with newlines."""
         return await self.execute(**kwargs)
 
     def to_schema(self) -> dict[str, Any]:

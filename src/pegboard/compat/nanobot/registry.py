@@ -1,4 +1,4 @@
-"""ToolRegistry: both documents' method families over one executor (ledger N-15..N-29, D-03..D-14)."""
+"""ToolRegistry: both documents' method families over one executor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pegboard.core.toolkit import Toolkit, as_tool
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRequest:
-    """One call of a reply (D-14)."""
+    """One call of a reply."""
 
     name: str
     input: Mapping[str, Any] | str | None = field(default_factory=dict[str, Any])
@@ -38,9 +38,9 @@ class ToolRegistry:
     Args:
         tools: registered at once.
         workspace, mode, policy, approver, provide: as `Executor` takes them.
-        hooks: AgentHook objects; each sees all calls of a turn before any runs (D-54).
+        hooks: AgentHook objects; each sees all calls of a turn before any runs.
         strict_get: `get` raises ToolNotFoundError for a missing name, as 001's does; else it gives
-            None, as 000's does (X-03). `registry[name]` always raises.
+            None, as 000's does. `registry[name]` always raises.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ToolRegistry:
         hooks: Sequence[Any] = (),
         strict_get: bool = False,
     ) -> None:
-        # Of this instance alone: 001's class attribute would be shared by all registries (D-03).
+        # Of this instance alone: 001's class attribute would be shared by all registries.
         self._tools: dict[str, Any] = {}
         self._made: dict[str, CoreTool] = {}
         self._strict = strict_get
@@ -75,7 +75,7 @@ class ToolRegistry:
     # -- both -----------------------------------------------------------------------------------
 
     def register(self, tool: Any) -> None:
-        """Add a tool of any style; one of the same name is replaced (N-16).
+        """Add a tool of any style; one of the same name is replaced.
 
         Raises:
             BuildError: it is no tool.
@@ -86,12 +86,12 @@ class ToolRegistry:
         self._tools[made.name] = made if isinstance(tool, type) else tool
 
     def unregister(self, name: str) -> None:
-        """Take a tool out; a missing one is no error (N-17)."""
+        """Take a tool out; a missing one is no error."""
         self._tools.pop(name, None)
         self._made.pop(name, None)
 
     def get(self, name: str) -> Any:
-        """The tool as it was registered; a missing one is None, or raises with `strict_get` (N-18, D-05)."""
+        """The tool as it was registered; a missing one is None, or raises with `strict_get`."""
         if name not in self._tools and self._strict:
             raise ToolNotFoundError(f"Tool '{name}' not registered")
         return self._tools.get(name)
@@ -131,11 +131,11 @@ class ToolRegistry:
         return Toolkit(self._made.values())
 
     def get_definitions(self) -> list[dict[str, Any]]:
-        """All tools in OpenAI form (N-20)."""
+        """All tools in OpenAI form."""
         return self.toolkit().schemas("openai-chat")
 
     def list_schemas(self) -> list[dict[str, Any]]:
-        """Each tool's own `to_schema()` (D-06)."""
+        """Each tool's own `to_schema()`."""
         return [
             self._tools[name].to_schema() if hasattr(self._tools[name], "to_schema") else made.to_schema()
             for name, made in self._made.items()
@@ -149,15 +149,15 @@ class ToolRegistry:
         return result or await self._door.call(name, params)
 
     async def execute(self, name: str, params: Mapping[str, Any] | str | None = None) -> str:
-        """The call's text; failures are text too, with the hint that lets a model correct itself (N-21..N-29)."""
+        """The call's text; failures are text too, with the hint that lets a model correct itself."""
         return self._text(name, await self.call(name, params))
 
     async def execute_parallel(self, tool_calls: Sequence[Any], *, raise_errors: bool = False) -> list[str]:
-        """The texts of several calls that run side by side, in call order, one each (D-13).
+        """The texts of several calls that run side by side, in call order, one each.
 
         Args:
             tool_calls: objects with `name` and `input` (or `arguments`).
-            raise_errors: raise ToolExecutionDenied where any was denied, after all have ended (X-26).
+            raise_errors: raise ToolExecutionDenied where any was denied, after all have ended.
         """
         results = await self._run(tool_calls)
         if raise_errors:
@@ -205,4 +205,4 @@ def _problems(error: ToolError) -> str:
 
 
 tool_registry = ToolRegistry(strict_get=True)
-"""001's registry of the module (D-47). Nothing registers itself here; it is empty until you register."""
+"""001's registry of the module. Nothing registers itself here; it is empty until you register."""

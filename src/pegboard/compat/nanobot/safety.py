@@ -1,4 +1,4 @@
-"""SafetyHook: a question before dangerous tools, a refusal of dangerous commands (ledger D-54..D-57)."""
+"""SafetyHook: a question before dangerous tools, a refusal of dangerous commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AgentHook:
     async def before_turn(self, calls: Sequence[Any], context: Context) -> None:
         """The hook as an `Executor` takes it in `hooks=[hook.before_turn]`.
 
-        Every call of a refused turn gets a result of its own (ledger 1.6).
+        Every call of a refused turn gets a result of its own.
 
         Raises:
             PermissionDenied: the hook refused.

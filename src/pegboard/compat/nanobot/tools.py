@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from pegboard.core import adapters
-from pegboard.core.call.pipeline import as_tool_error
+from pegboard.core.call.shape import as_tool_error
 from pegboard.core.content import Text
 from pegboard.core.errors import InternalError, PermissionDenied, ToolError
 from pegboard.core.result import ToolResult
@@ -53,7 +53,7 @@ class Tool(ABC):
         """Do it."""
 
     def validate_params(self, params: Mapping[str, Any]) -> list[str]:
-        """Each thing that does not fit, with its path (`.working_dir`, `[0]`); empty = valid (N-10..N-13)."""
+        """Each thing that does not fit, with its path (`.working_dir`, `[0]`); empty = valid."""
         return self._validate(dict(params), self.parameters, "")
 
     def _validate(self, val: Any, schema: Mapping[str, Any], path: str = "") -> list[str]:
@@ -61,7 +61,7 @@ class Tool(ABC):
         return [f"{path}{p.path}: {p.message}" if path or p.path else p.message for p in problems]
 
     def to_schema(self) -> dict[str, Any]:
-        """The OpenAI function form, parameters unchanged (N-14)."""
+        """The OpenAI function form, parameters unchanged."""
         return {
             "type": "function",
             "function": {
@@ -79,7 +79,7 @@ class Tool(ABC):
 class BaseTool(ABC):
     """001's tool: class attributes and `run(**kwargs) -> str`.
 
-    `parameters` holds the bare properties; one with a `default` is optional (D-12). Without it the types of
+    `parameters` holds the bare properties; one with a `default` is optional. Without it the types of
     `run` say what it takes.
     """
 
@@ -92,7 +92,7 @@ class BaseTool(ABC):
         """Do it."""
 
     def to_schema(self) -> dict[str, Any]:
-        """The Anthropic form (D-11)."""
+        """The Anthropic form."""
         schema = _schema_001(self)
         return {
             "name": self.name,
@@ -121,12 +121,12 @@ def _schema_001(tool: Any) -> Mapping[str, Any]:
 
 
 def _raised_000(name: str, error: Exception) -> ToolError:
-    """`Error executing {name}: {e}` (N-28); the operating system's own text stays out (N-121)."""
+    """`Error executing {name}: {e}`; the operating system's own text stays out (N-121)."""
     return InternalError(f"Error executing {name}: {_shown(error)}", details={"type": type(error).__name__})
 
 
 def _raised_001(name: str, error: Exception) -> ToolError:
-    """`Tool error: {TypeName}: {message}` (D-08)."""
+    """`Tool error: {TypeName}: {message}`."""
     kind = type(error).__name__
     return InternalError(f"Tool error: {kind}: {_shown(error)}", details={"type": kind, "worded": True})
 
@@ -141,14 +141,14 @@ def _shown(error: Exception) -> str:
 
 
 def _returned_000(value: Any) -> Any:
-    """A text that starts with `Error` is a failure; the hint is put behind it (N-27)."""
+    """A text that starts with `Error` is a failure; the hint is put behind it."""
     if isinstance(value, str) and value.startswith("Error"):
         return ToolResult.failed(ToolError(value))
     return value
 
 
 def _returned_001(value: Any) -> Any:
-    """The same in 001: a failure, but its text stays exactly as it is (D-46)."""
+    """The same in 001: a failure, but its text stays exactly as it is."""
     if isinstance(value, str) and value.startswith("Error"):
         return ToolResult(content=(Text(value),), error=ToolError(value))
     return value

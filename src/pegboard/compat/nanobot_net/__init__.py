@@ -1,5 +1,4 @@
-"""nanobot_net: document 002's way: any function is a tool, middleware around calls, services, a run context
-(ledger C-01..C-07, C-36..C-50)."""
+"""nanobot_net: document 002's way: any function is a tool, middleware around calls, services, a run context."""
 
 from __future__ import annotations
 

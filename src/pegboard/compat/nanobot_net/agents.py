@@ -1,4 +1,4 @@
-"""Agents with middleware around their calls, and the context that a running tool can ask for (C-05, C-06, C-45, C-46)."""
+"""Agents with middleware around their calls, and the context that a running tool can ask for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pegboard.core.call.pipeline import Invocation, Next
-from pegboard.core.call.pipeline import Middleware as CoreMiddleware
+from pegboard.core.call.call import Invocation, Next
+from pegboard.core.call.call import Middleware as CoreMiddleware
 from pegboard.core.context import Context
 from pegboard.core.context import current_context as _context
 from pegboard.core.toolkit import import_object
@@ -25,7 +25,7 @@ class FunctionInfo:
 
 @dataclass(frozen=True, slots=True)
 class FunctionInvocationContext:
-    """What a middleware sees of a call (C-46).
+    """What a middleware sees of a call.
 
     Attributes:
         function: its name and description.
@@ -65,7 +65,7 @@ def middleware(function: Middleware, *, agent: Any = None) -> CoreMiddleware:
 
 
 class AIAgentBuilder:
-    """`as_ai_agent(…).as_builder().use(…).build()` (C-46)."""
+    """`as_ai_agent(…).as_builder().use(…).build()`."""
 
     def __init__(self, options: Mapping[str, Any], layers: Sequence[Middleware] = ()) -> None:
         self._options = dict(options)
@@ -81,7 +81,7 @@ class AIAgentBuilder:
 
 
 class AIAgent:
-    """An agent with its tools; the framework runs the loop (C-05, C-06).
+    """An agent with its tools; the framework runs the loop.
 
     Attributes:
         tools: what it may call.
@@ -124,7 +124,7 @@ class AIAgent:
 def as_ai_agent(
     model: Any, *, instructions: str = "", tools: Iterable[Any] = (), name: str = "main", **options: Any
 ) -> AIAgent:
-    """`chatClient.AsAIAgent(instructions, tools)`: an agent over a model (C-05)."""
+    """`chatClient.AsAIAgent(instructions, tools)`: an agent over a model."""
     return AIAgent(
         {"model": model, "instructions": instructions, "tools": list(tools), "name": name, **options}
     )
@@ -139,7 +139,7 @@ class Identified:
 
 @dataclass(frozen=True, slots=True)
 class AgentRunContext:
-    """Where the running tool runs (C-45)."""
+    """Where the running tool runs."""
 
     session: Identified
     agent: Identified

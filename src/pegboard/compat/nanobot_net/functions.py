@@ -1,4 +1,4 @@
-"""create_tool: any function is a tool (ledger C-01..C-04, C-07)."""
+"""create_tool: any function is a tool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_tool(
     effects: Any = None,
     **more: Any,
 ) -> Tool:
-    """A tool from any function or lambda (C-01..C-04, C-07).
+    """A tool from any function or lambda.
 
     The function's types and defaults make the schema. Where neither parameter types (`ReadPath` …) nor
     `effects` say what it does, it counts as opaque: effect `call python/NAME`, which runs in mode

@@ -1,4 +1,4 @@
-"""NanoBotMcpClient: connected MCP servers by name (ledger C-36..C-40)."""
+"""NanoBotMcpClient: connected MCP servers by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Connect = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 class NanoBotMcpClient:
-    """Connected MCP servers by name; their tools stand beside any others (C-36..C-40).
+    """Connected MCP servers by name; their tools stand beside any others.
 
     Args:
         connect: opens one server: `await connect(name, config)` gives an object with `async list_tools()`
@@ -31,7 +31,7 @@ class NanoBotMcpClient:
         return tuple(self._servers)
 
     async def connect(self, name: str, config: Mapping[str, Any]) -> None:
-        """Connect a server; keys of the config in any casing, `ToolTimeout` in seconds (C-39, C-40).
+        """Connect a server; keys of the config in any casing, `ToolTimeout` in seconds.
 
         Raises:
             BuildError: a server of that name is connected already.

@@ -1,4 +1,4 @@
-"""Services by type or name, and the tool set that they register (ledger C-42..C-44)."""
+"""Services by type or name, and the tool set that they register."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DEFAULT_TOOLS: Final = (
     "web_search",
     "web_fetch",
 )
-"""What `add_nanobot_tools` registers, as far as this installation has it (C-44)."""
+"""What `add_nanobot_tools` registers, as far as this installation has it."""
 
 
 class ServiceCollection:
-    """What may be asked for, by type or name; each made once, when it is first asked for (C-42)."""
+    """What may be asked for, by type or name; each made once, when it is first asked for."""
 
     def __init__(self) -> None:
         self._factories: dict[Any, Callable[[ServiceProvider], Any]] = {}
@@ -87,7 +87,7 @@ def _fits(registered: Any, wanted: Any) -> bool:
 
 
 class WorkspaceManager:
-    """Knows the workspace (C-43)."""
+    """Knows the workspace."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -98,19 +98,19 @@ class WorkspaceManager:
 
 
 class NanoBotTools(tuple[Tool, ...]):
-    """The registered tools: read-only, under this type in the services (C-42)."""
+    """The registered tools: read-only, under this type in the services."""
 
     __slots__ = ()
 
 
 MESSAGE_BUS: Final = "message_bus"
-"""Key of the message bus in the services; with one registered the set has `message` (C-44)."""
+"""Key of the message bus in the services; with one registered the set has `message`."""
 
 
 def add_nanobot_tools(
     services: ServiceCollection, workspace_path: str | Path | None = None
 ) -> ServiceCollection:
-    """Register the tool set: seven tools, and `message` where a bus is registered (C-42..C-44).
+    """Register the tool set: seven tools, and `message` where a bus is registered.
 
     `provider.get_required_service(NanoBotTools)` gives the tuple. Give it to an Executor or Agent with the
     workspace of `workspace_of(provider, workspace_path)`.
@@ -129,7 +129,7 @@ def add_nanobot_tools(
 
 
 def workspace_of(provider: ServiceProvider, workspace_path: str | Path | None = None) -> Path:
-    """The workspace: as given, else the workspace manager's (C-43).
+    """The workspace: as given, else the workspace manager's.
 
     Raises:
         BuildError: neither is there.

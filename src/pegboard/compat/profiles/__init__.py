@@ -1,4 +1,4 @@
-"""The profiles: nanobot, nanobot-net, moltbot, artifactflow and claude-code as data (ledger X-62, G-20)."""
+"""The profiles: nanobot, nanobot-net, moltbot, artifactflow and claude-code as data."""
 
 from __future__ import annotations
 

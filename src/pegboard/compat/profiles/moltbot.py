@@ -47,7 +47,7 @@ MOLTBOT: Final = (
             optional("replyTo", text("Message to answer"), "reply_to"),
             optional("silent", flag("Without a notification")),
         ),
-        # Used in the document's own example although its parameter list lacks it (ledger M-32): `caption`
+        # Used in the document's own example although its parameter list lacks it: `caption`
         # passes through to the tool unadvertised.
     ),
 )

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from pegboard.core.call.call import Call, Turn, new_id
 from pegboard.core.call.plan import plan, situation_of
-from pegboard.core.call.record import record_start
-from pegboard.core.call.shape import as_tool_error, suspended_error, was_cancelled
+from pegboard.core.call.shape import as_tool_error, record_start, suspended_error, was_cancelled
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import Conflict, PermissionDenied
 from pegboard.core.events import PermissionRequested

@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from pegboard.core.call.call import Call, Invocation, Middleware, Next
-from pegboard.core.call.deadline import Deadline
+from pegboard.core.call.call import Call, Deadline, Invocation, Middleware, Next
 from pegboard.core.call.plan import absolute_paths, opens_own_paths
 from pegboard.core.call.shape import as_tool_error, suspended_error
 from pegboard.core.context import Context, attach, detach

@@ -89,7 +89,7 @@ class Grant:
 
 
 class MemoryGrants:
-    """The grants of one process, kept in memory; a subclass may persist them by overriding `save`."""
+    """The grants of one process, kept in memory."""
 
     def __init__(self, grants: Iterable[Grant] = (), *, clock: Clock | None = None) -> None:
         self._grants = {g.id: g for g in grants}
@@ -126,7 +126,6 @@ class MemoryGrants:
             by=answer.by,
         )
         self._grants[grant.id] = grant
-        self.save()
         return grant
 
     def use(self, grant: str) -> None:
@@ -143,22 +142,15 @@ class MemoryGrants:
             )
         if found.uses_left is not None:
             self._grants[grant] = replace(found, uses_left=max(0, found.uses_left - 1))
-            self.save()
 
-    def revoke(self, grant: str) -> bool:
-        """End a grant; False where there is none of that id."""
-        gone = self._grants.pop(grant, None) is not None
-        if gone:
-            self.save()
-        return gone
+    async def revoke(self, grant: str) -> bool:
+        """End a grant; False if there is none of that id."""
+        return self._grants.pop(grant, None) is not None
 
     def list(self) -> tuple[Grant, ...]:
         """Live grants, oldest first."""
         now = self._clock.now()
         return tuple(g for g in self._grants.values() if g.expires_at > now and g.uses_left != 0)
-
-    def save(self) -> None:
-        """Nothing here: this book lives in memory."""
 
 
 def _content(bound: Iterable[str]) -> tuple[str, ...]:

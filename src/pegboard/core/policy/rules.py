@@ -142,7 +142,7 @@ class Rule:
         conditions = {c: str(value[c]) for c in CONDITIONS if c in value}
         kind, target = _head(head, str(dict(value)))
         if kind is None and not conditions:
-            raise ConfigError(f"rule {dict(value)!r} names neither KIND:TARGET nor a condition such as tool")
+            raise ConfigError(f"rule {dict(value)!r} needs KIND:TARGET or a condition such as tool")
         given: Any = value.get("unless", ())
         unless = tuple(_unprefixed(str(u)) for u in ([given] if isinstance(given, str) else given))
         _check_globs(kind, (target, *unless), str(dict(value)))

@@ -135,24 +135,24 @@ class TaintTracker:
         self.rules = rules or TaintRules()
         self._provenance = provenance or MemoryProvenance()
         self._spilled = spilled
-        self._held: dict[str, dict[str, list[str]]] = {}
+        self.held: dict[str, dict[str, list[str]]] = {}
         self._urls: dict[str, dict[str, None]] = {}
 
     # -- what a session holds -----------------------------------------------------------------
 
     def sources(self, session: str) -> Mapping[str, list[str]]:
         """Label -> sources, the first ones."""
-        return self._held.get(session, _NOTHING)
+        return self.held.get(session, _NOTHING)
 
     def add(self, session: str, label: str, source: str) -> None:
         """The session has read something of this label."""
-        sources = self._held.setdefault(session, {}).setdefault(label, [])
+        sources = self.held.setdefault(session, {}).setdefault(label, [])
         if source not in sources and len(sources) < _SOURCES:
             sources.append(source)
 
     def labels(self, session: str, inherited: frozenset[str]) -> frozenset[str]:
         """All labels of a session, with those that it was started with."""
-        held = self._held.get(session)
+        held = self.held.get(session)
         return inherited if not held else inherited.union(held)
 
     def endorse_text(self, session: str, text: str) -> None:

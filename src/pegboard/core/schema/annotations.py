@@ -193,8 +193,7 @@ class Example:
 
 
 _PATH_ALIASES: Final = (
-    "file_path", "filePath", "filepath", "filename", "file_name", "fileName", "file", "target_file", "absolute_path",
-    "relative_path", "relative_workspace_path",
+    "file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path",
 )  # fmt: skip
 
 ReadPath: TypeAlias = Annotated[

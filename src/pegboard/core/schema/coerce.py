@@ -188,15 +188,12 @@ class Coercion:
             return text
         except (ValueError, RecursionError):
             # Most processes never see malformed JSON, so its parser is loaded by the first that does.
-            from pegboard.core.schema.repair import Unrepairable, repair_json
+            from pegboard.core.schema.repair import Malformed, repair_json
 
             try:
-                repaired = repair_json(text)
-            except Unrepairable:
+                value, how = repair_json(text).value, " after repair"
+            except Malformed:
                 return text
-            if repaired.truncated or repaired.guessed:
-                return text
-            value, how = repaired.value, " after repair"
         if type_name(value) not in kinds or not isinstance(value, dict | list):
             return text
         self.notes.append(f"{path}: the {type_name(value)} came as JSON text and was decoded{how}.")

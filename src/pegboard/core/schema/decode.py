@@ -225,13 +225,16 @@ def _read_text(text: str, notes: list[str], name: str, read: _Reading) -> Any:
         problem = error
     except ValueError:  # Python reads whole numbers up to a limit
         raise_invalid([Problem("", f"a whole number in them has more than {_DIGITS} digits")], name=name)
-    from pegboard.core.schema.repair import Unrepairable, repair_json
+    from pegboard.core.schema.repair import Malformed, repair_json
 
     try:
-        repaired = repair_json(text)
-    except Unrepairable:
-        repaired = None
-    if repaired is not None and repaired.truncated and not _seems_whole(text):
+        repaired = repair_json(text, read)
+    except Malformed as error:
+        malformed = error
+    else:
+        notes += repaired.notes
+        return repaired.value
+    if malformed.truncated:
         raise_invalid(
             [
                 Problem(
@@ -241,25 +244,16 @@ def _read_text(text: str, notes: list[str], name: str, read: _Reading) -> Any:
             name=name,
             hint="Nothing was run. Send the call again whole; if it is long, split it into smaller pieces.",
         )
-    if repaired is None or repaired.guessed or repaired.truncated:
-        where = f"line {problem.lineno} column {problem.colno}"
-        near = format_json(clip(text, max(0, problem.pos - 12), problem.pos + 12))
-        escape = "escape" in problem.msg
-        raise_invalid(
-            [Problem("", f"they are not valid JSON ({where}, near {near})")],
-            name=name,
-            hint=r"Nothing was run. In JSON a backslash is written \\. Correct this and call again."
-            if escape
-            else "",
-        )
-    notes += repaired.notes
-    return repaired.value
-
-
-def _seems_whole(text: str) -> bool:
-    """Whether a text closes all that it opens: it was not cut off, whatever else is wrong with it."""
-    closed = text.rstrip()[-1:] in ("}", "]", "`")
-    return closed and text.count("{") <= text.count("}") and text.count("[") <= text.count("]")
+    where = f"line {problem.lineno} column {problem.colno}"
+    near = format_json(clip(text, max(0, problem.pos - 12), problem.pos + 12))
+    escape = "escape" in problem.msg
+    raise_invalid(
+        [Problem("", f"they are not valid JSON ({where}, near {near})")],
+        name=name,
+        hint=r"Nothing was run. In JSON a backslash is written \\. Correct this and call again."
+        if escape
+        else "",
+    )
 
 
 def _as_json(arguments: Mapping[str, Any], name: str, read: _Reading) -> Any:

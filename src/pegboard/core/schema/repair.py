@@ -1,164 +1,252 @@
-"""Repair: what malformed JSON text was meant to say (ledger K-05)."""
+"""Repair: malformed JSON whose slips have one meaning; everything else is a guess, and a guess never runs."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pegboard.core.schema.lenient import Reader, Unrepairable
-from pegboard.core.schema.numerals import exact
+from pegboard.core.schema.json_text import NotFinite, loads
 
 _FENCE: Final = re.compile(r"(?<!`)`{3,}+[ \t]*+[A-Za-z0-9_+-]*+\s*+(?=[{\[(])")
 _START: Final = re.compile(r"[{\[]")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
-_NEXT_MEMBER: Final = re.compile(r"""\s*,\s*(?=(?:"[^"\n]{0,200}"|'[^'\n]{0,200}')\s*[:"'])""")
 _ESCAPED: Final = re.compile(r'\s*[{\[]\s*\\"')
-_EXACT_TRIES: Final = 8
-_MAX_VALUES: Final = 1000
+_AFTER: Final = re.compile(r'[\s`;]*(?:(?<=[\s`;])[^\s`;,:{}\[\]"][^{}\[\]"]*)?\Z')
+_TOKEN: Final = re.compile(
+    r"""(?P<space>\s++)
+    |(?P<comment>/\*.*?(?:\*/|\Z)|(?://|\#)[^\n]*+(?:\n|\Z))
+    |(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|“(?:[^”\\]|\\.)*+”|‘(?:[^’\\]|\\.)*+’)
+    |(?P<mark>[{}\[\]():=,])
+    |(?P<cut>["'“‘].*+)
+    |(?P<bare>[^\s{}\[\]():=,"'“”‘’]++|.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_NUMBER: Final = re.compile(r"\+?(-?)(0|[1-9][0-9]*)?(?:\.([0-9]*))?([eE][+-]?[0-9]+)?\Z")
+_WORD: Final = re.compile(r"[$@./+-]{0,3}[^\W\d][\w.@/+-]*\Z")
+_LITERALS: Final = {"true": "true", "false": "false", "null": "null", "none": "null", "undefined": "null"}
+_NOT_FINITE: Final = frozenset({"nan", "infinity", "-infinity", "+infinity", "inf", "-inf", "+inf"})
+_CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
+_ESCAPE: Final = re.compile(r"""\\(?:(u[0-9a-fA-F]{4}|["\\/bfnrt])|(['`“”„‘’])|(.))|\"""", re.DOTALL)
+_CONTROL_ESCAPES: Final = frozenset("bfnrt")
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(32)}
 
 
-@dataclass(frozen=True, slots=True)
+class Malformed(ValueError):
+    """The text has no JSON value, or more than one could be meant.
+
+    Attributes:
+        truncated: the text ends before its value does.
+    """
+
+    def __init__(self, message: str, *, truncated: bool = False) -> None:
+        super().__init__(message)
+        self.truncated = truncated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """A value read out of malformed text.
+    """A value whose slips have one meaning.
 
     Attributes:
         value: the value.
-        notes: what was repaired, one sentence each.
-        truncated: the text ends before its value does; the rest was made up. Never execute it.
-        guessed: something was dropped, moved or invented; there may be another reading.
+        notes: what was repaired, one sentence each; empty for JSON.
     """
 
     value: Any
     notes: tuple[str, ...] = ()
-    truncated: bool = False
-    guessed: bool = False
 
 
-def repair_json(text: str) -> Repaired:
-    """The value that a malformed JSON text was meant to be, in time linear in its length.
+def repair_json(text: str, read: Callable[[str], Any] = loads) -> Repaired:
+    """The value that a text is JSON of, but for slips with one meaning, in time linear in its length.
 
-    Outside an object or array, words are prose: a text without either has no value, except a number.
+    Such slips are other quotes than double ones, names without quotes, literals of Python, comments, missing
+    or superfluous commas, tuples, and prose or a code fence around the value. A quote inside a text that is
+    not escaped, a bracket without its pair, a missing value, or a second value is none of them.
+
+    Args:
+        text: what a model wrote.
+        read: reads well-formed JSON.
 
     Raises:
-        Unrepairable: there is no JSON value to be read out of it.
+        Malformed: more than one value could be meant, or none.
     """
     try:
-        return Repaired(json.loads(text, parse_constant=_no_constant, parse_float=exact))
-    except (ValueError, RecursionError):
+        return Repaired(value=read(text))
+    except (ValueError, RecursionError, NotFinite):
         pass
-    bare = text.strip()
-    if _NUMBER.match(bare):
-        raise Unrepairable("a number with too many digits")
-    if _ESCAPED.match(bare):
-        text = bare.replace('\\"', '"').replace("\\\\", "\\")
-        inner = repair_json(text)
-        return Repaired(
-            inner.value,
-            ("The quotes were escaped once too often.", *inner.notes),
-            inner.truncated,
-            inner.guessed,
-        )
-    reader = Reader(text)
-    values = _values(reader)
-    if not values:
-        raise Unrepairable("no object or array in it")
-    value = _one(values, reader)
-    notes = tuple(dict.fromkeys(reader.notes)) or ("Slips in its JSON were put right.",)
-    return Repaired(value, notes, reader.truncated, reader.guessed)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _values(reader: Reader) -> list[tuple[Any, bool]]:
-    """The outermost values, each with whether a comma stands before it."""
-    text = reader.text
-    fence = _first_fence(text)
-    values: list[tuple[Any, bool]] = []
-    if fence is None and text.lstrip()[:1] == "(":
-        reader.at = text.index("(")
-        return [(reader.value(), False)]
-    previous = 0
-    while len(values) < _MAX_VALUES:
-        found = (_FENCE if fence is not None else _START).search(text, previous)
-        if found is None:
-            break
-        start = found.end() if fence is not None else found.start()
-        value = _exact(reader, start, len(values)) or reader.read_at(start)
-        between = text[previous:start]
-        if between.strip(" \t\r\n`,"):
-            reader.note("The text around the JSON was left out.")
-        if fence is not None:
-            reader.note("The code fence was left out.")
-        values.append((value[0], between.strip() == ","))
-        previous = max(reader.at, start + 1)
-        if isinstance(value[0], dict):
-            previous = _more_members(reader, cast("dict[str, Any]", value[0]), previous)
-    if text[previous:].strip(" \t\r\n`;"):
-        reader.note("The text around the JSON was left out.")
-    return values
-
-
-def _first_fence(text: str) -> int | None:
-    """Where a code fence opens outside of any value, None without one."""
-    found = _FENCE.search(text)
-    if found is None:
-        return None
-    before = text[: found.start()]
-    return None if "{" in before or before.count("[") != before.count("]") else found.start()
-
-
-def _exact(reader: Reader, start: int, count: int) -> tuple[Any] | None:
-    """The value at `start` where it is well-formed; tried for the first few only, to stay linear."""
-    if count >= _EXACT_TRIES:
-        return None
+    notes: list[str] = []
+    if _ESCAPED.match(text):
+        text = text.replace('\\"', '"').replace("\\\\", "\\")
+        notes.append("The quotes were escaped once too often.")
+    fence = _FENCE.search(text)
+    if fence is not None and "{" in text[: fence.start()]:
+        fence = None  # it stands inside a text of the value
+    opening = _START.search(text)
+    start = fence.end() if fence else opening.start() if opening else len(text)
+    if text[:start].strip():
+        notes.append("The code fence was left out." if fence else "The text around the JSON was left out.")
+    rewriter = _Rewriter(text, notes)
+    end = rewriter.run(start)
+    if start == len(text):
+        raise Malformed("no object or array in it")
+    if rewriter.open and not _closes_all(text):
+        raise Malformed("the JSON is cut off", truncated=True)
+    if rewriter.open or rewriter.doubt or '"' in text[:start] or not _AFTER.match(text, end):
+        raise Malformed("more than one value could be meant")
+    if text[end:].strip(" \t\r\n`;"):
+        notes.append("The text around the JSON was left out.")
     try:
-        value, reader.at = _DECODER.raw_decode(reader.text, start)
-    except (ValueError, RecursionError):
-        return None
-    return (value,)
+        value = read("".join(rewriter.out))
+    except (ValueError, RecursionError, NotFinite):
+        raise Malformed("it is no JSON") from None
+    return Repaired(value=value, notes=tuple(dict.fromkeys(notes)) or ("Slips in its JSON were put right.",))
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=exact)
+def _closes_all(text: str) -> bool:
+    """Whether a text closes all brackets that it opens: it was not cut off, whatever else is wrong with it."""
+    ends = text.rstrip()[-1:] in ("}", "]", "`")
+    return ends and all(text.count(opener) <= text.count(closer) for opener, closer in ("{}", "[]"))
 
 
-def _more_members(reader: Reader, value: dict[str, Any], at: int) -> int:
-    """`{…}, "key": …}`: the object was closed too early."""
-    found = _NEXT_MEMBER.match(reader.text, at)
-    if found is None:
+def guess_json(text: str) -> Any:
+    """The value that a malformed text was most likely meant to be. Never run it: parts of it may be invented.
+
+    Raises:
+        Malformed: there is no object or array in it, or its end is missing.
+    """
+    try:
+        return repair_json(text).value
+    except Malformed as error:
+        if error.truncated or not _START.search(text):
+            raise
+    from json_repair import loads as loads_malformed
+
+    try:
+        return loads_malformed(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from None
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    """Rewrites a value as JSON, token by token; whether its grammar holds is left to the reader of JSON.
+
+    Attributes:
+        text: what is read.
+        notes: receives a sentence for each kind of slip.
+        out: the tokens in JSON's notation.
+        open: the brackets that are open, `"` for a text.
+        doubt: some token could be meant otherwise.
+    """
+
+    text: str
+    notes: list[str]
+    out: list[str] = field(default_factory=list[str])
+    open: list[str] = field(default_factory=list[str])
+    doubt: bool = False
+    _commas: list[int] = field(default_factory=list[int])
+    _spaced: bool = False
+
+    def run(self, at: int) -> int:
+        """Rewrite the value at `at`; the position after it. With `open` left it does not end in the text."""
+        for token in _TOKEN.finditer(self.text, at):
+            at = token.end()
+            kind, word = cast(str, token.lastgroup), token[0]
+            match kind:
+                case "space":
+                    self._spaced = True
+                    continue
+                case "comment":
+                    # In a text of one line a comment may take the rest of the value along.
+                    self.doubt |= '"' in word or at == len(self.text)
+                    self.notes.append("A comment was left out.")
+                    self._spaced = True
+                    continue
+                case "cut":
+                    self.open.append('"')
+                case "mark":
+                    self._mark(word)
+                case "text":
+                    self._value(self._quoted(word), word)
+                case _:
+                    self._value(self._bare(word), word)
+            self._spaced = False
+            if not self.open:
+                break
         return at
-    reader.guess("A brace that closed the object too early was left out.")
-    reader.at = found.end()
-    reader.members(value)
-    return reader.at
 
-
-def _one(values: list[tuple[Any, bool]], reader: Reader) -> Any:
-    """One value out of several: empty ones give way, a repetition without a comma replaces."""
-    full = [(v, comma) for v, comma in values if v not in ({}, [])]
-    if not full:
-        return values[0][0]
-    kept: list[Any] = []
-    for value, comma in full:
-        if kept and not comma and _same_shape(kept[-1], value):
-            kept[-1] = value
+    def _mark(self, mark: str) -> None:
+        if mark in _CLOSERS:
+            self._value("{" if mark == "{" else "[", mark)
+            self.open.append(mark)
+            self._commas.append(0)
+        elif mark == ",":
+            self._commas[-1] += 1
+            self.out.append(",")
+        elif mark in ":=":
+            self.doubt |= "\\u000a" in self.out[-1]  # no name has a line break
+            self.out.append(":")
         else:
-            kept.append(value)
-    if len(values) > 1:
-        reader.guess("There were several JSON values.")
-    return kept[0] if len(kept) == 1 else kept
+            self._close(mark)
+
+    def _close(self, mark: str) -> None:
+        opener, commas = self.open.pop(), self._commas.pop()
+        if _CLOSERS[opener] != mark:
+            self.doubt = True
+        if opener == "(":
+            self.doubt |= not commas and self.out[-1] != "["  # brackets around one value, or a call
+            self.notes.append("A tuple was read as a list.")
+        if self.out[-1] == "," and self.out[-2] not in (",", "[", "{"):
+            self.out.pop()
+        self.out.append("]" if opener != "{" else "}")
+
+    def _value(self, value: str, word: str) -> None:
+        """One value or name, after a comma if there should be one."""
+        if self.out and self.out[-1] not in (",", ":", "[", "{"):
+            # `"say "hi" now"`: a text beside another word may as well be the rest of it.
+            quoted = value[0] == '"' and word[0] in "\"'“‘"
+            named = self.open[-1] == "{" and quoted
+            numbers = self.open[-1] != "{" and not quoted and self.out[-1][0] != '"' and value[0] != '"'
+            self.doubt |= not self._spaced or not (named or numbers)
+            self.out.append(",")
+        self.out.append(value)
+
+    def _quoted(self, word: str) -> str:
+        content = word[1:-1]
+        if word[0] != '"':
+            self.notes.append("Other quotes than double ones were read.")
+        if "\n" in content or "\t" in content:
+            self.notes.append("Line breaks inside a text were kept.")
+        escapes = [match.groups("") for match in _ESCAPE.finditer(content)]
+        # In `C:\dir\new` the first backslash stands for itself, and the second does not.
+        self.doubt |= any(e[2] for e in escapes) and any(e[0] in _CONTROL_ESCAPES for e in escapes)
+        return f'"{_ESCAPE.sub(_escaped, content).translate(_CONTROLS)}"'
+
+    def _bare(self, word: str) -> str:
+        number = _NUMBER.match(word)
+        if number is not None and (number[2] or number[3]):
+            sign, whole, fraction, exponent = number.groups()
+            point = "" if fraction is None else f".{fraction or 0}"
+            return f"{sign}{whole or 0}{point}{exponent or ''}"
+        literal = _LITERALS.get(word.lower())
+        if literal is not None:
+            if literal != word:
+                self.notes.append("Literals of another language were read.")
+            return literal
+        if not _WORD.match(word) or word.lower() in _NOT_FINITE:
+            self.doubt = True
+        self.notes.append("Names and texts without quotes were read.")
+        return json.dumps(word)
 
 
-def _same_shape(a: Any, b: Any) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return cast("dict[str, Any]", a).keys() == cast("dict[str, Any]", b).keys()
-    if isinstance(a, list) and isinstance(b, list):
-        first, second = cast("list[object]", a), cast("list[object]", b)
-        return len(first) == len(second) and all(map(_same_shape, first, second))
-    return type(cast("object", a)) is type(cast("object", b))
+def _escaped(match: re.Match[str]) -> str:
+    """An escape as JSON has it; a backslash that begins none stands for itself, as in patterns and paths."""
+    valid, quote, other = match.groups()
+    if match[0] == '"':
+        return '\\"'
+    return match[0] if valid else quote or f"\\\\{other}"
 
 
-__all__ = ["Repaired", "Unrepairable", "repair_json"]
+__all__ = ["Malformed", "Repaired", "guess_json", "repair_json"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pegboard.core.call.pipeline import Preview
+from pegboard.core.call.call import Preview
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit

@@ -1,6 +1,6 @@
-"""The shell guard: commands parsed into segments, effects and a verdict (security.md, shell guard).
+"""The shell guard: commands parsed into segments, effects and a verdict.
 
-Ledger X-22, X-23, N-58..N-61. The guard is for asking well; the sandbox is the boundary.
+The guard is for asking well; the sandbox is the boundary.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def tar(call: ProgramCall) -> bool:
         if option.flag == "--index-file" and option.value:
             call.write(option.value)
         if option.flag in ("-P", "--absolute-names") and extracts:
-            call.ask("tar -P writes to the absolute paths that stand in the archive")
+            call.ask("tar -P writes to the absolute paths stored in the archive")
         if option.flag in ("-C", "--directory", "--one-top-level") and option.value:
             if extracts:
                 call.write(option.value)
@@ -83,7 +83,7 @@ def cpio(call: ProgramCall) -> bool:
     lists = bool(flags & {"-t", "--list"})
     extracts = bool(flags & {"-i", "--extract"}) and not lists
     if extracts and not flags & {"--no-absolute-filenames"}:
-        call.ask("cpio -i writes to the absolute paths that stand in the archive")
+        call.ask("cpio -i writes to the absolute paths stored in the archive")
     for option in options:
         if stands_for(option.flag, names("--rsh-command --to-command")):
             call.ask_unless_known(

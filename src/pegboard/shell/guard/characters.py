@@ -1,4 +1,4 @@
-"""Characters that make a command read differently from what it does (security.md, shell guard)."""
+"""Characters that make a command read differently from what it does."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def refused(command: str) -> str:
         char = match[0]
         category = unicodedata.category(char)
         if category in ("Cc", "Cs", "Co", "Cn") or char in "\u2028\u2029":
-            return f"holds the control character U+{ord(char):04X}"
+            return f"contains the control character U+{ord(char):04X}"
         if category == "Zs" and char != "\u3000":
-            return f"holds the unusual blank U+{ord(char):04X}"
+            return f"contains the unusual blank U+{ord(char):04X}"
         if category == "Cf" and not (char in _JOINERS and _joins(command, match.start())):
-            return f"holds the invisible character U+{ord(char):04X}"
+            return f"contains the invisible character U+{ord(char):04X}"
         if 0x115F <= ord(char) <= 0x1160 or char in "\u3164\uffa0\u034f\u17b4\u17b5\u2800":
-            return f"holds the invisible character U+{ord(char):04X}"
+            return f"contains the invisible character U+{ord(char):04X}"
     return ""
 
 

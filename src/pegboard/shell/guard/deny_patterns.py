@@ -3,7 +3,7 @@
 The documents search their patterns in the raw text, so `git log --format=%H` is blocked as `format` and
 `rm --recursive --force` is not blocked at all. Here each row has two readings: `as_written`, the document's
 own search, for the profiles that promise it byte for byte; and the parsed one, which asks what the segments
-of the command are (ledger 1.8, N-49..N-57, C-21..C-23, C-49, D-57).
+of the command are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class DenyPattern:
     """One deny row.
 
     Attributes:
-        row: ledger id.
+        row: the row of the documents that it comes from.
         shown: the pattern as the document writes it.
         search: its search on the raw command.
         means: whether a parsed segment is what the row is about.
@@ -59,7 +59,7 @@ def _letters(argv: Argv) -> str:
 
 
 def _removes(argv: Argv) -> bool:
-    """`rm` with the recursive or the force option, however spelt (N-49 takes either)."""
+    """`rm` with the recursive or the force option, however spelt."""
     long = [a for a in argv[1:] if len(a) > 4 and ("--recursive".startswith(a) or "--force".startswith(a))]
     return _base(argv) == "rm" and ("r" in _letters(argv) or "f" in _letters(argv) or bool(long))
 
@@ -136,7 +136,7 @@ PROFILES: Final[dict[str, tuple[tuple[DenyPattern, ...], str]]] = {
     "nanobot-net-safe": (NANOBOT_NET, "Error: Command blocked for security reasons"),
     "nanobot-hook": (SAFETY_HOOK, "命令包含危险模式: {pattern}"),
 }
-"""Profile → its rows and its refusal (C-23, C-49, D-57; `nanobot`'s own document states no text)."""
+"""Profile → its rows and its refusal (`nanobot`'s own document states no text)."""
 
 
 def deny_matches(
@@ -154,7 +154,7 @@ def deny_matches(
         command: the raw text.
         effects: of its judgement; the parsed reading looks at the `exec` and `write` effects.
         as_written: search the raw text as the document does, false hits included.
-        extra: further denied texts (`additionalDeniedPatterns`, C-22), always searched as text.
+        extra: further denied texts (`additionalDeniedPatterns`), always searched as text.
 
     Returns:
         The match, or None.

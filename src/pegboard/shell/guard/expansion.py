@@ -175,7 +175,7 @@ class Expander(ABC):
         if text.isidentifier():
             return self.variable(text, quoted)
         if "@P" in text and not self.quiet:
-            self.on_problem("a prompt expansion runs what its value says", False)
+            self.on_problem("a prompt expansion runs commands in its value", False)
         name = re.match(r"[!#]?(\w+)", text)
         secret = bool(
             name and not text.startswith("#") and SECRET_NAME.search(name[1]) and name[1] not in _NOT_SECRET

@@ -104,7 +104,7 @@ def chmod(call: ProgramCall) -> bool:
         args = args[1:]
     for word in args:
         if call.found.places.resolve(word.text, call.cwd).kind in (PathZone.ABOVE, PathZone.HOME):
-            call.deny(f"{call.name} on {word.text}, which holds more than the workspace")
+            call.deny(f"{call.name} on {word.text}, which contains more than the workspace")
         call.write(word)
     return False
 
@@ -149,7 +149,7 @@ def tree_writer(call: ProgramCall) -> bool:
     if call.name == "unzip":
         listing = call.has("-l", "-t", "-v", "-Z", "-p")
         if call.has("-:"):
-            call.ask("unzip -: writes to the paths above the folder that stand in the archive")
+            call.ask("unzip -: writes to the paths above the folder stored in the archive")
         return by_table(call, PROGRAMS["unzip"]) or listing
     if call.name.startswith("7z"):
         for word in call.args:
@@ -277,9 +277,9 @@ def sqlite3(call: ProgramCall) -> bool:
         re.IGNORECASE,
     )
     if acts and re.search(r"\.(?:shell|system|load|read)|load_ext|edit", acts[0], re.IGNORECASE):
-        call.ask_unless_known(None, f"the statement holds {acts[0].strip()!r}, which runs something else")
+        call.ask_unless_known(None, f"the statement contains {acts[0].strip()!r}, which runs something else")
     elif acts:
-        call.ask(f"the statement holds {acts[0].strip()!r}")
+        call.ask(f"the statement contains {acts[0].strip()!r}")
     if call.has("-cmd", "-init"):
         call.ask_unless_known(None, "sqlite3 -cmd and -init run statements")
     for word in texts[:1]:

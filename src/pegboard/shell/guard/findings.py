@@ -150,7 +150,7 @@ class Findings:
             self._path("delete", place, "allow", "")
 
     def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
-        """A host is reached; the sandbox has no network unless that was allowed (decisions 24)."""
+        """A host is reached; the sandbox has no network unless that was allowed."""
         shown = host.replace(HOLE, "…") or "unknown host"
         why = reason or f"connects to {shown}"
         effect = Effect(

@@ -1,6 +1,6 @@
 """Rules of git: which options and keys run programs, what reads only, what leaves the machine or loses work.
 
-Source: git 2.43 manual pages; decisions 23.
+Source: git 2.43 manual pages.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _key(call: ProgramCall, key: str, value: str) -> None:
         pair = f"{key}={value}"
         call.ask_unless_known(
             Word(pair if any(w.text.endswith(pair) for w in call.args) else key, key),
-            f"git sets {key}, which can decide what runs or where it connects",
+            f"git sets {key}, which can change what runs or where it connects",
         )
 
 

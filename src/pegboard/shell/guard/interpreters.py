@@ -157,7 +157,7 @@ def _program_file(call: ProgramCall, operands: list[Word], language: str) -> Non
             PathZone.PUBLIC,
         ):
             call.read(first)
-            call.ask_unless_known(first, f"{call.name} runs {place.target}, which lies {place.kind.value}")
+            call.ask_unless_known(first, f"{call.name} runs {place.target}, which is {place.kind.value}")
     for word in rest:
         call.maybe_path(word)
 

@@ -39,7 +39,7 @@ class Judgement:
         decision: the strictest verdict in `workspace` mode: `allow`, `ask` or `deny`.
         reason: why, one clause; empty for `allow`.
         effects: as in `ports.shell.Inspection`, in the order of the command.
-        read_only: every segment stands in the read-only table and nothing is written (decisions 13).
+        read_only: every segment stands in the read-only table and nothing is written.
     """
 
     decision: Verdict
@@ -62,7 +62,7 @@ def judge(
 ) -> Judgement:
     """Judge a bash command as `workspace` mode does: inside and without network passes, the rest asks.
 
-    The guard is for asking well; the sandbox is the boundary (security.md, shell guard).
+    The guard is for asking well; the sandbox is the boundary.
 
     Args:
         command: text for `bash -c`; over MAX_COMMAND_BYTES it asks unparsed.

@@ -39,7 +39,7 @@ def curl(call: ProgramCall) -> bool:
     for option in options:
         flag, value = option.flag, option.value
         if flag in _CURL_ASKS:
-            call.ask(f"curl {flag} decides where traffic goes or what is sent")
+            call.ask(f"curl {flag} changes where traffic goes or what is sent")
         if value is None:
             continue
         if flag in _CURL_WRITES:
@@ -82,7 +82,7 @@ def _reach(call: ProgramCall, words: list[Word]) -> None:
             continue
         scheme = re.match(r"([a-z][a-z0-9+.-]*)://", word.text, re.IGNORECASE)
         if scheme and scheme[1].lower() not in ("http", "https", "ftp", "ftps", "ws", "wss"):
-            call.ask(f"{call.name} speaks {scheme[1]}, which can carry any bytes to a service")
+            call.ask(f"{call.name} uses {scheme[1]}, which can carry any bytes to a service")
         host = host_of(word.text)
         # A path that is not known yet leads to the same machine.
         loopback = is_loopback(host)
@@ -111,7 +111,7 @@ def wget(call: ProgramCall) -> bool:
     for option in options:
         flag, value = option.flag, option.value
         if flag in ("-e", "--execute", "--use-askpass", "--config", "-i", "--input-file"):
-            call.ask_unless_known(value, f"wget {flag} decides what runs or where it connects")
+            call.ask_unless_known(value, f"wget {flag} changes what runs or where it connects")
         if value is None:
             continue
         if flag in (

@@ -22,7 +22,7 @@ class PathZone(Enum):
     INSIDE = "inside the workspace"
     WORKSPACE = "the workspace itself"
     PROTECTED = "a protected file of the workspace"
-    ABOVE = "a folder that holds the workspace"
+    ABOVE = "a folder that contains the workspace"
     SECRET = "a file of secrets"
     TEMPORARY = "the sandbox's temporary folder"
     HARMLESS = "a harmless device"
@@ -185,7 +185,7 @@ _PROTECTED: Final = re.compile(
 
 
 def is_protected(target: str) -> bool:
-    """Whether a workspace file may only be changed after asking (security.md, decisions 1)."""
+    """Whether a workspace file may only be changed after asking."""
     return "." in target and _PROTECTED.search(target) is not None
 
 

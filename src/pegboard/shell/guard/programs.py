@@ -123,7 +123,7 @@ def _known_file(call: ProgramCall) -> bool:
         if re.search(r"(?:^|/)(?:\.?venv|env|node_modules/\.bin|\.tox/[^/]+)(?:/bin)?/[^/]+$", place.target):
             return True
         if (call.name in RULES or call.name in SHELLS) and call.name not in ("gradlew", "mvnw"):
-            call.ask(f"{text} has the name of a known program but lies in the workspace")
+            call.ask(f"{text} has the name of a known program but is in the workspace")
         elif re.search(r"\.(?:sh|bash)$", place.target):
             _script_program(call, place.target)
         return False
@@ -136,9 +136,9 @@ def _known_file(call: ProgramCall) -> bool:
         PathZone.ABOVE,
     ):
         if call.name in RULES or call.name in PROGRAMS or call.name in SHELLS:
-            call.found.ask(f"runs {text}, which lies {place.kind.value}")
+            call.found.ask(f"runs {text}, which is {place.kind.value}")
             return True
-        call.ask(f"runs {text}, which lies {place.kind.value}")
+        call.ask(f"runs {text}, which is {place.kind.value}")
     elif place.kind is PathZone.TEMPORARY:
         call.ask(f"runs {text} from a temporary folder")
     return False

@@ -152,7 +152,7 @@ def judge_assignment(call: ProgramCall, name: str, value: Word, *, lasting: bool
         return
     else:
         call.ask_unless_known(
-            Word(f"{name}={text}", value.source), f"{name}= decides what runs or where it connects"
+            Word(f"{name}={text}", value.source), f"{name}= changes what runs or where it connects"
         )
 
 
@@ -187,7 +187,7 @@ def declare(call: ProgramCall) -> bool:
         and any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", t) for t in texts)
         and "-p" not in texts
     ):
-        call.ask_unless_known(None, "a name reference stands for a variable that is not known before it runs")
+        call.ask_unless_known(None, "a name reference points to a variable that is unknown before it runs")
     return True
 
 

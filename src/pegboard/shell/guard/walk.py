@@ -66,7 +66,7 @@ class ScriptWalker(Expander):
         for child in node.named_children:
             kind = child.type
             if child.start_byte == end and argv and kind not in _REDIRECTS and not self.quiet:
-                self.on_problem("the words of the command cannot be told apart", False)
+                self.on_problem("the words of the command cannot be separated", False)
             end = child.end_byte if kind in _WORDS or kind == "command_name" else -1
             if kind == "variable_assignment":
                 assigned.append(self.assignment(child))
@@ -157,7 +157,7 @@ class ScriptWalker(Expander):
         else:
             before, self.stdin = self.stdin, stdin or self.stdin
             if rest and not self.quiet:
-                self.on_problem("the words behind a redirection cannot be told apart", False)
+                self.on_problem("the words after a redirection cannot be separated", False)
             if moved and not self.quiet:
                 self.emit(self.text(node), [], [], moved, None)
             if body is not None:
@@ -228,7 +228,7 @@ class ScriptWalker(Expander):
                 seen = any(c.type == "command_substitution" for c in child.named_children)
                 if not quoted and not seen and not self.quiet and re.search(r"(?<!\\)(?:`|\$\()", raw):
                     # The grammar overlooks a substitution at the start of an indented document.
-                    self.on_problem("a here-document runs a command that cannot be told apart", False)
+                    self.on_problem("a here-document runs a command that cannot be parsed", False)
                 text = self.text(child) if quoted else "".join(self.built(child, True)[0][:1])
             elif child.type in _REDIRECTS:
                 self.redirect(child, moved, later, rest)
@@ -282,7 +282,7 @@ class ScriptWalker(Expander):
         name = self.text(name_node) if name_node is not None else ""
         self.functions.add(name)
         if name in MOVES and not self.quiet:
-            self.on_problem(f"a function named {name} hides where the commands behind it run", False)
+            self.on_problem(f"a function named {name} hides where the commands after it run", False)
         body = node.child_by_field_name("body")
         if body is None:
             return

@@ -349,7 +349,7 @@ def script_file(call: ProgramCall, word: Word) -> None:
     place = call.found.places.resolve(word.text, call.cwd)
     if place.kind not in (PathZone.INSIDE, PathZone.PROTECTED):
         call.read(word)
-        call.ask_unless_known(word, f"{call.name} runs {place.target}, which lies {place.kind.value}")
+        call.ask_unless_known(word, f"{call.name} runs {place.target}, which is {place.kind.value}")
         return
     text = file_text(os.path.join(call.found.places.root, place.target))
     if text is None:

@@ -1,4 +1,4 @@
-"""bubblewrap: the default confinement on Linux (security.md, `Sandbox`; decisions 22-25)."""
+"""bubblewrap: the default confinement on Linux."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ class Bubblewrap:
     async def probe(self) -> str:
         """Run `true` with the whole profile, as whoever would run commands."""
         if shutil.which(self.program) is None:
-            return f"there is no {self.program} program"
+            return f"{self.program} is not installed"
         if not seccomp.supported(platform.machine()):
-            return f"there is no system-call filter for {platform.machine()}"
+            return f"no system-call filter for {platform.machine()}"
         try:
             prepared = self.prepare(
                 SandboxCommand(

@@ -1,4 +1,4 @@
-"""docker and podman: one throw-away container a command (ledger D-58..D-60, X-58)."""
+"""docker and podman: one throw-away container a command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Container:
     async def probe(self) -> str:
         """Run `true` in a container."""
         if shutil.which(self.program) is None:
-            return f"there is no {self.program} program"
+            return f"{self.program} is not installed"
         job = SandboxCommand(argv=("true",), cwd=self.confinement.workspace, env={})
         prepared = self.prepare(job)
         try:
@@ -85,14 +85,14 @@ class Container:
         return {
             "files": True,
             "protected paths": True,
-            "network": "all of it is cut off; single hosts cannot be granted",
+            "network": "no network at all; single hosts cannot be allowed",
             "system calls": f"{self.name}'s own filter: a set-uid file lasts until its command ends",
             "processes hidden": True,
             "memory": True,
             "process count": True,
             "file size": True,
             "environment": True,
-            "children ended": True,
+            "child processes stopped": True,
         }
 
     def prepare(self, job: SandboxCommand) -> PreparedCommand:
@@ -135,7 +135,7 @@ class Container:
             notes += await modules.clean(workspace, workspace / ".git", submodules, quarantine)
             notes += await worktrees.clean(trees, quarantine)
             if taken := await asyncio.to_thread(protect.drop_set_ids, workspace, begun):
-                notes.append(f"set-uid and set-gid were taken off: {', '.join(taken)}")
+                notes.append(f"set-uid and set-gid bits were removed: {', '.join(taken)}")
             return tuple(notes)
 
         return PreparedCommand(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)

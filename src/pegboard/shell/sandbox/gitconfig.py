@@ -1,4 +1,4 @@
-"""`.git/config` of the workspace: a private copy inside, safe keys merged afterwards (decisions 23)."""
+"""`.git/config` of the workspace: a private copy inside, safe keys merged afterwards."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ async def merge(real: Path, before: bytes, copy: Path, temp_dir: Path) -> tuple[
     if after == before:
         return ()
     if after is None:
-        return (f"{_DROPPED}: it is no plain file of at most {_MOST_BYTES:,} bytes any more",)
+        return (f"{_DROPPED}: it is no longer a regular file of at most {_MOST_BYTES:,} bytes",)
     git = shutil.which("git")
     if git is None:
-        return (f"{_DROPPED}: there is no git to check them with",)
+        return (f"{_DROPPED}: git is not installed to check them",)
     try:
         old = await _entries(git, _written(temp_dir / "before", before))
         new = await _entries(git, _written(temp_dir / "after", after))
@@ -99,7 +99,7 @@ async def merge(real: Path, before: bytes, copy: Path, temp_dir: Path) -> tuple[
         _write_in_place(real, content)
     if not refused:
         return ()
-    return (f"not taken over from .git/config: {', '.join(sorted(refused))} (such keys can start programs)",)
+    return (f"not kept from .git/config: {', '.join(sorted(refused))} (such keys can start programs)",)
 
 
 async def clean_fresh(

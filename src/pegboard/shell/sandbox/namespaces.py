@@ -87,7 +87,7 @@ class SharedNamespaces:
     def __init__(self, run_as: tuple[int, int] | None = None) -> None:
         nsenter = shutil.which("nsenter")
         if nsenter is None:
-            raise FileNotFoundError("there is no nsenter program (Debian package util-linux)")
+            raise FileNotFoundError("nsenter is not installed (Debian package util-linux)")
         self._nsenter = nsenter
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         argv = [_python(run_as), "-I", "-S", "-c", _SCRIPT, str(theirs.fileno())]
@@ -163,9 +163,7 @@ class SharedNamespaces:
     def _answer(self) -> None:
         said = self._control.recv(4096)
         if said != b".":
-            raise OSError(
-                said[1:].decode("utf-8", "replace") or "the process that holds the namespaces ended"
-            )
+            raise OSError(said[1:].decode("utf-8", "replace") or "the process that owns the namespaces ended")
 
 
 def _end(process: subprocess.Popen[bytes], control: socket.socket) -> None:

@@ -32,7 +32,7 @@ class Unconfined:
             "process count": False,
             "file size": False,
             "environment": "provider keys and other secrets are left out",
-            "children ended": True,
+            "child processes stopped": True,
         }
 
     def prepare(self, job: SandboxCommand) -> PreparedCommand:

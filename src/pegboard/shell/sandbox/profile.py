@@ -89,7 +89,7 @@ class SandboxProfile:
         if owner != os.geteuid():
             return (
                 f"the workspace belongs to user id {owner} and the command runs as {os.geteuid()}:"
-                " what it may write follows from the files' permissions",
+                " file permissions decide what it may write",
             )
         return ()
 
@@ -121,7 +121,7 @@ class SandboxProfile:
         program = shutil.which(self._program)
         if program is None:
             raise Unavailable(
-                f"there is no {self._program} program",
+                f"{self._program} is not installed",
                 hint="Install it: apt-get install bubblewrap, or pip install 'pegboard[sandbox]'.",
             )
         out = [program, "--unshare-all", "--unshare-user", "--uid", str(_UID), "--gid", str(_UID)]
@@ -180,7 +180,7 @@ class SandboxProfile:
         env.update(HOME=HOME, USER="user", LOGNAME="user", SHELL="/bin/bash", TMPDIR="/tmp")
         name, email = self._confinement.identity
         pairs = [(key, value) for key, value in (("user.name", name), ("user.email", email)) if value]
-        # The workspace may belong to another id than the mapped one (decisions 22).
+        # The workspace may belong to another id than the mapped one.
         pairs.append(("safe.directory", "*"))
         env["GIT_CONFIG_COUNT"] = str(len(pairs))
         for number, (key, value) in enumerate(pairs):

@@ -3,7 +3,7 @@
 Present ones are mounted read-only. A read-only mount of a leaf is undone by renaming its
 parent, so each parent is first mounted onto itself: a mount point cannot be renamed. Absent
 ones cannot be mounted without leaving an empty leaf on the host, so they are looked for
-afterwards and moved to quarantine (decisions 23).
+afterwards and moved to quarantine.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class SelectedBackend:
         if self.backend.name != "none":
             return ""
         why = "; ".join(f"{name}: {reason}" for name, reason in self.rejected.items())
-        return f"commands run without a sandbox ({why or 'as configured'}): each one asks first"
+        return f"commands run without a sandbox ({why or 'as configured'}): each one needs approval"
 
 
 async def select_backend(
@@ -71,9 +71,7 @@ async def select_backend(
         Unavailable: the asked-for backend, or any where one is required, does not work here.
     """
     if backend is not None and backend not in BACKENDS:
-        raise Unavailable(
-            f"there is no sandbox backend {backend!r}", hint=f"There are: {', '.join(BACKENDS)}."
-        )
+        raise Unavailable(f"unknown sandbox backend {backend!r}", hint=f"Known: {', '.join(BACKENDS)}.")
     if groups is None:
         groups = CgroupPool.detect(confinement.limits)
     rejected: dict[str, str] = {}
@@ -90,9 +88,12 @@ async def select_backend(
             raise Unavailable(
                 f"a sandbox is required and {backend} does not work here ({rejected[backend]}); nothing was run",
                 hint=f'Get {_PACKAGES.get(backend, backend)} to run, or write backend = "auto" in [sandbox]; '
-                "`pegboard doctor` tells which one works.",
+                "`pegboard doctor` shows which one works.",
             )
-        why = "; ".join(f"{name}: {reason}" for name, reason in rejected.items()) or "none was asked for"
+        why = (
+            "; ".join(f"{name}: {reason}" for name, reason in rejected.items())
+            or 'backend "none" is configured'
+        )
         raise Unavailable(
             f"a sandbox is required and none works here ({why}); nothing was run",
             hint="Install bubblewrap (apt-get install bubblewrap), or run `pegboard doctor` for details.",
@@ -114,7 +115,7 @@ def make(
         return Bubblewrap(confinement, groups=groups)
     if name == "none":
         return Unconfined()
-    # The documents' 256 MiB, unless a person has set another limit (ledger D-59).
+    # The documents' 256 MiB, unless a person has set another limit.
     memory = confinement.limits.memory_bytes
     return Container(
         confinement,

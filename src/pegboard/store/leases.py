@@ -1,0 +1,224 @@
+"""Leases: who works on a session, so that of two processes the second waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pegboard.core.errors import ConfigError
+from pegboard.core.limits import Clock, SystemClock
+from pegboard.ports.store import Conflict, Store
+from pegboard.store.table import Table
+
+RENEW_S: Final = 10.0
+"""Seconds between two renewals of a lease that is held."""
+STALE_S: Final = 30.0
+"""Seconds of the taker's clock after which a lease that nobody renews can be taken."""
+_LOOK_S: Final = 0.1
+
+_TABLE: Final = "leases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A process, so that another can tell whether it still lives.
+
+    Attributes:
+        machine: the host's name.
+        boot: what tells this boot of the machine from others; a pid says nothing beyond it.
+        namespace: the PID namespace in which `pid` counts.
+        pid, started: the process, and its start time as the kernel has it.
+    """
+
+    machine: str
+    boot: str
+    namespace: str
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.machine}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """A lease's row; the owner is None while nobody holds it, and `turn` makes every renewal a new row."""
+
+    owner: Owner | None
+    turn: int = 0
+
+
+class Lease:
+    """The right to work on one key, renewed until it is released.
+
+    Attributes:
+        key: what it is for.
+        lost: whether another process has taken it; then whatever is fenced by it must stop.
+    """
+
+    def __init__(self, leases: Leases, key: str, held: _Held, version: int) -> None:
+        self.key = key
+        self.lost = False
+        self._leases = leases
+        self._held = held
+        self._version = version
+        self._writing = asyncio.Lock()
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def release(self) -> None:
+        """Let go, so that another can have it at once."""
+        async with self._writing:
+            self._task.cancel()
+            if not self.lost:
+                with suppress(Conflict):
+                    free = _Held(owner=None, turn=self._held.turn)
+                    await self._leases.write(self.key, free, self._version)
+        await asyncio.wait([self._task])
+
+    async def renew(self) -> None:
+        """Show that it is still held."""
+        async with self._writing:
+            held = _Held(owner=self._held.owner, turn=self._held.turn + 1)
+            try:
+                self._version = await self._leases.write(self.key, held, self._version)
+                self._held = held
+            except Conflict:
+                self.lost = True
+
+    async def _keep(self) -> None:
+        while not self.lost:
+            await asyncio.sleep(RENEW_S)
+            await self.renew()
+
+
+class Leases:
+    """The leases of a store.
+
+    Args:
+        store: where they are.
+        clock: decides how long a lease was not renewed.
+        owner: this process; for tests.
+        alive: whether a process still lives, None if that cannot be known from here; for tests.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock | None = None,
+        owner: Owner | None = None,
+        alive: Callable[[Owner], bool | None] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._owner = owner or this_process()
+        self._alive = alive or is_alive
+        self._table = Table(store, _TABLE, asdict, _held)
+
+    async def acquire(self, key: str, wait_s: float = 0.0) -> Lease:
+        """Take a lease, or wait for it.
+
+        The lease of a process of this machine that has ended is taken at once, any other when it was not renewed for
+        30 seconds.
+
+        Raises:
+            ConfigError: another process holds it; the message names that process.
+        """
+        end = self._clock.monotonic() + wait_s
+        seen: tuple[int, float] | None = None
+        while True:
+            there, version = await self._table.versioned(key)
+            now = self._clock.monotonic()
+            if seen is None or seen[0] != version:
+                seen = (version, now)
+            if (
+                there is None
+                or there.owner is None
+                or self._alive(there.owner) is False
+                or now - seen[1] >= STALE_S
+            ):
+                held = _Held(owner=self._owner, turn=0 if there is None else there.turn + 1)
+                with suppress(Conflict):
+                    return Lease(self, key, held, await self.write(key, held, version))
+                continue
+            if now >= end:
+                raise ConfigError(
+                    f"another process is using session {key!r}: {there.owner}; wait until it has ended, or use "
+                    "another session"
+                )
+            await asyncio.sleep(_LOOK_S)
+
+    async def holder(self, key: str) -> Owner | None:
+        """Who holds a lease now, None if nobody does or its process has ended."""
+        held = await self._table.get(key)
+        owner = None if held is None else held.owner
+        return None if owner is None or self._alive(owner) is False else owner
+
+    async def write(self, key: str, held: _Held, expected: int) -> int:
+        """Write a lease's row; its new version.
+
+        Raises:
+            Conflict: another process was faster.
+        """
+        return (await self._store.put(self._table.put_of(key, held, expected=expected)))[0]
+
+
+def this_process() -> Owner:
+    """This process."""
+    return Owner(
+        machine=socket.gethostname(), boot=_boot(), namespace=_namespace(), pid=os.getpid(),
+        started=_started(os.getpid()) or "",
+    )  # fmt: skip
+
+
+def is_alive(owner: Owner) -> bool | None:
+    """Whether a process still lives; None for one of another machine or PID namespace."""
+    here = this_process()
+    if owner.machine != here.machine:
+        return None
+    if owner.boot != here.boot:
+        return False
+    if owner.namespace != here.namespace:
+        return None
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    # Its number may have been given to another process since.
+    return _started(owner.pid) in (None, owner.started)
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+def _namespace() -> str:
+    with suppress(OSError):
+        return str(Path("/proc/self/ns/pid").readlink())
+    return ""
+
+
+def _started(pid: int) -> str | None:
+    """A process's start time in clock ticks since boot, None if the system does not tell; "" for a dead one (proc(5))."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may hold anything; what follows it is counted from field 3.
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _held(value: dict[str, Any]) -> _Held:
+    owner = value["owner"]
+    return _Held(owner=None if owner is None else Owner(**owner), turn=value["turn"])

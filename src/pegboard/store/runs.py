@@ -1,0 +1,133 @@
+"""RunList: what `pegboard runs` shows, one row a run, with indexes by time, by session and of the unfinished ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from pegboard.core.events import Event, RunFinished, RunResumed, RunStarted
+from pegboard.ports.store import Put, Store
+from pegboard.store.table import Table, after_prefix
+
+OPEN: Final = frozenset({"running", "suspended"})
+"""The status of a run that may go on."""
+
+_RUNS: Final = "runs"
+_BY_TIME: Final = "runs_by_time"
+_BY_SESSION: Final = "runs_by_session"
+_OPEN: Final = "runs_open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """What the list of runs shows.
+
+    Attributes:
+        id, stream: the run, and the session whose stream it is in.
+        status: running (or its process ended before it did), done, suspended, limit, failed.
+        task, model, agent: what was asked of whom.
+        started, ended: seconds since the epoch; ended is 0 while it goes on.
+    """
+
+    id: str
+    stream: str
+    status: str
+    task: str
+    model: str
+    agent: str
+    started: float
+    ended: float = 0.0
+
+
+class RunList:
+    """The runs of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._table = Table[RunRow](store, _RUNS, asdict, _row)
+
+    async def get(self, run: str) -> RunRow | None:
+        """The row of a run, None if there is none."""
+        return await self._table.get(run)
+
+    async def find(self, prefix: str) -> list[RunRow]:
+        """The runs whose ids begin so; only the one if a whole id is given."""
+        rows = list((await self._table.scan(prefix=prefix)).values()) if prefix else []
+        return [r for r in rows if r.id == prefix] or rows
+
+    async def list(
+        self, *, session: str | None = None, status: str | None = None, limit: int | None = 50
+    ) -> list[RunRow]:
+        """The latest runs, newest first; `limit` None = all."""
+        if limit is None and session is None and status not in OPEN:
+            rows = sorted((await self._table.scan()).values(), key=lambda r: (r.started, r.id), reverse=True)
+            return [r for r in rows if status in (None, r.status)]
+        if status in OPEN:
+            table, prefix = _OPEN, ""
+        elif session is not None:
+            table, prefix = _BY_SESSION, f"{session}\x1f"
+        else:
+            table, prefix = _BY_TIME, ""
+        # What the index does not know by itself is looked for in all of it.
+        most = limit if status is None else None
+        keys = await self._store.scan(table, start=prefix, end=after_prefix(prefix), reverse=True, limit=most)
+        found = await asyncio.gather(*(self._table.get(key.value.decode()) for key in keys))
+        rows = [
+            r for r in found if r is not None and session in (None, r.stream) and status in (None, r.status)
+        ]
+        return rows[:limit]
+
+    async def save(self, row: RunRow) -> None:
+        """Add or replace a row."""
+        await self._store.put(*row_puts(row))
+
+    async def puts(
+        self, session: str, events: Iterable[tuple[float, Event]], known: dict[str, RunRow]
+    ) -> list[Put]:
+        """What some events of a session change, for the append that keeps them: a run must not be in its stream and
+        missing from the list, or the reverse.
+
+        Args:
+            session: the stream.
+            events: each with its time.
+            known: rows of runs that were seen before; takes in the new ones.
+        """
+        changed: dict[str, RunRow] = {}
+        for at, event in events:
+            match event:
+                case RunStarted():
+                    row = RunRow(
+                        id=event.run, stream=session, status="running", task=event.task, model=event.model,
+                        agent=event.agent, started=at,
+                    )  # fmt: skip
+                case RunResumed() | RunFinished():
+                    before = known.get(event.run) or await self.get(event.run)
+                    if before is None:
+                        continue
+                    if isinstance(event, RunFinished):
+                        row = replace(before, status=event.status, ended=at)
+                    else:
+                        row = replace(before, status="running", ended=0.0)
+                case _:
+                    continue
+            known[row.id] = changed[row.id] = row
+        return [put for row in changed.values() for put in row_puts(row)]
+
+
+def row_puts(row: RunRow) -> Sequence[Put]:
+    """The Puts that keep a row and its places in the indexes."""
+    at, id = f"{row.started:017.6f} {row.id}", row.id.encode("utf-8", "replace")
+    body = json.dumps(asdict(row), ensure_ascii=False).encode("utf-8", "replace")
+    return (
+        Put(_RUNS, row.id, body),
+        Put(_BY_TIME, at, id),
+        Put(_BY_SESSION, f"{row.stream}\x1f{at}", id),
+        Put(_OPEN, at, id if row.status in OPEN else None),
+    )
+
+
+def _row(value: dict[str, Any]) -> RunRow:
+    return RunRow(**value)
