@@ -31,7 +31,6 @@ def main() -> int:
     if status:
         return status
     report = [sys.executable, "-m", "coverage", "report", "--skip-covered", f"--fail-under={COVERED}"]
-    subprocess.run([sys.executable, "-m", "coverage", "combine", "-q"], cwd=ROOT, env=env, check=False)
     return subprocess.run(report, cwd=ROOT, env=env, check=False).returncode
 
 

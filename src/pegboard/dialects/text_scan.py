@@ -13,7 +13,7 @@ from typing import Final
 from pegboard.core.secrets.clip import clip
 from pegboard.dialects.literals import LiteralError, TruncatedLiteral
 from pegboard.dialects.text_bare import read_bare
-from pegboard.dialects.text_calls import KnownTools, RawCall, read_body, read_tags, tag_name
+from pegboard.dialects.text_calls import KnownTools, RawCall, read_body, read_tags, read_tool_tag, tag_name
 from pegboard.dialects.text_markers import (
     BETWEEN,
     CALLS,
@@ -39,7 +39,6 @@ from pegboard.dialects.text_turns import (
     read_minimax,
 )
 from pegboard.dialects.xml_elements import CDATA, CDATA_END, OPEN, ParseBudget
-from pegboard.dialects.xml_lenient import read_tool_tag
 from pegboard.dialects.xml_loose import UnreadableCall, read_loose
 
 WORK: Final = 8

@@ -7,8 +7,7 @@ from typing import Any
 
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
-from pegboard.dialects.openai_responses import OpenAIResponses
-from pegboard.dialects.openai_responses_stream import PASSING
+from pegboard.dialects.openai_responses import PASSING, OpenAIResponses
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.openai import KEY_VARIABLE, OPENAI_URL, make_client

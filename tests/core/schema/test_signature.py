@@ -500,7 +500,7 @@ def test_an_optional_context_is_injected_too() -> None:
 def test_an_alias_gives_way_to_a_parameter_of_its_name() -> None:
     aliases = Signature.of(given.move).aliases
 
-    assert {"file_path", "filePath", "filename"} <= set(aliases)
+    assert {"file_path", "file_path", "filename"} <= set(aliases)
     assert "file" not in aliases
 
 
